@@ -1,0 +1,48 @@
+# The recipes are CI's: .ci/run calls `make test` and nothing else.
+SHELL := /bin/bash
+.DEFAULT_GOAL := test
+STORE ?= local
+PYTEST_ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.setup
+
+export LAKELATCH_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lakelatch
+# A checkout may have any name; tools see the package through the link .tools/lakelatch, and the tests' own modules by folder.
+export PYTHONPATH := $(CURDIR)/.tools:$(CURDIR)/tests
+export MYPYPATH := $(PYTHONPATH)
+export PYTHONNOUSERSITE := 1
+# Spark's workers must be this Python, and its Java the one that set-up chose.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+RUN = JAVA_HOME="$$(cat .venv/java-home)"
+
+.PHONY: setup lint test unit demo nightly clean
+setup: $(STAMP)
+$(STAMP): pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
+	.ci/setup $(SETUP_ARGS)
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p lakelatch
+	$(BIN)/mypy -p servers -m values
+	$(BIN)/lint-imports
+
+test: setup lint
+	$(RUN) $(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS) tests
+
+# The tests that start no server, no Spark and no JVM: seconds.
+unit: setup
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit
+
+# STORE=local or STORE=s3
+demo: setup
+	$(RUN) $(BIN)/python examples/demo.py --store $(STORE)
+
+nightly: setup lint
+	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
+
+clean:
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

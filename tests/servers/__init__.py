@@ -1,0 +1,17 @@
+"""Honest servers for tests, benchmarks and the demo: real S3 servers and network faults, on 127.0.0.1, on free ports.
+
+Owns: starting, stopping and faulting them. Must not know: pytest (the fixtures are in `tests/conftest.py`), lakelatch.
+Whoever wants them puts the folder `tests` on the path (`make` does; pytest does) and imports this package:
+
+    from servers import FaultProxy, s3_server
+    with s3_server() as s3, FaultProxy(s3.endpoint_url, latency_ms=20) as proxy:
+        options = s3.storage_options(proxy.url)
+"""
+
+from __future__ import annotations
+
+from .fault_proxy import FaultProxy, Request, sequential_depth
+from .s3 import S3Server, s3_server
+from .toxiproxy import Toxiproxy, toxiproxy
+
+__all__ = ["FaultProxy", "Request", "S3Server", "Toxiproxy", "s3_server", "sequential_depth", "toxiproxy"]

@@ -1,0 +1,249 @@
+"""The fault proxy's own process: forwards HTTP/1.1 and does to it what it is told.
+
+Owns: the wire (keep-alive, chunks, `Expect: 100-continue`), the faults, the log. Started by `fault_proxy.py` with its
+settings as JSON; takes commands as JSON lines on stdin and answers each with one line on stdout.
+Every request gets a server connection of its own: a reused one that was cut would be a fault that nobody ordered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import sys
+import time
+from collections import Counter
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+LIMIT = 1 << 20
+NO_BODY = (204, 304)
+
+
+class Message(NamedTuple):
+    """The head and body of a request or an answer, as bytes of the wire; `headers` have lower-case names."""
+
+    first_line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+def header(headers: list[tuple[str, str]], name: str) -> str:
+    """The value of a header, or ""."""
+    return next((value for key, value in headers if key == name), "")
+
+
+async def read_head(reader: asyncio.StreamReader) -> tuple[str, list[tuple[str, str]]] | None:
+    """First line and headers; None where the peer closed."""
+    try:
+        block = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first_line, *lines = block[:-4].decode("latin-1").split("\r\n")
+    pairs = (line.partition(":") for line in lines)
+    return first_line, [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+
+
+async def read_body(reader: asyncio.StreamReader, headers: list[tuple[str, str]], *, to_end: bool) -> bytes:
+    """The body, without chunk framing. `to_end`: without a length it lasts until the peer closes (answers only)."""
+    if "chunked" in header(headers, "transfer-encoding").lower():
+        parts = []
+        while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+            parts.append(await reader.readexactly(size))
+            await reader.readexactly(2)
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass
+        return b"".join(parts)
+    length = header(headers, "content-length")
+    if length:
+        return await reader.readexactly(int(length))
+    return await reader.read() if to_end else b""
+
+
+def wire(message: Message, *, drop: tuple[str, ...], add: tuple[tuple[str, str], ...]) -> bytes:
+    """The bytes of a message, without the headers named in `drop` and with those in `add`."""
+    kept = [(name, value) for name, value in message.headers if name not in drop]
+    lines = [message.first_line, *(f"{name}: {value}" for name, value in [*kept, *add])]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + message.body
+
+
+def refusal(status: str, code: str) -> bytes:
+    """An S3 error answer."""
+    body = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/xml\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class Proxy:
+    """Settings, planned faults and the log; one `serve` per client connection."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.plans: list[dict[str, Any]] = []
+        self.log: list[dict[str, Any]] = []
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.late: set[asyncio.Task[Message]] = set()
+
+    def command(self, message: dict[str, Any]) -> Any:
+        """Does what the parent asks and answers it."""
+        match message.pop("do"):
+            case "requests":
+                return self.log
+            case "clear":
+                self.log = []
+            case "set":
+                self.settings.update(message["settings"])
+            case "plan":
+                self.plans.append(message)
+        return None
+
+    def fault_for(self, method: str, path: str) -> tuple[str, float]:
+        """The fault of this request ("" for none) and its delay in ms."""
+        for plan in self.plans:
+            if plan["method"] != method or not re.search(plan["path"], path) or plan["times"] == 0:
+                continue
+            if plan["skip"]:
+                plan["skip"] -= 1
+                continue
+            plan["times"] -= 1
+            return plan["fault"], plan["delay_ms"]
+        self.seen[method, path] += 1
+        if method != "PUT":
+            return "", 0.0
+        text = f"{self.settings['seed']}|{method}|{path}|{self.seen[method, path]}"
+        dice = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") / 2**56
+        if dice < self.settings["drop_put_answers"]:
+            return "drop_answer", 0.0
+        if dice < self.settings["drop_put_answers"] + self.settings["throttle_puts"]:
+            return "throttle", 0.0
+        return "", 0.0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers the requests of one client connection until one side closes or a fault cuts it."""
+        try:
+            while head := await read_head(reader):
+                if not await self.answer(reader, writer, *head):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client went away; what it had asked is in the log
+        finally:
+            writer.transport.abort()
+
+    async def answer(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        first_line: str,
+        headers: list[tuple[str, str]],
+    ) -> bool:
+        """One request; answers whether the connection may carry another."""
+        method, target, _ = first_line.split(" ", 2)
+        parts = urlsplit(target)
+        entry: dict[str, Any] = {
+            "method": method,
+            "path": unquote(parts.path),
+            "query": parts.query,
+            "start_s": time.monotonic(),
+            "end_s": None,
+            "status": 0,
+            "upstream_status": 0,
+            "conditional": bool(header(headers, "if-none-match") or header(headers, "if-match")),
+            "fault": "",
+            "sent_bytes": 0,
+            "received_bytes": 0,
+        }
+        self.log.append(entry)
+        entry["fault"], delay_ms = self.fault_for(method, entry["path"])
+        if header(headers, "expect").lower() == "100-continue":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request = Message(first_line, headers, await read_body(reader, headers, to_end=False))
+        entry["sent_bytes"] = len(request.body)
+        half_s = self.settings["latency_ms"] / 2000
+        if half_s:
+            await asyncio.sleep(half_s)
+        out = await self.outcome(request, entry, delay_ms)
+        if half_s:
+            await asyncio.sleep(half_s)
+        if out is not None:
+            entry["status"] = int(out.split(b" ", 2)[1])
+        entry["end_s"] = (
+            time.monotonic()
+        )  # before the last byte leaves: the client must not see it earlier than the log
+        if out is None:
+            return False
+        writer.write(out)
+        await writer.drain()
+        return header(headers, "connection").lower() != "close"
+
+    async def outcome(self, request: Message, entry: dict[str, Any], delay_ms: float) -> bytes | None:
+        """The bytes for the client, None for a cut connection."""
+        match entry["fault"]:
+            case "drop_request":
+                return None
+            case "throttle":
+                return refusal("503 Slow Down", "SlowDown")
+            case "conflict":
+                return refusal("409 Conflict", "ConditionalRequestConflict")
+            case "land_late":
+                task = asyncio.create_task(self.forward(request, entry, delay_ms / 1000))
+                self.late.add(task)
+                task.add_done_callback(self.late.discard)
+                return None
+        try:
+            answer = await self.forward(request, entry)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return None  # the server is gone: the client sees what it would have seen without us
+        if entry["fault"] == "drop_answer":
+            return None
+        if entry["fault"] == "throttle_after":
+            return refusal("503 Slow Down", "SlowDown")
+        has_body = entry["method"] != "HEAD" and entry["upstream_status"] not in NO_BODY
+        length = (("content-length", str(len(answer.body))),) if has_body else ()
+        drop = ("connection", "keep-alive", "transfer-encoding", *(("content-length",) if has_body else ()))
+        return wire(answer, drop=drop, add=length)
+
+    async def forward(self, request: Message, entry: dict[str, Any], delay_s: float = 0.0) -> Message:
+        """Asks the server, `delay_s` later."""
+        await asyncio.sleep(delay_s)
+        upstream = urlsplit(self.settings["upstream"])
+        reader, writer = await asyncio.open_connection(upstream.hostname, upstream.port or 80, limit=LIMIT)
+        try:
+            drop = ["connection", "expect", "transfer-encoding", "content-length"]
+            if self.settings["strip_conditions"]:
+                drop += ["if-none-match", "if-match"]
+            # A body of no length stays without the header for GET and the like, as it came.
+            sized = request.body or header(request.headers, "content-length")
+            length = (("content-length", str(len(request.body))),) if sized else ()
+            writer.write(wire(request, drop=tuple(drop), add=(*length, ("connection", "close"))))
+            await writer.drain()
+            while True:
+                head = await read_head(reader)
+                if head is None:
+                    raise ConnectionResetError("the server closed without an answer")
+                status = int(head[0].split(" ", 2)[1])
+                if status >= 200:  # an interim answer is none
+                    break
+            entry["upstream_status"] = status
+            if entry["method"] == "HEAD" or status in NO_BODY:
+                return Message(*head, b"")
+            answer = Message(*head, await read_body(reader, head[1], to_end=True))
+            entry["received_bytes"] = len(answer.body)
+            return answer
+        finally:
+            writer.close()
+
+
+async def main(settings: dict[str, Any]) -> None:
+    """Serves until stdin ends."""
+    proxy = Proxy(settings)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=LIMIT, backlog=1024)
+    print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)
+    commands = asyncio.StreamReader(limit=LIMIT)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    while line := await commands.readline():
+        print(json.dumps(proxy.command(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1])))

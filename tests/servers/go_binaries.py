@@ -1,0 +1,69 @@
+"""The two servers that are built from Go modules: versitygw (S3) and toxiproxy (network faults).
+
+Owns: their versions, building them once, where the binaries lie. Must not know: how they are started.
+Invariant: a binary that `find` answers has been built completely: it is moved into place by one rename.
+Runs on the standard library alone, as `.ci/setup` calls it before anything is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
+TOXIPROXY = ("github.com/Shopify/toxiproxy/v2/cmd/server", "v2.5.0")
+MODULES = {"versitygw": VERSITYGW, "toxiproxy": TOXIPROXY}
+
+
+def cache_folder() -> Path:
+    """Where downloads and builds are kept between checkouts: `LAKELATCH_CACHE`, else the user's cache folder."""
+    named = os.environ.get("LAKELATCH_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lakelatch"
+
+
+def find(name: str) -> Path | None:
+    """The binary of `versitygw` or `toxiproxy`, built now if it is not there yet.
+
+    Returns:
+        Its path; None where it was never built and there is no Go, or the build fails (the reason goes to stderr).
+    """
+    module, version = MODULES[name]
+    binary = cache_folder() / "bin" / f"{name}-{version}"
+    if binary.exists():
+        return binary
+    if shutil.which("go") is None:
+        return None
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with open(binary.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may set up at the same time
+        if not binary.exists():
+            _build(module, version, binary)
+    return binary if binary.exists() else None
+
+
+def _build(module: str, version: str, binary: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
+        done = subprocess.run(
+            ["go", "install", f"{module}@{version}"],
+            env={**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            print(f"go install {module}@{version} failed:\n{done.stderr[-2000:]}", file=sys.stderr)
+            return
+        os.replace(Path(folder) / module.rsplit("/", 1)[1], binary)
+
+
+if __name__ == "__main__":
+    for wanted in MODULES:
+        print(f"{wanted} {MODULES[wanted][1]}: {find(wanted) or 'not built'}", flush=True)
