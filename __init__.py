@@ -1,0 +1,84 @@
+"""lakelatch: safe multi-writer commits for tables in the Apache Paimon format, on plain object stores.
+
+The public names, nothing else; each is imported when it is first used, so that `import lakelatch` costs nothing.
+
+>>> import lakelatch as ll
+>>> ll.col("month") == 1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .coordinator.receipt import Receipt
+    from .core.errors import (
+        CommitConflict,
+        Fenced,
+        InvalidArgument,
+        LakelatchError,
+        OutcomeUnknown,
+        ProtocolViolation,
+        RetriesExhausted,
+        StoreUnavailable,
+        TableCorrupt,
+        TableExists,
+        TableNotFound,
+        UnsafeBackend,
+        Unsupported,
+    )
+    from .core.predicate import col
+    from .table.create import Schema, create_table, is_table, open_table
+    from .table.table import Table
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "core.errors": (
+        "CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation RetriesExhausted"
+        " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
+    ),
+    "core.predicate": "col",
+    "coordinator.receipt": "Receipt",
+    "table.create": "Schema create_table is_table open_table",
+    "table.table": "Table",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "CommitConflict",
+    "Fenced",
+    "InvalidArgument",
+    "LakelatchError",
+    "OutcomeUnknown",
+    "ProtocolViolation",
+    "Receipt",
+    "RetriesExhausted",
+    "Schema",
+    "StoreUnavailable",
+    "Table",
+    "TableCorrupt",
+    "TableExists",
+    "TableNotFound",
+    "UnsafeBackend",
+    "Unsupported",
+    "col",
+    "create_table",
+    "is_table",
+    "open_table",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lakelatch' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

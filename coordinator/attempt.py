@@ -1,0 +1,189 @@
+"""One attempt of a commit as bytes: delta manifests, lists, index manifest, snapshot. Pure.
+
+Owns: what each file of an attempt says, given the base it stands on. Must not know: stores, the machine, retries.
+Source: commit-protocol §1.6–1.8, format-metadata §11. Invariants: whatever depends on the base is derived from it here,
+for each attempt anew (A14); counts add up: total = base's total + delta; sizes are exact.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+from ..core import options as opt
+from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ..core.folding import summarise
+from ..core.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
+from ..core.options import TableOptions
+from ..core.paths import TablePaths
+from ..core.schema import TableSchema
+from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from .conflicts import Conflict
+from .identity import IDENTIFIERS_PROPERTY, Memory
+from .protocol.events import SnapshotRef
+from .request import CommitRequest
+from .timeline import BASE_PROPERTY
+
+ATTEMPTS_PROPERTY = "lakelatch.attempts"
+"""JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
+WRITER_VERSION = "lakelatch-0.1.0"
+_SHOWN_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A small file of metadata, about to be written."""
+
+    name: str
+    key: str
+    data: bytes
+
+
+@dataclass
+class FileNames:
+    """Names of one commit's metadata files: its uuid, and a counter per kind (format-metadata §1)."""
+
+    uuid: str
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def next(self, kind: str) -> str:
+        number = self.counters.get(kind, 0)
+        self.counters[kind] = number + 1
+        return f"{kind}-{self.uuid}-{number}"
+
+
+@dataclass(frozen=True)
+class MetadataWriter:
+    """Encodes metadata files as the table's options ask."""
+
+    schema: TableSchema
+    paths: TablePaths
+    names: FileNames
+
+    @property
+    def options(self) -> TableOptions:
+        return self.schema.options
+
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, Blob]]:
+        """Entries as manifests, rolled at `manifest.target-file-size`."""
+        if not entries:
+            return []
+        data = self._manifest_bytes(entries)
+        parts = min(ceil(len(data) / self.options.get(opt.MANIFEST_TARGET_SIZE)), len(entries))
+        if parts == 1:
+            return [self._manifest(entries, data)]
+        size = ceil(len(entries) / parts)
+        chunks = [entries[i : i + size] for i in range(0, len(entries), size)]
+        return [self._manifest(chunk, self._manifest_bytes(chunk)) for chunk in chunks]
+
+    def _manifest_bytes(self, entries: Sequence[ManifestEntry]) -> bytes:
+        return encode_manifest(entries, compression=self._compression, level=self._level)
+
+    def _manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> tuple[ManifestFile, Blob]:
+        name = self.names.next("manifest")
+        line = summarise(name, len(data), entries, self.schema.partition_fields, self.schema.id)
+        return line, Blob(name, self.paths.manifest(name), data)
+
+    def manifest_list(self, manifests: Sequence[ManifestFile]) -> Blob:
+        name = self.names.next("manifest-list")
+        data = encode_manifest_list(manifests, compression=self._compression, level=self._level)
+        return Blob(name, self.paths.manifest(name), data)
+
+    def index_manifest(self, entries: Sequence[IndexEntry]) -> Blob:
+        name = self.names.next("index-manifest")
+        data = encode_index_manifest(entries, compression=self._compression, level=self._level)
+        return Blob(name, self.paths.manifest(name), data)
+
+    @property
+    def _compression(self) -> str:
+        return self.options.get(opt.MANIFEST_COMPRESSION)
+
+    @property
+    def _level(self) -> int:
+        return self.options.get(opt.ZSTD_LEVEL)
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """A race that was lost, for the snapshot's own record of its attempts."""
+
+    snapshot_id: int
+    winner_identity: str
+    winner_user: str
+
+
+def combine_index(
+    old: Sequence[IndexEntry], request: CommitRequest
+) -> tuple[Sequence[IndexEntry], Conflict | None]:
+    """The complete list of live index files after this commit (format-metadata §8.1, H12).
+
+    Entries of replaced partitions go; a DELETE must name a file that is live, else somebody replaced it meanwhile.
+    """
+    target = request.target
+    kept = [e for e in old if target is None or not target(e.partition)]
+    by_name = {e.file.file_name: e for e in kept}
+    for entry in request.index_entries:
+        if entry.kind == DELETE and by_name.pop(entry.file.file_name, None) is None:
+            name = entry.file.file_name
+            return old, Conflict("index_file_replaced", f"index file {name} is no longer live", (name,))
+        if entry.kind == ADD:
+            by_name[entry.file.file_name] = entry
+    return list(by_name.values()), None
+
+
+def build_snapshot(
+    request: CommitRequest,
+    base: Snapshot | None,
+    ours: SnapshotRef,
+    entries: Sequence[ManifestEntry],
+    base_list: Blob,
+    delta_list: Blob,
+    *,
+    schema_id: int,
+    index_manifest: str | None,
+    memory: Memory,
+    lost: Sequence[LostAttempt],
+    now_ms: int,
+) -> Snapshot:
+    """The snapshot of an attempt: everything inherited from the base is inherited here (commit-protocol §1.6)."""
+    delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
+    watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
+    keeps_statistics = base is not None and base.schema_id == schema_id
+    return Snapshot(
+        id=ours.id,
+        uuid=ours.identity,
+        schema_id=schema_id,
+        base_manifest_list=base_list.name,
+        base_manifest_list_size=len(base_list.data),
+        delta_manifest_list=delta_list.name,
+        delta_manifest_list_size=len(delta_list.data),
+        index_manifest=index_manifest,
+        commit_user=request.commit_user,
+        commit_identifier=BATCH_IDENTIFIER if request.identifier is None else request.identifier,
+        commit_kind=request.kind,
+        time_ms=now_ms,
+        total_record_count=(base.total_record_count if base else 0) + delta_rows,
+        delta_record_count=delta_rows,
+        watermark=max(watermarks, default=None),
+        statistics=base.statistics if base is not None and keeps_statistics else None,
+        properties={**request.properties, **_our_properties(request, base, ours, memory, lost)},
+        next_row_id=(base.next_row_id if base else None) or 0,
+        operation=request.operation,
+        writer_version=WRITER_VERSION,
+    )
+
+
+def _our_properties(
+    request: CommitRequest, base: Snapshot | None, ours: SnapshotRef, memory: Memory, lost: Sequence[LostAttempt]
+) -> dict[str, str]:
+    """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
+    properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
+    if lost:
+        shown = [{"id": a.snapshot_id, "to": a.winner_identity, "by": a.winner_user} for a in lost[-_SHOWN_ATTEMPTS:]]
+        properties[ATTEMPTS_PROPERTY] = json.dumps(shown, separators=(",", ":"))
+    if request.identifier is not None:
+        memory = memory.with_commit(request.commit_user, request.identifier, ours)
+    properties[IDENTIFIERS_PROPERTY] = memory.to_property()
+    return properties

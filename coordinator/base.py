@@ -1,0 +1,41 @@
+"""What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
+
+Owns: `Base`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.manifest import ManifestFile
+from ..core.snapshot import Snapshot
+from .protocol.events import SnapshotRef
+from .timeline import ref_of
+
+LONGEST_AGE_MS = 30_000
+RETENTION_SHARE = 10
+
+
+@dataclass(frozen=True)
+class Base:
+    """A snapshot as the start of the next.
+
+    Attributes:
+        snapshot: None for a table without one.
+        manifests: all of its manifests, base list then delta list.
+        schema_id: the newest schema when it was looked at.
+        seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
+    """
+
+    snapshot: Snapshot | None
+    manifests: tuple[ManifestFile, ...]
+    schema_id: int
+    seen_ms: float
+
+    @property
+    def ref(self) -> SnapshotRef | None:
+        return ref_of(self.snapshot)
+
+    def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
+        """May a snapshot be published on this knowledge? At most 30 s, and a tenth of the retention, old."""
+        return now_ms - self.seen_ms <= min(LONGEST_AGE_MS, time_retained_ms / RETENTION_SHARE)

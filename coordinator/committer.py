@@ -1,0 +1,199 @@
+"""The way into the coordinator: one committer per open table, from request to receipt.
+
+Owns: what is known between commits, the journal, the safety probe, outcomes as receipts and errors.
+Must not know: rows, Arrow, Spark; how the machine works inside. Source: design §3, §4 (probe).
+Invariants: three answers, never two (receipt, an error that says "not committed", `OutcomeUnknown`); a committer that
+landed a commit knows the next base without reading.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from ..backends.metered import MeteredStore
+from ..backends.probe import ensure_atomic_create
+from ..backends.store import Store
+from ..core import errors
+from ..core import options as opt
+from ..core.errors import LakelatchError, OutcomeUnknown
+from ..core.paths import TablePaths
+from ..core.schema import TableSchema
+from ..core.snapshot import Snapshot
+from .attempt import FileNames, MetadataWriter
+from .base import Base
+from .driver import Driver
+from .identity import trace
+from .journal import BoundJournal, Journal, MemoryJournal
+from .protocol import effects as do
+from .protocol.effects import Outcome
+from .protocol.events import SnapshotRef
+from .receipt import Receipt
+from .request import CommitRequest
+from .resolution import resolve
+from .retries import RetryPolicy
+from .run import CommitRun
+from .timeline import Timeline
+
+UPLOAD_THREADS = 8
+_YIELD_WITHIN_S = 10.0
+
+_ERRORS: dict[str, type[LakelatchError]] = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not OutcomeUnknown
+}
+
+
+class Committer:
+    """Commits to one branch of one table. Thread-safe.
+
+    Args:
+        store: bound to the table's root.
+        schema: the schema that files of coming commits are written with.
+        journal: where events go; memory by default.
+    """
+
+    def __init__(self, store: Store, paths: TablePaths, schema: TableSchema, journal: Journal | None = None) -> None:
+        self.store, self.paths, self.schema = store, paths, schema
+        self.journal: Journal = journal if journal is not None else MemoryJournal()
+        self._policy = RetryPolicy.from_options(schema.options)
+        self._known: Base | None = None
+        self._lock = threading.Lock()
+        self._losses, self._lost_at = 0, 0.0
+        self._pool = ThreadPoolExecutor(UPLOAD_THREADS, "lakelatch-upload")
+        self._aside = ThreadPoolExecutor(1, "lakelatch-hint")
+
+    def commit(self, request: CommitRequest) -> Receipt:
+        """Commit, or say why not.
+
+        Returns:
+            The receipt of this commit, or of the earlier one with the same identity (`replayed`).
+
+        Raises:
+            CommitConflict, RetriesExhausted, StoreUnavailable, Fenced, InvalidArgument, TableCorrupt: not committed.
+            OutcomeUnknown: it may have landed; the error resolves it.
+        """
+        request.check()
+        ensure_atomic_create(self.store, self.paths.schema(0))
+        self._yield_to_losers()
+        began = time.monotonic()
+        metered = MeteredStore(self.store)
+        run = self._run(request, metered)
+        journal = BoundJournal(self.journal, run.writer.names.uuid, self.store.url)
+        driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id)
+        outcome = driver.commit()
+        elapsed_ms = (time.monotonic() - began) * 1000
+        self._learn(run, outcome, driver.state.attempt)
+        return self._receipt(run, outcome, driver.state.attempt, metered, elapsed_ms)
+
+    def _run(self, request: CommitRequest, store: Store) -> CommitRun:
+        writer = MetadataWriter(self.schema, self.paths, FileNames(str(uuid.uuid4())))
+        with self._lock:
+            known = self._known
+        return CommitRun(request, store, Timeline(store, self.paths), self.schema, writer, known, uuid.uuid4)
+
+    def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
+        """The receipt of an identity that landed before, None where it has not. Reads the store."""
+        timeline = Timeline(self.store, self.paths)
+        found = trace(commit_user, timeline.latest(), timeline.find)
+        if found.last_identifier != identifier or found.snapshot is None:
+            return None
+        return self._replay_receipt(found.snapshot, commit_user, identifier, timeline.find(found.snapshot.id))
+
+    def know(self, base: Base) -> None:
+        """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
+        with self._lock:
+            if self._known is None or self._known.seen_ms < base.seen_ms:
+                self._known = base
+
+    def settle(self) -> None:
+        """Wait for hints and clean-up of commits that were already told."""
+        self._aside.submit(lambda: None).result()
+
+    # ------------------------------------------------------------------------------------------------------- between
+
+    def _newest_id(self) -> int:
+        with self._lock:
+            snapshot = self._known.snapshot if self._known else None
+        return snapshot.id if snapshot else 0
+
+    def _learn(self, run: CommitRun, outcome: Outcome, attempts: int) -> None:
+        with self._lock:
+            if isinstance(outcome, do.Committed) and not outcome.replayed:
+                base = run.next_base()
+                if self._known is None or self._known.seen_ms < base.seen_ms:
+                    self._known = base
+            else:
+                self._known = None
+            self._losses, self._lost_at = attempts - 1, time.monotonic()
+
+    def _yield_to_losers(self) -> None:
+        """A winner that saw contention lets those go first who lost: a warm winner would starve them (design §3)."""
+        if self._losses and time.monotonic() - self._lost_at < _YIELD_WITHIN_S:
+            longest = min(self._policy.min_wait_ms * 2, self._policy.max_wait_ms)
+            time.sleep(random.uniform(0, longest) / 1000)
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _receipt(
+        self, run: CommitRun, outcome: Outcome, attempts: int, metered: MeteredStore, elapsed_ms: float
+    ) -> Receipt:
+        request = run.request
+        match outcome:
+            case do.Committed(snapshot=ref, replayed=True):
+                assert request.identifier is not None
+                return self._replay_receipt(ref, request.commit_user, request.identifier, run.timeline.find(ref.id))
+            case do.Committed(snapshot=ref):
+                counts = metered.counts()
+                return Receipt(
+                    snapshot_id=ref.id,
+                    snapshot_uuid=ref.identity,
+                    commit_user=request.commit_user,
+                    identifier=request.identifier,
+                    kind=request.kind,
+                    attempts=attempts,
+                    retries=attempts - 1,
+                    requests=counts.requests,
+                    sequential_requests=counts.sequential,
+                    elapsed_ms=elapsed_ms,
+                    replayed=False,
+                )
+            case do.NotCommitted(code=code, reason=reason):
+                error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
+                error.sent = bool(run.snapshot_bytes)
+                raise error
+            case do.Undecided(snapshot=ref, reason=reason):
+                raise self._unknown(run, ref, reason)
+
+    def _unknown(self, run: CommitRun, ref: SnapshotRef, reason: str) -> OutcomeUnknown:
+        identity: dict[str, Any] = {
+            "snapshot_id": ref.id,
+            "snapshot_uuid": ref.identity,
+            "commit_user": run.request.commit_user,
+            "identifier": run.request.identifier,
+        }
+        answering = replace(run, store=self.store, timeline=Timeline(self.store, self.paths))
+        return OutcomeUnknown(
+            f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {reason}",
+            identity=identity,
+            resolver=lambda timeout: resolve(answering, ref, timeout),
+        )
+
+    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
+        kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
+        uuid_text = None if "|" in ref.identity else ref.identity
+        return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
+
+
+def new_commit_user(schema: TableSchema) -> str:
+    """A commit user for a commit that names none: a fresh uuid, with option `commit.user-prefix` in front."""
+    prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
+    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
+
+

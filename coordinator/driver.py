@@ -1,0 +1,150 @@
+"""Turns the machine's effects into work, and the work's answers into events, until the caller can be told.
+
+Owns: the loop, the threads, the journal's order. Must not know: what an effect means (`run`), which comes next (machine).
+Source: design §3. Invariants: events are recorded before their effects begin; uploads of effects that came together go
+out together; what follows `Conclude` happens off the acknowledged path and can change no outcome (H17).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+
+from ..core.errors import LakelatchError
+from .attempt import Blob
+from .journal import BoundJournal
+from .protocol import effects as do
+from .protocol import events as ev
+from .protocol.effects import Effect, Outcome
+from .protocol.events import Event
+from .protocol.machine import CommitState, step
+from .retries import RetryPolicy
+from .run import CommitRun
+
+
+@dataclass
+class Driver:
+    """Drives one commit.
+
+    Attributes:
+        pool: where uploads run side by side.
+        aside: where hint and clean-up run after the caller was told.
+        newest_id: the newest snapshot that this committer published, for the hint.
+    """
+
+    run: CommitRun
+    journal: BoundJournal
+    policy: RetryPolicy
+    pool: Executor
+    aside: Executor
+    newest_id: Callable[[], int]
+    state: CommitState = CommitState()
+    _began: float = 0.0
+
+    def commit(self) -> Outcome:
+        """Run the commit to its outcome."""
+        self._began = time.monotonic()
+        request = self.run.request
+        first = ev.CommitRequested(request.commit_user, request.identifier, request.kind, bool(request.uploads))
+        events: deque[Event] = deque([first])
+        while True:
+            effects = self._feed(events.popleft())
+            conclusion = next((i for i, e in enumerate(effects) if isinstance(e, do.Conclude)), None)
+            if conclusion is not None:
+                concluded = effects[conclusion]
+                assert isinstance(concluded, do.Conclude)
+                rest = effects[conclusion + 1 :]
+                if rest:
+                    self.aside.submit(self._finish, rest)
+                return concluded.outcome
+            self._carry_out(effects, events)
+
+    def _feed(self, event: Event) -> tuple[Effect, ...]:
+        self.journal.record(event)
+        self.state, effects = step(self.state, event)
+        return effects
+
+    def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
+        """Do what came together: uploads side by side, the rest here and now. Events are fed as they come."""
+        uploads = [e for e in effects if isinstance(e, (do.UploadData, do.WriteBaseList, do.WriteDeltaList))]
+        if uploads:
+            self._upload(uploads, events)
+        for effect in effects:
+            if effect not in uploads:
+                events.append(self._answer(effect))
+
+    def _answer(self, effect: Effect) -> Event:
+        run = self.run
+        match effect:
+            case do.ResolveLatest():
+                return run.resolve_latest(effect)
+            case do.CollectChanges():
+                return run.collect_changes(effect)
+            case do.CompactManifests():
+                return run.compact_manifests(effect)
+            case do.Publish():
+                return run.publish(effect)
+            case do.ReadBack():
+                return run.read_back(effect)
+            case do.VerifyLineage():
+                return run.verify_lineage(effect)
+            case do.AwaitRetry():
+                return self._await_retry(effect)
+            case _:
+                raise AssertionError(f"{effect!r} has no answer")
+
+    def _upload(
+        self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
+    ) -> None:
+        """Write the files of all effects at once. The first failure ends the attempt; the rest is waited for."""
+        left: dict[Future[None], int] = {}
+        todo: list[int] = []
+        answers: list[Event] = []
+        for number, effect in enumerate(effects):
+            files, answer = self.run.uploads(effect)
+            answers.append(answer)
+            todo.append(len(files))
+            left.update({self.pool.submit(self._put, blob): number for blob in files})
+        events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
+        failure: Event | None = None
+        while left:
+            done, _ = wait(left, return_when=FIRST_COMPLETED)
+            for future in done:
+                number = left.pop(future)
+                error = future.exception()
+                if isinstance(error, LakelatchError):
+                    failure = failure or ev.UploadFailed(str(effects[number]), error.message)
+                elif error is not None:
+                    raise error
+                todo[number] -= 1
+                if todo[number] == 0 and failure is None:
+                    events.append(answers[number])
+        if failure is not None:
+            events.clear()
+            events.append(failure)
+
+    def _put(self, blob: Blob) -> None:
+        self.run.store.put(blob.key, blob.data)
+
+    def _await_retry(self, effect: do.AwaitRetry) -> Event:
+        wait_ms = self.policy.next_wait_ms(effect.attempt, time.monotonic() - self._began)
+        if wait_ms is None:
+            users = {attempt.winner_user for attempt in self.run.lost}
+            spent = f"{effect.attempt} attempts in {time.monotonic() - self._began:.1f} s"
+            return ev.BudgetSpent(f"lost the race to {len(users)} other writers; {spent}")
+        time.sleep(wait_ms / 1000)
+        return ev.RetryGranted(wait_ms)
+
+    def _finish(self, effects: tuple[Effect, ...]) -> None:
+        """After the caller was told: the hint, and clean-up."""
+        for effect in effects:
+            match effect:
+                case do.WriteHint():
+                    self._feed(self.run.write_hint(effect, self.newest_id()))
+                case do.Discard():
+                    self.run.discard(effect)
+                case _:
+                    raise AssertionError(f"{effect!r} cannot follow the conclusion")

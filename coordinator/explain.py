@@ -1,0 +1,79 @@
+"""Telling how a snapshot came to be, from the table alone or from a journal.
+
+Owns: the text of `explain`. Must not know: how a commit is made. Source: design §3 (event sourced).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import datetime, timezone
+
+from ..core.data_file import ADD
+from ..core.errors import LakelatchError
+from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from .attempt import ATTEMPTS_PROPERTY
+from .journal import Entry
+from .timeline import BASE_PROPERTY, Timeline, base_of
+
+
+def explain(timeline: Timeline, snapshot: Snapshot) -> str:
+    """How a snapshot came to be: who made it, on what, after how many lost races, and what it changed."""
+    lines = [f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")]
+    identifier = "" if snapshot.commit_identifier == BATCH_IDENTIFIER else f", identifier {snapshot.commit_identifier}"
+    lines.append(f"  made by   {snapshot.commit_user}{identifier}, {snapshot.writer_version or 'unknown writer'}")
+    lines.append(f"  at        {_moment(snapshot.time_ms)}, schema {snapshot.schema_id}")
+    lines.append(f"  identity  {snapshot.identity}")
+    lines.append(f"  base      {_base_line(timeline, snapshot)}")
+    lines.extend(_attempt_lines(snapshot))
+    lines.append(f"  changes   {_changes(timeline, snapshot)}")
+    lines.append(f"  rows      {snapshot.delta_record_count:+d}, {snapshot.total_record_count} in all")
+    return "\n".join(lines)
+
+
+def _moment(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
+    named = base_of(snapshot)
+    if named is None:
+        return "none, the first" if snapshot.properties.get(BASE_PROPERTY) or snapshot.id == 1 else "not recorded by its writer"
+    found = timeline.find(named.id)
+    if found is None:
+        return f"snapshot {named.id}, since expired"
+    return f"snapshot {named.id}" if found.identity == named.identity else f"snapshot {named.id}, REPLACED since by another"
+
+
+def _attempt_lines(snapshot: Snapshot) -> list[str]:
+    """Against whom it lost, from the snapshot's own record."""
+    lost = json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]"))
+    if not lost:
+        return ["  attempts  1"] if BASE_PROPERTY in snapshot.properties else []
+    lines = [f"  attempts  {len(lost) + 1}"]
+    lines += [f"            {i}: wanted {a['id']}, lost it to {a['by']} ({a['to']})" for i, a in enumerate(lost, 1)]
+    return lines
+
+
+def _changes(timeline: Timeline, snapshot: Snapshot) -> str:
+    try:
+        entries = timeline.entries(timeline.delta_manifests(snapshot))
+    except LakelatchError as error:
+        return f"cannot be read: {error.message}"
+    added = [e for e in entries if e.kind == ADD]
+    partitions = len({e.partition for e in entries})
+    where = f" in {partitions} partitions" if partitions > 1 else ""
+    return f"{len(added)} files added, {len(entries) - len(added)} deleted{where}"
+
+
+def timeline_of(entries: Iterable[Entry]) -> str:
+    """A commit's journal as lines: milliseconds since its first event, the event, what it says."""
+    lines = []
+    start: int | None = None
+    for entry in entries:
+        start = entry.at_ms if start is None else start
+        event = entry.event
+        said = ", ".join(f"{f.name}={getattr(event, f.name)}" for f in fields(event) if getattr(event, f.name) not in (None, ()))
+        lines.append(f"{entry.at_ms - start:>7} ms  {type(event).__name__:<20} {said}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,357 @@
+"""The commit path as a state machine. Prose first, then the table, then the handlers.
+
+A commit begins in COLLECT: the latest snapshot is resolved, the identity looked up through it, the changes settled on it
+and checked for conflicts. COMPACT_MANIFESTS merges older manifests where that is due. Then base list, delta list and the
+data files that travel with the commit go out *together*; BASE_LIST and DELTA_LIST are left in that order as the
+acknowledgements come, and PUBLISH begins when every one is there: one atomic create of `snapshot-<base + 1>`.
+
+A store that says "created" is believed. Anything else is read back first (H2, H3, H4): our own bytes under the name mean
+that it landed; another's mean that the race is lost, proven; nothing means that the same bytes are sent again to the same
+name (H9); no answer at all ends, after a few looks, as *undecided*, never as *failed*. A lost race goes through RETRY back
+to COLLECT: whatever depends on the base is derived again, the rest is kept.
+
+A snapshot that landed is not yet committed: VERIFY makes sure that it stands on the base that was read, on every path to
+"committed" (H6). HINT comes after the caller was told, and its failure changes nothing (H7, H17).
+
+Owns: phases, state, `step`. Must not know: stores, clocks, threads, randomness.
+Invariants: `step` is pure; a (phase, event) that is not in the table raises `ProtocolViolation` and changes nothing;
+names are discarded only when every send that could need them was refused with proof (H5, G5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+from ...core.errors import ProtocolViolation
+from . import effects as do
+from . import events as ev
+from .effects import Effect, Outcome
+from .events import Event, SnapshotRef
+
+SENDS = 3
+"""How often the same snapshot is sent when nothing is found under its name."""
+LOOKS = 4
+"""How often a read-back or a lineage check is tried when it gets no answer."""
+
+
+class Phase(Enum):
+    COLLECT = "collect"
+    COMPACT_MANIFESTS = "compact manifests"
+    BASE_LIST = "base list"
+    DELTA_LIST = "delta list"
+    PUBLISH = "atomic rename"
+    VERIFY = "verify"
+    RETRY = "retry"
+    HINT = "hint"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitState:
+    """Everything the protocol remembers of one commit: a fold of its events.
+
+    Attributes:
+        ours: the snapshot of the current attempt.
+        missing: what PUBLISH still waits for, of "data", "base list", "delta list".
+        list_name: the current attempt's base list; worthless once its race is lost.
+        delta_names: delta list and manifests, kept over attempts.
+        spare: names that no attempt needs any more, to be discarded.
+        unanswered: some send, of this attempt or an earlier one, got no answer that proves anything: discard nothing any more.
+    """
+
+    phase: Phase = Phase.COLLECT
+    request: ev.CommitRequested | None = None
+    attempt: int = 1
+    base: SnapshotRef | None = None
+    ours: SnapshotRef | None = None
+    missing: frozenset[str] = frozenset()
+    list_name: str = ""
+    delta_names: tuple[str, ...] = ()
+    merged_names: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
+    data_uploaded: bool = False
+    unanswered: bool = False
+    sends: int = 0
+    looks: int = 0
+    lost_to: tuple[SnapshotRef, ...] = ()
+    outcome: Outcome | None = None
+
+
+Step: TypeAlias = tuple[CommitState, tuple[Effect, ...]]
+
+
+def step(state: CommitState, event: Event) -> Step:
+    """The next state, and what is to be done.
+
+    Raises:
+        ProtocolViolation: the phase does not know the event.
+
+    >>> state, effects = step(CommitState(), ev.CommitRequested("me", None, "APPEND", False))
+    >>> state.phase.value, [type(e).__name__ for e in effects]
+    ('collect', ['ResolveLatest'])
+    """
+    handler = TRANSITIONS.get((state.phase, type(event)))
+    if handler is None:
+        raise ProtocolViolation(f"the commit machine in phase '{state.phase.value}' does not know {event!r}")
+    return handler(state, event)
+
+
+def fold(events: list[Event]) -> CommitState:
+    """The state after these events: how a journal is replayed."""
+    state = CommitState()
+    for event in events:
+        state, _ = step(state, event)
+    return state
+
+
+# ------------------------------------------------------------------------------------------------------------ collect
+
+
+def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
+    if state.request is not None:
+        raise ProtocolViolation("a commit is requested once")
+    return replace(state, request=event), (do.ResolveLatest(1, None),)
+
+
+def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
+    request = _request(state)
+    base_id = event.base.id if event.base else 0
+    if request.identifier is not None:
+        if event.inspected_through != base_id:
+            raise ProtocolViolation(f"identity inspected through {event.inspected_through}, but the base is {base_id}")
+        if event.replay_of is not None:
+            return _conclude(state, do.Committed(event.replay_of, True))
+        if event.last_identifier is not None and request.identifier <= event.last_identifier:
+            reason = f"identifier {request.identifier} of '{request.user}' is not above {event.last_identifier}, its last one"
+            return _conclude(state, do.NotCommitted("invalid-argument", reason))
+    ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
+    state = replace(state, base=event.base, ours=ours, sends=0, looks=0)
+    return state, (do.CollectChanges(event.base),)
+
+
+def _resolve_failed(state: CommitState, event: ev.ResolveFailed) -> Step:
+    return _conclude(state, do.NotCommitted(event.code, event.reason))
+
+
+def _conflict(state: CommitState, event: ev.ConflictFound) -> Step:
+    return _conclude(state, do.NotCommitted("commit-conflict", f"{event.check}: {event.reason}"))
+
+
+def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
+    return replace(state, phase=Phase.COMPACT_MANIFESTS), (do.CompactManifests(state.base, state.attempt > 1),)
+
+
+# ---------------------------------------------------------------------------------------------- manifests, lists, data
+
+
+def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
+    missing = {"base list", "delta list"}
+    effects: list[Effect] = [do.WriteBaseList(state.base), do.WriteDeltaList(state.base)]
+    if _request(state).has_data and not state.data_uploaded:
+        missing.add("data")
+        effects.append(do.UploadData())
+    kept = event.written if event.mode != "none" else ()
+    dropped = tuple(name for name in state.merged_names if name not in kept)
+    state = replace(
+        state, phase=Phase.BASE_LIST, missing=frozenset(missing), merged_names=kept, spare=state.spare + dropped
+    )
+    return state, tuple(effects)
+
+
+def _data_uploaded(state: CommitState, event: ev.DataUploaded) -> Step:
+    return _acknowledged(replace(state, data_uploaded=True), "data")
+
+
+def _base_list_written(state: CommitState, event: ev.BaseListWritten) -> Step:
+    return _acknowledged(replace(state, list_name=event.name), "base list")
+
+
+def _delta_list_written(state: CommitState, event: ev.DeltaListWritten) -> Step:
+    names = (event.name, *event.manifests)
+    dropped = tuple(name for name in state.delta_names if name not in names)
+    return _acknowledged(replace(state, delta_names=names, spare=state.spare + dropped), "delta list")
+
+
+def _acknowledged(state: CommitState, what: str) -> Step:
+    """One upload less to wait for; phases are left in their order, whatever order the answers come in."""
+    missing = state.missing - {what}
+    if "base list" in missing:
+        return replace(state, missing=missing, phase=Phase.BASE_LIST), ()
+    if missing:
+        return replace(state, missing=missing, phase=Phase.DELTA_LIST), ()
+    return _publish(replace(state, missing=missing, phase=Phase.PUBLISH))
+
+
+def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
+    """Nothing was published on this attempt, and every earlier one was refused with proof: it is not committed.
+
+    What was uploaded is left to orphan cleaning: another upload of this attempt may still be on its way.
+    """
+    return _conclude(state, do.NotCommitted("store-unavailable", f"{event.what}: {event.reason}"), discard=False)
+
+
+# ------------------------------------------------------------------------------------------------------------ publish
+
+
+def _publish(state: CommitState) -> Step:
+    sends = state.sends + 1
+    return replace(state, sends=sends), (do.Publish(_ours(state), sends),)
+
+
+def _read_back(state: CommitState) -> Step:
+    looks = state.looks + 1
+    return replace(state, looks=looks), (do.ReadBack(_ours(state), looks),)
+
+
+def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
+    """Only before the first send: after one, the same bytes must go to the same name."""
+    if state.sends > 1:
+        raise ProtocolViolation("a base cannot age away under a snapshot that was sent")
+    state = replace(state, phase=Phase.COLLECT, spare=(*state.spare, state.list_name), list_name="")
+    return state, (do.ResolveLatest(state.attempt, state.base),)
+
+
+def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
+    """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might."""
+    if state.sends > 1:
+        return _undecided(state, event.reason)
+    return _upload_failed(state, event)
+
+
+def _published(state: CommitState, event: ev.SnapshotPublished) -> Step:
+    return _verify(replace(state, phase=Phase.VERIFY, looks=0))
+
+
+def _refused(state: CommitState, event: ev.PublishRefused) -> Step:
+    return _read_back(state)
+
+
+def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:
+    return _read_back(replace(state, unanswered=True))
+
+
+def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
+    """The race is lost, and proven: another's snapshot holds the name, so no send of ours can land there."""
+    spare = (*state.spare, state.list_name)
+    state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner), spare=spare, list_name="")
+    return state, (do.AwaitRetry(state.attempt, event.winner),)
+
+
+def _found_nothing(state: CommitState, event: ev.FoundNothing) -> Step:
+    if state.sends < SENDS:
+        return _publish(replace(state, unanswered=True))
+    return _undecided(state, "the store took the snapshot neither as created nor as existing")
+
+
+def _read_back_failed(state: CommitState, event: ev.ReadBackFailed) -> Step:
+    if state.looks < LOOKS:
+        return _read_back(state)
+    return _undecided(state, event.reason)
+
+
+# --------------------------------------------------------------------------------------------------- verify, hint, end
+
+
+def _verify(state: CommitState) -> Step:
+    looks = state.looks + 1
+    return replace(state, looks=looks), (do.VerifyLineage(state.base, _ours(state), looks),)
+
+
+def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
+    ours = _ours(state)
+    outcome = do.Committed(ours, False)
+    effects: list[Effect] = [do.Conclude(outcome), do.WriteHint(ours.id)]
+    if state.spare and not state.unanswered:
+        effects.append(do.Discard(state.spare))
+    return replace(state, phase=Phase.HINT, outcome=outcome, spare=()), tuple(effects)
+
+
+def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
+    """A fork: not in the history, but still a file that names our metadata, so nothing is deleted (G5)."""
+    return _conclude(state, do.NotCommitted("fenced", event.reason), discard=False)
+
+
+def _unread(state: CommitState, event: ev.LineageUnread) -> Step:
+    if state.looks < LOOKS:
+        return _verify(state)
+    return _undecided(state, f"the snapshot landed, but its base could not be checked: {event.reason}")
+
+
+def _hinted(state: CommitState, event: Any) -> Step:
+    return replace(state, phase=Phase.DONE), ()
+
+
+def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
+    attempt = state.attempt + 1
+    state = replace(state, phase=Phase.COLLECT, attempt=attempt)
+    return state, (do.ResolveLatest(attempt, state.lost_to[-1]),)
+
+
+def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
+    return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
+
+
+def _undecided(state: CommitState, reason: str) -> Step:
+    return _conclude(state, do.Undecided(_ours(state), reason), discard=False)
+
+
+def _conclude(state: CommitState, outcome: Outcome, *, discard: bool = True) -> Step:
+    """The end, for every outcome but a commit of our own. Private metadata goes only if no send can need it (H5)."""
+    effects: list[Effect] = [do.Conclude(outcome)]
+    if discard and not state.unanswered:
+        spare = tuple(name for name in (*state.spare, *state.delta_names, *state.merged_names, state.list_name) if name)
+        if spare:
+            effects.append(do.Discard(spare))
+    return replace(state, phase=Phase.DONE, outcome=outcome, spare=()), tuple(effects)
+
+
+def _request(state: CommitState) -> ev.CommitRequested:
+    if state.request is None:
+        raise ProtocolViolation("no commit was requested")
+    return state.request
+
+
+def _ours(state: CommitState) -> SnapshotRef:
+    if state.ours is None:
+        raise ProtocolViolation("there is no snapshot of ours before the latest is resolved")
+    return state.ours
+
+
+# ------------------------------------------------------------------------------------------------------ the table
+
+Handler: TypeAlias = Callable[[CommitState, Any], Step]
+
+TRANSITIONS: dict[tuple[Phase, type[Any]], Handler] = {
+    (Phase.COLLECT, ev.CommitRequested): _requested,
+    (Phase.COLLECT, ev.LatestResolved): _resolved,
+    (Phase.COLLECT, ev.ResolveFailed): _resolve_failed,
+    (Phase.COLLECT, ev.ConflictFound): _conflict,
+    (Phase.COLLECT, ev.ChangesCollected): _collected,
+    (Phase.COMPACT_MANIFESTS, ev.ManifestsCompacted): _compacted,
+    (Phase.BASE_LIST, ev.BaseListWritten): _base_list_written,
+    (Phase.BASE_LIST, ev.DeltaListWritten): _delta_list_written,
+    (Phase.BASE_LIST, ev.DataUploaded): _data_uploaded,
+    (Phase.BASE_LIST, ev.UploadFailed): _upload_failed,
+    (Phase.DELTA_LIST, ev.DeltaListWritten): _delta_list_written,
+    (Phase.DELTA_LIST, ev.DataUploaded): _data_uploaded,
+    (Phase.DELTA_LIST, ev.UploadFailed): _upload_failed,
+    (Phase.PUBLISH, ev.BaseAged): _base_aged,
+    (Phase.PUBLISH, ev.UploadFailed): _publish_impossible,
+    (Phase.PUBLISH, ev.SnapshotPublished): _published,
+    (Phase.PUBLISH, ev.PublishRefused): _refused,
+    (Phase.PUBLISH, ev.AnswerLost): _answer_lost,
+    (Phase.PUBLISH, ev.FoundOurs): _published,
+    (Phase.PUBLISH, ev.FoundAnother): _found_another,
+    (Phase.PUBLISH, ev.FoundNothing): _found_nothing,
+    (Phase.PUBLISH, ev.ReadBackFailed): _read_back_failed,
+    (Phase.VERIFY, ev.LineageVerified): _verified,
+    (Phase.VERIFY, ev.LineageBroken): _broken,
+    (Phase.VERIFY, ev.LineageUnread): _unread,
+    (Phase.RETRY, ev.RetryGranted): _granted,
+    (Phase.RETRY, ev.BudgetSpent): _budget_spent,
+    (Phase.HINT, ev.HintWritten): _hinted,
+    (Phase.HINT, ev.HintSkipped): _hinted,
+}

@@ -1,0 +1,52 @@
+"""What the caller gets for a commit that landed.
+
+Owns: `Receipt`. Must not know: how it came about. Names are promises (the public surface).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof of a commit.
+
+    Attributes:
+        snapshot_id, snapshot_uuid: the snapshot that it made; the uuid is None for one of an older writer.
+        commit_user, identifier: its identity; identifier None where none was given.
+        kind: APPEND, OVERWRITE or COMPACT.
+        attempts: publishes that were tried; `retries` = attempts - 1.
+        requests: store requests of this commit, the data that travelled with it included.
+        sequential_requests: the longest chain of them that had to wait for each other, until the receipt was there.
+        elapsed_ms: wall time.
+        replayed: the identity had landed before; this is the first commit's receipt.
+
+    >>> print(Receipt(7, "u-1", "etl", 42, "APPEND", 1, 0, 7, 3, 12.5, False))
+    snapshot 7 (APPEND by etl/42): 1 attempt, 7 requests (3 sequential), 12 ms
+    """
+
+    snapshot_id: int
+    snapshot_uuid: str | None
+    commit_user: str
+    identifier: int | None
+    kind: str
+    attempts: int
+    retries: int
+    requests: int
+    sequential_requests: int
+    elapsed_ms: float
+    replayed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The receipt as a JSON-ready dict."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        identity = self.commit_user if self.identifier is None else f"{self.commit_user}/{self.identifier}"
+        if self.replayed:
+            return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): had landed before, nothing was written"
+        tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
+        cost = f"{self.requests} requests ({self.sequential_requests} sequential), {self.elapsed_ms:.0f} ms"
+        return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): {tries}, {cost}"

@@ -1,0 +1,375 @@
+"""One commit's effects, carried out on a store.
+
+Owns: `CommitRun`: what each effect of the machine means here, and what it answers. Must not know: the order of effects
+(the machine's), threads (the driver's). Source: design §3; H2, H3, H6, H7, H9.
+Invariants: an effect answers exactly one event, also when the store fails; the bytes of a snapshot are built once per
+attempt and never change between sends (H9).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..backends.store import AlreadyThere, Created, ObjectNotFound, Store, Unknown
+from ..core import options as opt
+from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ..core.errors import LakelatchError, StoreUnavailable
+from ..core.folding import live, plan_merge
+from ..core.manifest import ManifestFile
+from ..core.schema import TableSchema
+from ..core.snapshot import Snapshot, parse_snapshot
+from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index
+from .base import Base
+from .conflicts import Change, Conflict, deletes_unknown_file, find_conflict, follow_compactions, replaced_files
+from .identity import memory_through, trace
+from .manifest_compaction import Merge, merge_manifests
+from .protocol import effects as do
+from .protocol import events as ev
+from .protocol.events import Event, SnapshotRef
+from .request import CommitRequest
+from .timeline import Timeline, contiguous_runs, ref_of
+
+Uploads: TypeAlias = tuple[Sequence[Blob], Event]
+"""Files that may be written side by side, and the event once all of them are durable."""
+
+HINT_WITHIN_MS = 5_000
+
+
+@dataclass
+class CommitRun:
+    """Carries the effects of one commit out.
+
+    Attributes:
+        base: what the current attempt stands on.
+        warm: what the committer knew before, used for the first attempt while it is fresh.
+    """
+
+    request: CommitRequest
+    store: Store
+    timeline: Timeline
+    schema: TableSchema
+    writer: MetadataWriter
+    warm: Base | None
+    new_uuid: object
+    base: Base | None = None
+    ours: SnapshotRef | None = None
+    entries: tuple[ManifestEntry, ...] = ()
+    snapshot: Snapshot | None = None
+    snapshot_bytes: bytes = b""
+    published_ms: float = 0.0
+    lost: list[LostAttempt] = field(default_factory=list)
+    _delta: list[tuple[ManifestFile, Blob]] | None = None
+    _delta_entries: tuple[ManifestEntry, ...] = ()
+    _delta_list: Blob | None = None
+    _base_list: Blob | None = None
+    _base_manifests: tuple[ManifestFile, ...] = ()
+    _index: tuple[str | None, Blob | None] = (None, None)
+    _merge: Merge | None = None
+    _merge_base: SnapshotRef | None = None
+    _read_files: dict[EntryIdentity, ManifestEntry] | None = None
+    _changes: dict[int, tuple[str, Change]] = field(default_factory=dict)
+    _winner: Snapshot | None = None
+
+    # ------------------------------------------------------------------------------------------------------- collect
+
+    def resolve_latest(self, effect: do.ResolveLatest) -> Event:
+        """The base of this attempt, and this identity's trace through it."""
+        try:
+            self.base = self._resolve(effect)
+            snapshot = self.base.snapshot
+            if self.request.identifier is None:
+                found, inspected = None, 0
+            else:
+                found = trace(self.request.commit_user, snapshot, self.timeline.find)
+                inspected = found.inspected_through
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.new_uuid()))  # type: ignore[operator]
+        if found is None:
+            return ev.LatestResolved(self.base.ref, self.ours.identity, inspected)
+        replay = found.snapshot if found.last_identifier == self.request.identifier else None
+        return ev.LatestResolved(self.base.ref, self.ours.identity, inspected, found.last_identifier, replay)
+
+    def _resolve(self, effect: do.ResolveLatest) -> Base:
+        now_ms = _now_ms()
+        if effect.at_least is None and self.warm is not None and self._is_fresh(self.warm):
+            return self.warm
+        latest = self.timeline.latest(effect.at_least)
+        known = self.base or self.warm
+        schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
+        if known is None or not self._is_fresh(known):
+            schema_id = max([schema_id, *self.timeline.schema_ids()])
+        if known is not None and known.ref == ref_of(latest):
+            return Base(latest, known.manifests, schema_id, now_ms)
+        return Base(latest, self.timeline.manifests(latest) if latest else (), schema_id, now_ms)
+
+    def _is_fresh(self, base: Base) -> bool:
+        return base.is_fresh(_now_ms(), self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
+
+    def collect_changes(self, effect: do.CollectChanges) -> Event:
+        """This commit's entries on this base, after the conflict checks."""
+        try:
+            entries, conflict = self._settle_entries()
+            index, index_conflict = self._settle_index()
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        conflict = conflict or index_conflict
+        if conflict is not None:
+            return ev.ConflictFound(conflict.check, conflict.reason)
+        self.entries, self._index = entries, index
+        added = sum(e.kind == ADD for e in entries)
+        return ev.ChangesCollected(added, len(entries) - added)
+
+    def _settle_entries(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
+        request, base = self.request, self._base()
+        if request.target is not None:
+            return self._settle_overwrite()
+        if any(e.kind != ADD for e in request.entries) and base.snapshot is not None:
+            return request.entries, deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
+        return request.entries, None
+
+    def _settle_overwrite(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
+        """The deletes of an overwrite: the files that it read, followed through compactions since (H13)."""
+        request, base = self.request, self._base()
+        assert request.target is not None
+        read = request.read_snapshot
+        if self._read_files is None:
+            manifests = base.manifests if ref_of(read) == base.ref else self.timeline.manifests(read) if read else ()
+            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
+        replaced = self._read_files
+        if ref_of(read) != base.ref:
+            changes, conflict = self._changes_since(read, base.snapshot)
+            conflict = conflict or find_conflict(request, changes)
+            if conflict is None:
+                replaced, conflict = follow_compactions(request, replaced, changes)
+            if conflict is not None:
+                return (), conflict
+        return (*(e.deletion() for e in replaced.values()), *request.entries), None
+
+    def _changes_since(self, read: Snapshot | None, base: Snapshot | None) -> tuple[list[Change], Conflict | None]:
+        """What others did after `read`; a conflict where that cannot be seen any more."""
+        start, end = read.id if read else 0, base.id if base else 0
+        gone = Conflict("history_is_visible", "the snapshots since this commit read the table are no longer all there")
+        if read is not None:
+            still = self.timeline.find(read.id)
+            if end < start or still is None or still.identity != read.identity:
+                return [], gone
+        for snapshot_id in range(start + 1, end + 1):
+            found = base if snapshot_id == end else self.timeline.find(snapshot_id)
+            if found is None:
+                return [], gone
+            known = self._changes.get(snapshot_id)
+            if known is None or known[0] != found.identity:
+                entries = tuple(self.timeline.entries(self.timeline.delta_manifests(found)))
+                change = Change(found.id, found.commit_kind, found.commit_user, entries)
+                self._changes[snapshot_id] = (found.identity, change)
+        return [self._changes[i][1] for i in range(start + 1, end + 1)], None
+
+    def _settle_index(self) -> tuple[tuple[str | None, Blob | None], Conflict | None]:
+        """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
+        base = self._base().snapshot
+        name = base.index_manifest if base else None
+        if not self.request.index_entries and (name is None or self.request.target is None):
+            return (name, None), None
+        old: Sequence[IndexEntry] = self.timeline.index_entries(base) if base else ()
+        entries, conflict = combine_index(old, self.request)
+        if conflict is not None or list(entries) == list(old):
+            return (name, None), conflict
+        blob = self.writer.index_manifest(list(entries))
+        return (blob.name, blob), None
+
+    # ----------------------------------------------------------------------------------------------- manifests, lists
+
+    def compact_manifests(self, effect: do.CompactManifests) -> Event:
+        """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
+        base = self._base()
+        self._base_manifests = base.manifests
+        try:
+            if effect.contended:
+                return self._reuse_merge(base)
+            plan = plan_merge(base.manifests, self.schema.options)
+            if plan is None:
+                return ev.ManifestsCompacted("none")
+            merge = merge_manifests(plan, self.timeline, self.writer)
+            for blob in merge.blobs:
+                self.store.put(blob.key, blob.data)
+        except LakelatchError:
+            # A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote is left to orphan cleaning.
+            return ev.ManifestsCompacted("none")
+        self._merge, self._merge_base = merge, base.ref
+        self._base_manifests = merge.applied(base.manifests) or base.manifests
+        return ev.ManifestsCompacted(merge.mode, tuple(b.name for b in merge.blobs))
+
+    def _reuse_merge(self, base: Base) -> Event:
+        merge, old = self._merge, self._merge_base
+        if merge is None or old is None:
+            return ev.ManifestsCompacted("none")
+        applied = merge.applied(base.manifests)
+        still = self.timeline.find(old.id) if applied is not None else None
+        if applied is None or still is None or still.identity != old.identity:
+            self._merge = None
+            return ev.ManifestsCompacted("none")
+        self._base_manifests = applied
+        return ev.ManifestsCompacted("reused", tuple(b.name for b in merge.blobs))
+
+    def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
+        """The files of an upload effect; they are written by the driver, all effects' files side by side."""
+        match effect:
+            case do.UploadData():
+                files = [Blob(u.key, u.key, u.data) for u in self.request.uploads]
+                return files, ev.DataUploaded(len(files))
+            case do.WriteBaseList():
+                self._base_list = self.writer.manifest_list(self._base_manifests)
+                return [self._base_list], ev.BaseListWritten(self._base_list.name)
+            case do.WriteDeltaList():
+                return self._delta_uploads()
+
+    def _delta_uploads(self) -> Uploads:
+        """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
+        new: list[Blob] = []
+        if self._delta is None or self.entries != self._delta_entries:
+            self._delta, self._delta_entries = self.writer.manifests(self.entries), self.entries
+            self._delta_list = self.writer.manifest_list([line for line, _ in self._delta])
+            new = [*(blob for _, blob in self._delta), self._delta_list]
+        index = self._index[1]
+        names = tuple(blob.name for _, blob in self._delta)
+        if index is not None:
+            new, names = [*new, index], (*names, index.name)
+        assert self._delta_list is not None
+        return new, ev.DeltaListWritten(self._delta_list.name, names)
+
+    # ------------------------------------------------------------------------------------------------------- publish
+
+    def publish(self, effect: do.Publish) -> Event:
+        """One atomic create of the snapshot file."""
+        base = self._base()
+        if effect.send == 1:
+            if not self._is_fresh(base):
+                return ev.BaseAged()
+            try:
+                self._build(effect.snapshot)
+            except LakelatchError as error:
+                return ev.UploadFailed("snapshot", error.message)
+        else:
+            time.sleep(0.05 * 2**effect.send)
+        key = self.timeline.paths.snapshot(effect.snapshot.id)
+        try:
+            answer = self.store.put_if_absent(key, self.snapshot_bytes)
+        except StoreUnavailable as error:
+            return ev.UploadFailed(key, error.message)
+        match answer:
+            case Created():
+                return self._landed(ev.SnapshotPublished())
+            case AlreadyThere():
+                return ev.PublishRefused()
+            case Unknown(reason=reason):
+                return ev.AnswerLost(reason)
+
+    def _build(self, ours: SnapshotRef) -> None:
+        base = self._base()
+        assert self._base_list is not None and self._delta_list is not None
+        self.snapshot = build_snapshot(
+            self.request,
+            base.snapshot,
+            ours,
+            self.entries,
+            self._base_list,
+            self._delta_list,
+            schema_id=base.schema_id,
+            index_manifest=self._index[0],
+            memory=memory_through(base.snapshot, self.timeline.find),
+            lost=self.lost,
+            now_ms=int(time.time() * 1000),
+        )
+        self.snapshot_bytes = self.snapshot.to_json()
+
+    def _landed(self, event: Event) -> Event:
+        self.published_ms = _now_ms()
+        return event
+
+    def read_back(self, effect: do.ReadBack) -> Event:
+        """What does the name hold: ours, another's, nothing? (H2, H3)"""
+        if effect.look > 1:
+            time.sleep(0.05 * 2**effect.look)
+        key = self.timeline.paths.snapshot(effect.snapshot.id)
+        try:
+            data = self.store.get(key)
+        except ObjectNotFound:
+            return ev.FoundNothing()
+        except LakelatchError as error:
+            return ev.ReadBackFailed(error.message)
+        if data == self.snapshot_bytes:
+            return self._landed(ev.FoundOurs())
+        try:
+            winner = parse_snapshot(data, key)
+        except LakelatchError as error:
+            return ev.ReadBackFailed(error.message)
+        if winner.identity == effect.snapshot.identity:
+            return self._landed(ev.FoundOurs())
+        self.lost.append(LostAttempt(winner.id, winner.identity, winner.commit_user))
+        return ev.FoundAnother(SnapshotRef(effect.snapshot.id, winner.identity), winner.commit_user)
+
+    # ---------------------------------------------------------------------------------------------------- verify, hint
+
+    def verify_lineage(self, effect: do.VerifyLineage) -> Event:
+        """Does our snapshot stand on the base that was read? (H6)"""
+        if effect.look > 1:
+            time.sleep(0.05 * 2**effect.look)
+        base, ours = effect.base, effect.published
+        try:
+            found = self.timeline.find(base.id) if base is not None else None
+            if base is not None and found is not None:
+                if found.identity == base.identity:
+                    return ev.LineageVerified()
+                return ev.LineageBroken(f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another")
+            runs = contiguous_runs(self.timeline.snapshot_ids())
+        except LakelatchError as error:
+            return ev.LineageUnread(error.message)
+        if len(runs) == 1 and runs[0].start == ours.id:
+            return ev.LineageVerified()
+        return ev.LineageBroken(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
+
+    def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
+        """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
+        if newest_id > effect.snapshot_id:
+            return ev.HintSkipped(f"snapshot {newest_id} is newer")
+        if _now_ms() - self.published_ms > HINT_WITHIN_MS:
+            return ev.HintSkipped("too late")
+        key = self.timeline.paths.hint("LATEST")
+        try:
+            if self.lost and self._hinted(key) >= effect.snapshot_id:
+                return ev.HintSkipped("another writer's hint is newer")
+            self.store.put(key, str(effect.snapshot_id).encode())
+        except LakelatchError as error:
+            return ev.HintSkipped(error.message)
+        return ev.HintWritten(effect.snapshot_id)
+
+    def _hinted(self, key: str) -> int:
+        try:
+            return int(self.store.get(key))
+        except (ObjectNotFound, ValueError):
+            return 0
+
+    def discard(self, effect: do.Discard) -> None:
+        """Delete private metadata of lost attempts; what cannot be deleted now is left to orphan cleaning."""
+        try:
+            self.store.delete_many([self.timeline.paths.manifest(name) for name in effect.names if name])
+        except LakelatchError:
+            return
+
+    def next_base(self) -> Base:
+        """What is known after the commit landed: the next one needs no read."""
+        assert self.snapshot is not None and self._delta is not None
+        manifests = (*self._base_manifests, *(line for line, _ in self._delta))
+        return Base(self.snapshot, manifests, self.snapshot.schema_id, self.published_ms)
+
+    def _base(self) -> Base:
+        assert self.base is not None
+        return self.base
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000

@@ -1,0 +1,152 @@
+"""A data file as a manifest describes it, and the statistics over its columns.
+
+Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and the identity of an entry.
+Must not know: Avro (see `manifest`), Arrow, paths. Source: format-metadata §4.5, §6, §7, §8.1.
+
+Invariant: an entry that was read is written back byte for byte the same; partition and key rows are opaque bytes here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ADD = 0
+DELETE = 1
+
+SOURCE_APPEND = 0
+SOURCE_COMPACT = 1
+
+EMPTY_ROW = bytes(12)
+"""The BinaryRow without fields, with its arity in front: "no key", "no statistics"."""
+
+NO_BUCKETS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minimum, maximum and null count per column.
+
+    Attributes:
+        min_values: BinaryRow with arity prefix, one field per column; null = unknown.
+        max_values: the same.
+        null_counts: one count per column, None = unknown; None as a whole where the writer left it out.
+    """
+
+    min_values: bytes = EMPTY_ROW
+    max_values: bytes = EMPTY_ROW
+    null_counts: tuple[int | None, ...] | None = ()
+
+
+NO_STATS = SimpleStats()
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """`_FILE` of a manifest entry; attribute names are the format's without the underscore (format-metadata §7)."""
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = NO_STATS
+    value_stats: SimpleStats = NO_STATS
+    min_sequence_number: int = 0
+    max_sequence_number: int = 0
+    schema_id: int = 0
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time: int | None = None
+    """Local wall clock written as if it were UTC, in milliseconds."""
+    delete_row_count: int | None = 0
+    embedded_file_index: bytes | None = None
+    file_source: int | None = SOURCE_APPEND
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    write_cols_sequences: tuple[int, ...] | None = None
+
+
+EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One line of a manifest: a data file added to or deleted from (partition, bucket).
+
+    Attributes:
+        kind: `ADD` or `DELETE`.
+        partition: BinaryRow of the partition keys with arity prefix.
+        bucket: the bucket number; 0 for tables without buckets.
+        total_buckets: the table's bucket count when it was written; -1 for none.
+    """
+
+    kind: int
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFile
+
+    @property
+    def identity(self) -> EntryIdentity:
+        """What makes a DELETE meet its ADD: all of it byte for byte (commit-protocol §2.1)."""
+        file = self.file
+        return (
+            self.partition,
+            self.bucket,
+            file.level,
+            file.file_name,
+            file.extra_files,
+            file.embedded_file_index,
+            file.external_path,
+        )
+
+    def deletion(self) -> ManifestEntry:
+        """The DELETE of this very file: the full meta is carried along."""
+        return ManifestEntry(DELETE, self.partition, self.bucket, self.total_buckets, self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVectorRange:
+    """Where one data file's deletion vector lies inside an index file, in bytes."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalIndex:
+    """`_GLOBAL_INDEX` of an index entry; the row range is inclusive."""
+
+    row_range_start: int
+    row_range_end: int
+    index_field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    index_meta: bytes | None = None
+    source_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """An index file: deletion vectors, a hash index, or a global index (format-metadata §8.1)."""
+
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_vectors: tuple[DeletionVectorRange, ...] | None = None
+    external_path: str | None = None
+    global_index: GlobalIndex | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One line of an index manifest."""
+
+    kind: int
+    partition: bytes
+    bucket: int
+    file: IndexFile

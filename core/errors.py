@@ -1,0 +1,160 @@
+"""The error tree: one root, one class per *reaction* of the caller.
+
+Owns: the classes, their stable codes, and the habit that every message names the thing that is wrong and the next step.
+Must not know: stores, tables, Spark. Expected outcomes (a lost race, an unknown answer) are values, not exceptions;
+only what reaches the caller of the public surface is raised from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+class LakelatchError(Exception):
+    """Root of everything that lakelatch raises on purpose.
+
+    Args:
+        message: what is wrong, naming the file, field, column or option.
+        next_step: what the caller can do about it; falls back to the class's own advice.
+
+    >>> error = InvalidArgument("column 'x' is not in the table", next_step="add it with evolve=True")
+    >>> error.code, error.next_step
+    ('invalid-argument', 'add it with evolve=True')
+    """
+
+    code: ClassVar[str] = "lakelatch"
+    advice: ClassVar[str] = ""
+    sent: bool = True
+    """For a commit: may a snapshot that names its data files have been sent? Where not, the files can go (H5)."""
+
+    def __init__(self, message: str, *, next_step: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step if next_step is not None else self.advice
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.next_step})" if self.next_step else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.next_step, dict(self.__dict__))
+
+
+def _rebuild(kind: type[LakelatchError], message: str, next_step: str, state: dict[str, Any]) -> LakelatchError:
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    error.__dict__.update(state)
+    return error
+
+
+class CommitConflict(LakelatchError):
+    """Another commit changed what this one had read: nothing was committed, plan again on the newest snapshot."""
+
+    code = "commit-conflict"
+    advice = "read the newest snapshot and plan the operation again"
+
+
+class RetriesExhausted(LakelatchError):
+    """Contention outlasted the budget: nothing was committed, and nothing of it can still land."""
+
+    code = "retries-exhausted"
+    advice = "raise commit.max-retries or commit.timeout, or write with fewer jobs at once"
+
+
+class OutcomeUnknown(LakelatchError):
+    """The answer to the publish never came: the commit may or may not have landed.
+
+    Attributes:
+        identity: what to look for: ``{"snapshot_id", "snapshot_uuid", "commit_user", "identifier"}``.
+    """
+
+    code = "outcome-unknown"
+    advice = "call resolve() on this error; do not run the job again before it has answered"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        identity: dict[str, Any],
+        resolver: Callable[[float], Any] | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+        self.identity = identity
+        self._resolver = resolver
+
+    def resolve(self, timeout: float = 60.0) -> Any:
+        """Look the commit up: the receipt if it landed, else ``NotCommitted`` semantics by raising ``RetriesExhausted``.
+
+        Args:
+            timeout: seconds to keep asking the store.
+        """
+        if self._resolver is None:
+            raise OutcomeUnknown(self.message, identity=self.identity, next_step="open the table and look for the identity")
+        return self._resolver(timeout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {key: value for key, value in self.__dict__.items() if key != "_resolver"} | {"_resolver": None}
+        return _rebuild, (type(self), self.message, self.next_step, state)
+
+
+class Fenced(LakelatchError):
+    """The snapshot was created on a name that expiry or a rollback had freed: it is no part of the table's history."""
+
+    code = "fenced"
+    advice = "open the table again and repeat the operation; the rows were not added"
+
+
+class StoreUnavailable(LakelatchError):
+    """The store did not answer, or refused for a reason that is not the table's: nothing was committed."""
+
+    code = "store-unavailable"
+    advice = "check the network, the URL and the credentials, then run it again"
+
+
+class UnsafeBackend(LakelatchError):
+    """The store cannot create an object atomically, so two writers could overwrite each other (H1)."""
+
+    code = "unsafe-backend"
+    advice = "use a store with conditional create, or name the risk with storage option 'allow_unsafe'"
+
+
+class TableNotFound(LakelatchError):
+    """There is no table at the URL."""
+
+    code = "table-not-found"
+    advice = "check the URL, or create the table first"
+
+
+class TableExists(LakelatchError):
+    """There is a table at the URL already."""
+
+    code = "table-exists"
+    advice = "open it, or pass exist_ok=True"
+
+
+class TableCorrupt(LakelatchError):
+    """A file of the table is missing, cut off or says something impossible; the message names file and field."""
+
+    code = "table-corrupt"
+    advice = "run `lakelatch verify` on the table; snapshots that do not use the file still read"
+
+
+class Unsupported(LakelatchError):
+    """The table uses a feature that this version cannot honour; the message names feature and option."""
+
+    code = "unsupported"
+    advice = "see the README for what is supported"
+
+
+class InvalidArgument(LakelatchError):
+    """An argument, option or value that cannot be meant."""
+
+    code = "invalid-argument"
+
+
+class ProtocolViolation(LakelatchError):
+    """The commit machine was given an event that its phase does not know; nothing changed. A defect of lakelatch."""
+
+    code = "protocol-violation"
+    advice = "report it with the commit's journal"

@@ -1,0 +1,155 @@
+"""Table options: names, types, defaults.
+
+Owns: parsing of option texts (memory sizes, durations, booleans) and the options that lakelatch honours.
+Must not know: tables, stores. Source: data-layer §12, commit-protocol §1.5, §2, §6.1; the format's own texts.
+Invariant: an option that is not set has the format's default, but for `commit.*`, whose defaults carry 100 writers (design §3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .errors import InvalidArgument
+
+T = TypeVar("T")
+
+_SIZE_UNITS = {"": 1, "b": 1, "bytes": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    for _suffix in ("", "b", "ib", "ibytes", "bytes"):
+        _SIZE_UNITS[_letter + _suffix] = 1024**_power
+_TIME_UNITS_MS = {
+    "": 1.0,
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1.0),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1_000.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60_000.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000.0),
+    **dict.fromkeys(("us", "µs", "micro", "micros", "microsecond", "microseconds"), 1e-3),
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 1e-6),
+}
+_NUMBER_UNIT = re.compile(r"^\s*(\d+)\s*([^\d\s]*)\s*$")
+
+
+def parse_size(text: str) -> int:
+    """A memory size in bytes.
+
+    >>> parse_size("8 mb"), parse_size("1b"), parse_size("100")
+    (8388608, 1, 100)
+    """
+    found = _NUMBER_UNIT.match(text.lower())
+    if not found or found[2] not in _SIZE_UNITS:
+        raise ValueError(f"{text!r} is no memory size such as '8 mb'")
+    return int(found[1]) * _SIZE_UNITS[found[2]]
+
+
+def parse_duration_ms(text: str) -> int:
+    """A duration in milliseconds.
+
+    >>> parse_duration_ms("1 h"), parse_duration_ms("10ms")
+    (3600000, 10)
+    """
+    found = _NUMBER_UNIT.match(text.lower())
+    if not found or found[2] not in _TIME_UNITS_MS:
+        raise ValueError(f"{text!r} is no duration such as '10 s'")
+    return int(int(found[1]) * _TIME_UNITS_MS[found[2]])
+
+
+def parse_bool(text: str) -> bool:
+    folded = text.strip().lower()
+    if folded not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return folded == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option: its key, how its text is read, and what it is when nobody sets it."""
+
+    key: str
+    parse: Callable[[str], T]
+    default: T
+    fallback_keys: tuple[str, ...] = ()
+
+
+BUCKET = Option("bucket", int, -1)
+BUCKET_KEY = Option("bucket-key", str, "")
+BUCKET_FUNCTION = Option("bucket-function.type", str, "default")
+FILE_FORMAT = Option("file.format", str.lower, "parquet")
+FILE_COMPRESSION = Option("file.compression", str.lower, "zstd")
+ZSTD_LEVEL = Option("file.compression.zstd-level", int, 1)
+FILE_BLOCK_SIZE: Option[int | None] = Option("file.block-size", parse_size, None)
+COMPRESSION_IN_SUFFIX = Option("file.suffix.include.compression", parse_bool, False)
+DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-")
+DATA_FILE_DIRECTORY = Option("data-file.path-directory", str, "")
+EXTERNAL_PATHS = Option("data-file.external-paths", str, "")
+TARGET_FILE_SIZE: Option[int | None] = Option("target-file-size", parse_size, None)
+STATS_MODE = Option("metadata.stats-mode", str, "truncate(16)")
+STATS_DENSE = Option("metadata.stats-dense-store", parse_bool, True)
+STATS_KEEP_FIRST: Option[int | None] = Option("metadata.stats-keep-first-n-columns", int, None)
+PARTITION_DEFAULT_NAME = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
+PARTITION_LEGACY_NAME = Option("partition.legacy-name", parse_bool, True)
+
+MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro")
+MANIFEST_COMPRESSION = Option("manifest.compression", str.lower, "zstd")
+MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", parse_size, 8 << 20)
+MANIFEST_FULL_THRESHOLD = Option("manifest.full-compaction-threshold-size", parse_size, 16 << 20)
+MANIFEST_MERGE_MIN_COUNT = Option("manifest.merge-min-count", int, 30)
+
+COMMIT_MAX_RETRIES = Option("commit.max-retries", int, 40)
+COMMIT_TIMEOUT: Option[int | None] = Option("commit.timeout", parse_duration_ms, None)
+COMMIT_MIN_RETRY_WAIT = Option("commit.min-retry-wait", parse_duration_ms, 100)
+COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_000)
+COMMIT_USER_PREFIX = Option("commit.user-prefix", str, "")
+COMMIT_JOURNAL = Option("commit.journal", str, "")
+
+SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_600_000)
+ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False)
+DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False)
+DELETION_VECTORS = Option("deletion-vectors.enabled", parse_bool, False)
+SPLIT_TARGET_SIZE = Option("source.split.target-size", parse_size, 128 << 20)
+SPLIT_OPEN_COST = Option("source.split.open-file-cost", parse_size, 4 << 20)
+
+ALL_OPTIONS: tuple[Option[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Option))
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """The options of a table, typed.
+
+    >>> TableOptions({"bucket": "4"}).get(BUCKET)
+    4
+    """
+
+    texts: Mapping[str, str]
+
+    def get(self, option: Option[T]) -> T:
+        """The option's value, its default where it is not set.
+
+        Raises:
+            InvalidArgument: the text cannot be read; names the option.
+        """
+        for key in (option.key, *option.fallback_keys):
+            if key in self.texts:
+                try:
+                    return option.parse(str(self.texts[key]))
+                except ValueError as error:
+                    raise InvalidArgument(f"option '{key}' = {self.texts[key]!r}: {error}") from error
+        return option.default
+
+    def check(self) -> None:
+        """Read every known option once, so that a bad text is found before anything is written."""
+        for option in ALL_OPTIONS:
+            self.get(option)
+
+    def stats_mode_of(self, column: str, position: int) -> str:
+        """The statistics mode of a column: its own option, else the table's (format-metadata §6)."""
+        own = self.texts.get(f"fields.{column}.stats-mode")
+        if own is not None:
+            return own
+        keep = self.get(STATS_KEEP_FIRST)
+        if keep is not None and 0 <= keep <= position:
+            return "none"
+        return self.get(STATS_MODE)

@@ -1,0 +1,126 @@
+"""Every name and path of the format, in one place, and the one gate that no hostile name passes (H16).
+
+Owns: where each file of a table lies, relative to the table's root. Must not know: stores, bytes.
+Source: format-metadata §1, §10. Invariant: what comes out of here never leaves the table's directory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import InvalidArgument, TableCorrupt
+
+_VERSIONED = re.compile(r"^(?P<kind>snapshot|schema|changelog)-(?P<id>\d+)$")
+_NAME = re.compile(r"^[^/\\\x00]+$")
+
+DEFAULT_BRANCH = "main"
+SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
+POSTPONE_BUCKET = -2
+
+
+def safe_name(name: str, where: str) -> str:
+    """A file name that a table's own file gave us: one path part, nothing that climbs.
+
+    Args:
+        where: the file and field that named it, for the error.
+
+    Raises:
+        TableCorrupt: the name has a separator, is `.` or `..`, or is empty.
+    """
+    if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
+        raise TableCorrupt(
+            f"{where} names {name!r}, which would leave the table's directory",
+            next_step="do not trust this table: somebody or something wrote a path into it",
+        )
+    return name
+
+
+def safe_argument(name: str, what: str) -> str:
+    """A tag, branch or consumer name that a person typed."""
+    if not name.strip() or not _NAME.match(name) or name in (".", ".."):
+        raise InvalidArgument(f"{what} {name!r} cannot be a file name", next_step="use a name without path separators")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Keys of a table's files, relative to its root.
+
+    Attributes:
+        branch: the branch whose roots (schema, snapshot, tag) are meant; manifests and data belong to all branches.
+        data_directory: option `data-file.path-directory`.
+
+    >>> TablePaths().snapshot(3), TablePaths("dev").schema(0)
+    ('snapshot/snapshot-3', 'branch/branch-dev/schema/schema-0')
+    """
+
+    branch: str = DEFAULT_BRANCH
+    data_directory: str = ""
+
+    @property
+    def root(self) -> str:
+        """Prefix of the branch's own folders: empty, or ending in a slash."""
+        return "" if self.branch == DEFAULT_BRANCH else f"branch/branch-{safe_argument(self.branch, 'branch')}/"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.root}{SNAPSHOT_DIR}/"
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.root}{SCHEMA_DIR}/"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.root}{TAG_DIR}/"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}snapshot-{snapshot_id}"
+
+    def hint(self, name: str) -> str:
+        """`LATEST` or `EARLIEST`."""
+        return f"{self.snapshot_dir}{name}"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}schema-{schema_id}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
+
+    def manifest(self, name: str, where: str = "manifest name") -> str:
+        """Manifests, manifest lists and index manifests all lie in one folder."""
+        return f"{MANIFEST_DIR}/{safe_name(name, where)}"
+
+    def index(self, name: str, where: str = "index file name") -> str:
+        return f"{INDEX_DIR}/{safe_name(name, where)}"
+
+    def bucket_dir(self, partition_path: str, bucket: int) -> str:
+        """The folder of one (partition, bucket), ending in a slash; `partition_path` is `k=v/…` or empty."""
+        bucket_name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        parts = [p for p in (self.data_directory.strip("/"), partition_path, bucket_name) if p]
+        if any(part in (".", "..") for p in parts for part in p.split("/")):
+            raise TableCorrupt(f"partition path {partition_path!r} would leave the table's directory")
+        return "/".join(parts) + "/"
+
+    def data_file(self, partition_path: str, bucket: int, file_name: str, where: str = "data file name") -> str:
+        return self.bucket_dir(partition_path, bucket) + safe_name(file_name, where)
+
+
+def version_of(name: str, kind: str) -> int | None:
+    """The id in `snapshot-7`, `schema-7`; None for any other name (temporary files among them).
+
+    >>> version_of("snapshot-7", "snapshot"), version_of("snapshot-7.tmp", "snapshot"), version_of("LATEST", "snapshot")
+    (7, None, None)
+    """
+    found = _VERSIONED.match(name)
+    return int(found["id"]) if found and found["kind"] == kind else None
+
+
+def format_of(file_name: str) -> str:
+    """The file format that a data file's extension names.
+
+    >>> format_of("data-1-0.zst.parquet")
+    'parquet'
+    """
+    return file_name.rpartition(".")[2].lower()

@@ -1,0 +1,142 @@
+"""Making, opening and recognising tables.
+
+Owns: `create_table`, `open_table`, `is_table`. Must not know: rows, commits. Source: api; format-metadata §2.
+Invariant: a table begins with one atomic create of `schema-0`: of two creators at once, one makes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..backends.registry import open_store
+from ..backends.store import Created, ObjectNotFound, Store
+from ..coordinator.journal import Journal
+from ..coordinator.timeline import Timeline
+from ..core.arrow import from_arrow_schema
+from ..core.errors import InvalidArgument, StoreUnavailable, TableExists, TableNotFound, Unsupported
+from ..core.paths import DEFAULT_BRANCH, TablePaths
+from ..core.schema import TableSchema, new_schema
+from ..core.types import Field
+from .table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_CREATE_TRIES = 4
+
+
+class Schema:
+    """Columns in the format's own types, for what Arrow cannot say (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
+
+    Args:
+        columns: (name, SQL type) pairs, or `Field`s.
+
+    >>> [f.name for f in Schema([("id", "BIGINT NOT NULL"), ("code", "CHAR(3)")]).fields]
+    ['id', 'code']
+    """
+
+    def __init__(self, columns: Sequence[tuple[str, Any] | Field]) -> None:
+        from ..core.types import parse_type
+
+        made = []
+        for position, column in enumerate(columns):
+            if isinstance(column, Field):
+                made.append(column)
+            else:
+                made.append(Field(position, column[0], parse_type(column[1], f"column {column[0]!r}")))
+        self.fields: tuple[Field, ...] = tuple(made)
+
+
+def create_table(
+    url: str,
+    schema: pa.Schema | Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    primary_key: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    comment: str | None = None,
+    exist_ok: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    journal: str | Journal | None = None,
+) -> Table:
+    """Make a table.
+
+    Args:
+        url: where: a path, `file://`, `s3://`, …
+        schema: an Arrow schema, or `Schema` for types that Arrow lacks.
+        partition_by, primary_key: column names.
+        options: the format's table options.
+        exist_ok: answer the table that is there instead of raising.
+        storage_options: as fsspec's users know them; never stored in the table.
+
+    Raises:
+        TableExists: there is one, and `exist_ok` is False.
+        InvalidArgument: a name, type, key or option that the format refuses.
+    """
+    fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
+    made = new_schema(
+        fields,
+        partition_keys=_names(partition_by),
+        primary_keys=_names(primary_key),
+        options=options,
+        comment=comment,
+        time_ms=int(time.time() * 1000),
+    )
+    store = open_store(url, storage_options)
+    if not _create_schema(store, made) and not exist_ok:
+        raise TableExists(f"there is a table at {store.url}")
+    return _open(store, DEFAULT_BRANCH, journal)
+
+
+def _names(names: Sequence[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _create_schema(store: Store, schema: TableSchema) -> bool:
+    """Create `schema-0`; False where there is one. Never believes an answer that proves nothing (H2, H3)."""
+    key = TablePaths().schema(schema.id)
+    data = schema.to_json()
+    for attempt in range(_CREATE_TRIES):
+        if isinstance(store.put_if_absent(key, data), Created):
+            return True
+        try:
+            return store.get(key) == data
+        except ObjectNotFound:
+            time.sleep(0.05 * 2**attempt)
+    raise StoreUnavailable(f"it is not known whether {key} was created in {store.url}")
+
+
+def open_table(
+    url: str,
+    *,
+    branch: str = DEFAULT_BRANCH,
+    storage_options: Mapping[str, Any] | None = None,
+    journal: str | Journal | None = None,
+) -> Table:
+    """Open a table.
+
+    Args:
+        branch: `main`, or a branch of the table.
+        journal: where this table's commits write their events: a path of a JSON-lines file, or a `Journal`.
+
+    Raises:
+        TableNotFound: there is none at the URL.
+    """
+    return _open(open_store(url, storage_options), branch, journal)
+
+
+def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
+    timeline = Timeline(store, TablePaths(branch))
+    if branch != DEFAULT_BRANCH and not timeline.schema_ids():
+        raise InvalidArgument(f"{store.url} has no branch {branch!r}")
+    return Table(store, timeline.latest_schema(), branch=branch, journal=journal)
+
+
+def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
+    """Is there a table at the URL?"""
+    try:
+        return bool(Timeline(open_store(url, storage_options), TablePaths()).schema_ids())
+    except (TableNotFound, Unsupported):
+        return False

@@ -1,0 +1,253 @@
+"""One growing data file of one (partition, bucket).
+
+Owns: row groups, rolling, statistics, the file's name, and whether its bytes go out now or travel with the commit.
+Must not know: partitions' meaning, commits. Source: data-layer §1.1–1.4, format-metadata §6, §7.
+Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..backends.store import Store
+from ..core import options as opt
+from ..core.arrow import file_schema
+from ..core.data_file import SOURCE_APPEND, DataFile
+from ..core.errors import Unsupported
+from ..core.schema import TableSchema
+from ..core.stats import StatsCollector, StatsMode
+from ..coordinator.message import PendingUpload
+
+ROW_GROUP_BYTES = 64 << 20
+"""Arrow bytes that make a row group; also what a writer holds in memory."""
+TRAVELLING_BYTES = 4 << 20
+"""A finished file up to this size may travel with its commit."""
+SPILL_BYTES = 16 << 20
+DEFAULT_TARGET_BYTES = 256 << 20
+_ROLL_CHECK_ROWS = 1000
+
+_CODECS = {"none": "none", "null": "none", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "brotli": "brotli"}
+_SUFFIX_CODECS = {"zstd": "zst", "gzip": "gz"}
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How data files of a table are written; made once per writer.
+
+    Attributes:
+        target_bytes: a file is closed when it has grown to this.
+    """
+
+    schema: TableSchema
+    arrow: pa.Schema
+    codec: str
+    level: int | None
+    target_bytes: int
+    suffix: str
+    modes: dict[str, StatsMode]
+    dense: bool
+
+    @staticmethod
+    def of(schema: TableSchema) -> FileSettings:
+        """Read the table's options.
+
+        Raises:
+            Unsupported: a file format that is not written yet.
+        """
+        options = schema.options
+        file_format = options.get(opt.FILE_FORMAT)
+        if file_format != "parquet":
+            raise Unsupported(f"option 'file.format' = {file_format!r}: only parquet is written", next_step="set it to parquet")
+        compression = options.get(opt.FILE_COMPRESSION)
+        if compression not in _CODECS:
+            raise Unsupported(f"option 'file.compression' = {compression!r} cannot be written with parquet")
+        codec = _CODECS[compression]
+        modes = {
+            f.name: StatsMode.parse(options.stats_mode_of(f.name, i), f"statistics mode of column {f.name!r}")
+            for i, f in enumerate(schema.fields)
+        }
+        suffix = ".parquet"
+        if options.get(opt.COMPRESSION_IN_SUFFIX) and codec != "none":
+            suffix = f".{_SUFFIX_CODECS.get(codec, codec)}.parquet"
+        return FileSettings(
+            schema=schema,
+            arrow=file_schema(schema.fields),
+            codec=codec,
+            level=options.get(opt.ZSTD_LEVEL) if codec == "zstd" else None,
+            target_bytes=options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES,
+            suffix=suffix,
+            modes=modes,
+            dense=options.get(opt.STATS_DENSE),
+        )
+
+
+class SpillingSink:
+    """A file that stays in memory while it is small, and streams to the store once it is not."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store, self._key = store, key
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._output: Any = None
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        self.size += len(block)
+        if self._output is not None:
+            self._output.write(block)
+            return len(block)
+        self._parts.append(block)
+        self._held += len(block)
+        if self._held > SPILL_BYTES:
+            self._output = self._store.open_output(self._key)
+            for part in self._parts:
+                self._output.write(part)
+            self._parts = []
+        return len(block)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        return
+
+    def close(self) -> None:
+        self.closed = True
+
+    def finish(self, travelling: bool) -> PendingUpload | None:
+        """Make the file durable, or hand its bytes over where it is small and may travel."""
+        if self._output is not None:
+            self._output.close()
+            return None
+        data = b"".join(self._parts)
+        if travelling and len(data) <= TRAVELLING_BYTES:
+            return PendingUpload(self._key, data)
+        self._store.put(self._key, data)
+        return None
+
+    def abort(self) -> None:
+        self._parts = []
+        if self._output is not None:
+            self._output.abort()
+
+
+class DataFileWriter:
+    """Writes batches of one (partition, bucket) into files of the target size.
+
+    Args:
+        folder: key prefix of the bucket, ending in a slash.
+        name_stem: unique beginning of the files' names; a counter and the suffix follow.
+        travelling: small files may stay in memory and travel with the commit.
+    """
+
+    def __init__(self, store: Store, settings: FileSettings, folder: str, name_stem: str, travelling: bool) -> None:
+        self._store, self._settings, self._folder = store, settings, folder
+        self._stem, self._travelling = name_stem, travelling
+        self._group_bytes = max(1, min(ROW_GROUP_BYTES, settings.target_bytes))
+        self._held: list[pa.RecordBatch] = []
+        self.held_bytes = 0
+        self._sink: SpillingSink | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._stats: StatsCollector | None = None
+        self._name = ""
+        self._count = 0
+        self.files: list[DataFile] = []
+        self.uploads: list[PendingUpload] = []
+        self.written_keys: list[str] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch with the table's columns."""
+        for part in self._slices(batch):
+            self._held.append(part)
+            self.held_bytes += part.nbytes
+            if self.held_bytes >= self._group_bytes:
+                self.flush()
+
+    def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Pieces no larger than a row group, so that a small target size is met from one large batch."""
+        pieces = max(1, batch.nbytes // self._group_bytes)
+        rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // pieces))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+    def flush(self) -> None:
+        """Write what is held as one row group; close the file if that made it large enough."""
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self._held, self.held_bytes = [], 0
+        if self._parquet is None:
+            self._open()
+        assert self._parquet is not None and self._stats is not None and self._sink is not None
+        self._stats.update(table)
+        self._parquet.write_table(table.cast(self._settings.arrow), row_group_size=table.num_rows)
+        if self._sink.size >= self._settings.target_bytes:
+            self._close()
+
+    def finish(self) -> None:
+        """Write the rest. Afterwards `files` and `uploads` are complete."""
+        self.flush()
+        if self._parquet is not None:
+            self._close()
+
+    def abort(self) -> None:
+        """Stop, and leave nothing that is not already a whole file."""
+        self._held = []
+        if self._sink is not None:
+            self._sink.abort()
+
+    def _open(self) -> None:
+        settings = self._settings
+        self._name = f"{self._stem}-{self._count}{settings.suffix}"
+        self._count += 1
+        self._sink = SpillingSink(self._store, self._folder + self._name)
+        self._parquet = pq.ParquetWriter(
+            self._sink,
+            settings.arrow,
+            compression=settings.codec,
+            compression_level=settings.level,
+            store_decimal_as_integer=True,
+            store_schema=False,
+        )
+        self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=True)
+
+    def _close(self) -> None:
+        assert self._parquet is not None and self._stats is not None and self._sink is not None
+        self._parquet.close()
+        footer = self._parquet.writer.metadata if hasattr(self._parquet.writer, "metadata") else None
+        value_stats, columns = self._stats.finish(footer)
+        upload = self._sink.finish(self._travelling)
+        if upload is not None:
+            self.uploads.append(upload)
+        else:
+            self.written_keys.append(self._folder + self._name)
+        rows = self._stats.row_count
+        self.files.append(
+            DataFile(
+                file_name=self._name,
+                file_size=self._sink.size,
+                row_count=rows,
+                value_stats=value_stats,
+                value_stats_cols=columns,
+                min_sequence_number=0,
+                max_sequence_number=rows - 1,
+                schema_id=self._settings.schema.id,
+                creation_time=_local_wall_clock_ms(),
+                file_source=SOURCE_APPEND,
+            )
+        )
+        self._parquet = self._sink = self._stats = None
+
+
+def _local_wall_clock_ms() -> int:
+    """Now, as the format spells creation times: local wall clock, encoded as if it were UTC (format-metadata §7)."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)

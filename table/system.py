@@ -1,0 +1,78 @@
+"""What a table says of itself, as rows: history, files, partitions.
+
+Owns: the columns of these views. Must not know: how they are printed. Source: commit-protocol §7.8 (names of columns).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..coordinator.attempt import ATTEMPTS_PROPERTY
+from ..core.data_file import ManifestEntry
+from ..core.paths import TablePaths, format_of
+from ..core.schema import TableSchema
+from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from .write import codec_of
+
+
+def history_row(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as one row of the history; times in milliseconds since 1970."""
+    lost = json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]"))
+    return {
+        "snapshot_id": snapshot.id,
+        "time_ms": snapshot.time_ms,
+        "kind": snapshot.commit_kind,
+        "operation": snapshot.operation,
+        "commit_user": snapshot.commit_user,
+        "identifier": None if snapshot.commit_identifier == BATCH_IDENTIFIER else snapshot.commit_identifier,
+        "schema_id": snapshot.schema_id,
+        "delta_rows": snapshot.delta_record_count,
+        "total_rows": snapshot.total_record_count,
+        "attempts": len(lost) + 1,
+        "writer": snapshot.writer_version,
+        "uuid": snapshot.uuid,
+    }
+
+
+def files_table(schema: TableSchema, paths: TablePaths, entries: Sequence[ManifestEntry]) -> pa.Table:
+    """One row per data file."""
+    codec = codec_of(schema)
+    names = {e.partition: codec.path(e.partition) for e in entries}
+    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "partition": (pa.string(), [names[e.partition] for e in entries]),
+        "bucket": (pa.int32(), [e.bucket for e in entries]),
+        "file_path": (pa.string(), [_path(paths, names[e.partition], e) for e in entries]),
+        "file_format": (pa.string(), [format_of(e.file.file_name) for e in entries]),
+        "schema_id": (pa.int64(), [e.file.schema_id for e in entries]),
+        "level": (pa.int32(), [e.file.level for e in entries]),
+        "record_count": (pa.int64(), [e.file.row_count for e in entries]),
+        "file_size_in_bytes": (pa.int64(), [e.file.file_size for e in entries]),
+        "min_sequence_number": (pa.int64(), [e.file.min_sequence_number for e in entries]),
+        "max_sequence_number": (pa.int64(), [e.file.max_sequence_number for e in entries]),
+        "creation_time_ms": (pa.int64(), [e.file.creation_time for e in entries]),
+    }
+    return pa.table({name: pa.array(values, arrow_type) for name, (arrow_type, values) in columns.items()})
+
+
+def _path(paths: TablePaths, partition: str, entry: ManifestEntry) -> str:
+    return entry.file.external_path or paths.data_file(partition, entry.bucket, entry.file.file_name)
+
+
+def partitions_table(schema: TableSchema, entries: Sequence[ManifestEntry]) -> pa.Table:
+    """One row per partition, in the order of their paths."""
+    codec = codec_of(schema)
+    totals: dict[bytes, list[int]] = {}
+    for entry in entries:
+        total = totals.setdefault(entry.partition, [0, 0, 0])
+        total[0] += entry.file.row_count
+        total[1] += entry.file.file_size
+        total[2] += 1
+    rows = sorted((codec.path(partition), *total) for partition, total in totals.items())
+    names = ("record_count", "file_size_in_bytes", "file_count")
+    columns = {"partition": pa.array([row[0] for row in rows], pa.string())}
+    columns |= {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names, 1)}
+    return pa.table(columns)

@@ -1,0 +1,317 @@
+"""A table, as its users hold it.
+
+Owns: `Table`: the methods that people type, each a few lines over the rooms below. Must not know: Spark, the shell.
+Source: api. Invariants: reading pins one snapshot per call; a table of `at()` is read only; every change is one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..backends.store import Store
+from ..coordinator.committer import Committer
+from ..coordinator.explain import explain
+from ..coordinator.journal import Journal, open_journal
+from ..coordinator.receipt import Receipt
+from ..coordinator.request import Isolation
+from ..coordinator.timeline import Timeline
+from ..core import options as opt
+from ..core.data_file import ManifestEntry
+from ..core.errors import InvalidArgument
+from ..core.folding import live
+from ..core.paths import DEFAULT_BRANCH, TablePaths
+from ..core.predicate import Predicate
+from ..core.predicate_text import parse_where
+from ..core.schema import TableSchema
+from ..core.snapshot import Snapshot
+from . import system
+from .plan import ScanPlan, count_rows, plan_scan
+from .read import arrow_schema_of, read_batches
+from .transaction import Transaction
+from .travel import snapshot_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Where = Predicate | str | None
+
+
+class Table:
+    """One branch of one table. Made by `open_table` and `create_table`.
+
+    Args:
+        store: bound to the table's root.
+        schema: the newest schema, or the one of the snapshot that is read.
+        pinned: the snapshot that this table shows for ever; None = always the latest.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        schema: TableSchema,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        journal: str | Journal | None = None,
+        pinned: Snapshot | None = None,
+    ) -> None:
+        self.store = store
+        self._schema = schema
+        self._branch = branch
+        self.paths = TablePaths(branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self.timeline = Timeline(store, self.paths)
+        self.pinned = pinned
+        self._journal = journal or schema.options.get(opt.COMMIT_JOURNAL) or None
+        self._committer: Committer | None = None
+
+    def __repr__(self) -> str:
+        at = f" at snapshot {self.pinned.id}" if self.pinned is not None else ""
+        return f"Table({self.url}{at})"
+
+    # -------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def url(self) -> str:
+        """The table's root, without credentials."""
+        return self.store.url
+
+    @property
+    def schema(self) -> TableSchema:
+        """Columns, keys and options; `schema.fields` are the columns."""
+        return self._schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as an Arrow schema: what `to_arrow` gives."""
+        return arrow_schema_of(self._schema, None)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The table's options as their texts."""
+        return dict(self._schema.option_texts)
+
+    def schemas(self) -> list[TableSchema]:
+        """Every schema that the table ever had, oldest first."""
+        return [self.timeline.schema(i) for i in self.timeline.schema_ids()]
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that a read would see now; None for a table without one."""
+        return self.pinned if self.pinned is not None else self.timeline.latest()
+
+    def snapshots(self) -> list[Snapshot]:
+        """Every snapshot that is still there, oldest first."""
+        found = self.timeline.parallel(self.timeline.find, self.timeline.snapshot_ids())
+        return [s for s in found if s is not None]
+
+    def history(self) -> list[dict[str, Any]]:
+        """One dict per snapshot, newest first: id, time, kind, user, identifier, rows added, rows in all, attempts."""
+        return [system.history_row(s) for s in reversed(self.snapshots())]
+
+    def entries(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
+        """The live data files of a snapshot (this table's by default), as manifest entries."""
+        chosen = snapshot if snapshot is not None else self.snapshot()
+        return live(self.timeline.entries(self.timeline.manifests(chosen))) if chosen is not None else []
+
+    def files(self) -> pa.Table:
+        """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
+        return system.files_table(self._schema, self.paths, self.entries())
+
+    def partitions(self) -> pa.Table:
+        """One row per partition: its path, rows, bytes, files."""
+        return system.partitions_table(self._schema, self.entries())
+
+    def explain(self, snapshot: int | Snapshot | None = None) -> str:
+        """How a snapshot came to be: its base, attempts, whom it lost to, what it changed.
+
+        Args:
+            snapshot: an id; the latest by default.
+        """
+        chosen = snapshot_at(self.timeline, snapshot=snapshot) if isinstance(snapshot, int) else snapshot or self.snapshot()
+        if chosen is None:
+            raise InvalidArgument(f"{self.url} has no snapshot yet")
+        return explain(self.timeline, chosen)
+
+    # --------------------------------------------------------------------------------------------------- time travel
+
+    def at(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: str | int | datetime | None = None,
+    ) -> Table:
+        """The same table, read only, as it was.
+
+        Args:
+            snapshot: a snapshot id.
+            tag: a tag's name.
+            timestamp: ISO text with zone, milliseconds since 1970, or a datetime: the newest snapshot not after it.
+        """
+        found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        return Table(self.store, self.timeline.schema(found.schema_id), branch=self._branch, pinned=found)
+
+    def branch(self, name: str) -> Table:
+        """A branch of this table."""
+        timeline = Timeline(self.store, TablePaths(name))
+        if not timeline.schema_ids():
+            raise InvalidArgument(f"{self.url} has no branch {name!r}")
+        return Table(self.store, timeline.latest_schema(), branch=name, journal=self._journal)
+
+    # ------------------------------------------------------------------------------------------------------- reading
+
+    def plan(self, where: Where = None) -> ScanPlan:
+        """What a read would open: splits, and the files that were considered and pruned, and why. Printable."""
+        return plan_scan(self.timeline, self.snapshot(), self._schema, _predicate(where))
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows as record batches, streamed; memory is bounded by a few files' row groups.
+
+        Args:
+            columns: names in the order wanted; None = all, [] = none, but the right number of rows.
+            where: `ll.col(...)` predicate or its text.
+            limit: at most so many rows.
+        """
+        predicate = _predicate(where)
+        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate)
+        names = list(columns) if columns is not None else None
+        yield from read_batches(self.store, self.timeline, plan, self._schema, names, predicate, limit)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
+    ) -> pa.Table:
+        """Rows as one Arrow table; arguments as for `to_batches`."""
+        import pyarrow as pa
+
+        names = list(columns) if columns is not None else None
+        schema = arrow_schema_of(self._schema, names)
+        return pa.Table.from_batches(self.to_batches(columns, where, limit), schema=schema)
+
+    def to_pandas(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
+        """Rows as a pandas frame."""
+        return self.to_arrow(columns, where, limit).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
+        """Rows as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow(columns, where, limit))
+
+    def count(self, where: Where = None) -> int:
+        """How many rows; from metadata alone where that is exact."""
+        predicate = _predicate(where)
+        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate)
+        known = count_rows(plan)
+        if known is not None:
+            return known
+        batches = read_batches(self.store, self.timeline, plan, self._schema, [], predicate, None)
+        return sum(batch.num_rows for batch in batches)
+
+    # ------------------------------------------------------------------------------------------------------- writing
+
+    def append(
+        self,
+        data: Any,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+    ) -> Receipt:
+        """Add rows: one commit.
+
+        Args:
+            data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame; columns by name.
+            commit_user, identifier: exactly once: the second call answers the first one's receipt. Both or neither;
+                the identifiers of a user grow.
+            properties: kept in the snapshot.
+            watermark_ms: milliseconds; the table's watermark never goes back.
+        """
+        with self.transaction(
+            commit_user=commit_user, identifier=identifier, properties=properties, watermark_ms=watermark_ms
+        ) as tx:
+            tx.append(data)
+        return tx.receipt
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+        properties: Mapping[str, str] | None = None,
+    ) -> Receipt:
+        """Replace rows: one commit.
+
+        Args:
+            partition: the partition to replace, in whole or in part; {} = the whole table.
+            dynamic: replace each partition that `data` touches.
+            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
+        """
+        with self.transaction(
+            commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+        ) as tx:
+            tx.overwrite(data, partition=partition, dynamic=dynamic)
+        return tx.receipt
+
+    def drop_partitions(
+        self,
+        partitions: Iterable[Mapping[str, Any]],
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> Receipt:
+        """Delete the rows of partitions, each given in whole or in part."""
+        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
+            tx.drop_partitions(partitions)
+        return tx.receipt
+
+    def truncate(
+        self,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> Receipt:
+        """Delete all rows."""
+        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
+            tx.truncate()
+        return tx.receipt
+
+    def transaction(
+        self,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+    ) -> Transaction:
+        """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
+        return Transaction(
+            self,
+            commit_user=commit_user,
+            identifier=identifier,
+            isolation=isolation,
+            properties=dict(properties or {}),
+            watermark_ms=watermark_ms,
+        )
+
+    @property
+    def committer(self) -> Committer:
+        """What commits to this table; made on first use."""
+        if self.pinned is not None:
+            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+        if self._committer is None:
+            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal))
+        return self._committer
+
+
+def _predicate(where: Where) -> Predicate | None:
+    return parse_where(where) if isinstance(where, str) else where

@@ -1,0 +1,203 @@
+"""A transaction: appends, or one overwrite, that become one snapshot.
+
+Owns: `Transaction`, and what an overwrite, drop or truncate asks of the coordinator. Must not know: how it is committed.
+Source: api; design §3 (isolation). Invariants: nothing is visible before the block ends well; an exception publishes
+nothing and removes the files that were written; one identity is looked up before any row is written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..coordinator.committer import new_commit_user
+from ..coordinator.message import CommitMessage, entries_of
+from ..coordinator.receipt import Receipt
+from ..coordinator.request import CommitRequest, Isolation, Target
+from ..core.errors import InvalidArgument, LakelatchError
+from ..core.snapshot import Snapshot
+from ..core.values import to_arrow_scalar
+from ..core.arrow import to_arrow
+from .conform import batches_of
+from .write import TableWriter, codec_of
+
+if TYPE_CHECKING:
+    from .table import Table
+
+
+def check_identity(commit_user: str | None, identifier: int | None) -> None:
+    """Both or neither."""
+    if (commit_user is None) != (identifier is None):
+        raise InvalidArgument("commit_user and identifier make a commit exactly once: give both or neither")
+
+
+class Transaction:
+    """Collects changes; `receipt` is there once the block has ended."""
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        commit_user: str | None,
+        identifier: int | None,
+        isolation: Isolation,
+        properties: dict[str, str],
+        watermark_ms: int | None,
+    ) -> None:
+        check_identity(commit_user, identifier)
+        self._table, self._committer = table, table.committer
+        self._user = commit_user or new_commit_user(table.schema)
+        self._identifier = identifier
+        self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
+        self._writer: TableWriter | None = None
+        self._operation: str | None = None
+        self._target: Callable[[list[CommitMessage]], Target] | None = None
+        self._read: Snapshot | None = None
+        self._receipt: Receipt | None = None
+        self._replayed = False
+
+    @property
+    def receipt(self) -> Receipt:
+        """The commit's receipt. Raises InvalidArgument before the block has ended well."""
+        if self._receipt is None:
+            raise InvalidArgument("the transaction has not been committed")
+        return self._receipt
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def append(self, data: Any) -> None:
+        """Add rows."""
+        if self._operation not in (None, "WRITE"):
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = "WRITE"
+        self._write(data)
+
+    def overwrite(self, data: Any, *, partition: Mapping[str, Any] | None = None, dynamic: bool = False) -> None:
+        """Replace a partition (in whole or part), the whole table, or each partition that `data` touches."""
+        codec = codec_of(self._table.schema)
+        if dynamic and partition is not None:
+            raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
+        if not dynamic and partition is None and codec.fields:
+            raise InvalidArgument("overwrite of a partitioned table: say which partition, partition={} or dynamic=True")
+        if dynamic and not codec.fields:
+            raise InvalidArgument("dynamic=True needs a partitioned table")
+        self._begin("OVERWRITE")
+        if dynamic:
+            self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
+            self._write(data)
+            return
+        spec = codec.parse_spec(partition or {})
+        target = self._partitions_target([spec])
+        self._target = lambda _: target
+        self._write(_with_partition(data, spec, self._table) if spec else data)
+        self._refuse_outside(target, spec)
+
+    def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
+        """Delete the rows of partitions."""
+        codec = codec_of(self._table.schema)
+        specs = [codec.parse_spec(p) for p in partitions]
+        if not codec.fields:
+            raise InvalidArgument("the table has no partitions", next_step="use truncate()")
+        if not specs or not all(specs):
+            raise InvalidArgument("drop_partitions needs at least one partition column per partition")
+        self._begin("DELETE")
+        target = self._partitions_target(specs)
+        self._target = lambda _: target
+
+    def truncate(self) -> None:
+        """Delete all rows."""
+        self._begin("TRUNCATE")
+        self._target = lambda _: lambda partition: True
+
+    def _begin(self, operation: str) -> None:
+        if self._operation is not None:
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = operation
+        self._read = self._table.timeline.latest()
+
+    def _partitions_target(self, specs: list[dict[str, Any]]) -> Target:
+        codec = codec_of(self._table.schema)
+
+        @cache
+        def is_replaced(partition: bytes) -> bool:
+            values = codec.decode(partition)
+            return any(codec.matches(values, spec) for spec in specs)
+
+        return is_replaced
+
+    def _refuse_outside(self, target: Target, spec: dict[str, Any]) -> None:
+        """Rows of a static overwrite must lie in the partition that it replaces."""
+        if self._writer is None:
+            return
+        outside = [p for p in self._writer.partitions if not target(p)]
+        if outside:
+            path = codec_of(self._table.schema).path(outside[0])
+            raise InvalidArgument(f"the data has rows of partition {path}, outside of the one to be replaced, {spec}")
+
+    def _write(self, data: Any) -> None:
+        if self._replayed:
+            return
+        if self._writer is None:
+            self._writer = TableWriter(self._table.store, self._table.schema, str(uuid.uuid4()), travelling=True)
+        self._writer.write(data)
+
+    # ----------------------------------------------------------------------------------------------------- the block
+
+    def __enter__(self) -> Transaction:
+        if self._identifier is not None:
+            self._receipt = self._committer.lookup(self._user, self._identifier)
+            self._replayed = self._receipt is not None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._replayed:
+            return
+        if kind is not None:
+            self._abandon()
+            return
+        if self._operation is None:
+            raise InvalidArgument("the transaction changed nothing")
+        messages = self._writer.finish() if self._writer is not None else []
+        try:
+            self._receipt = self._committer.commit(self._request(messages))
+        except LakelatchError as error:
+            if not error.sent:
+                self._abandon()
+            raise
+
+    def _request(self, messages: list[CommitMessage]) -> CommitRequest:
+        return CommitRequest(
+            kind="APPEND" if self._target is None else "OVERWRITE",
+            entries=entries_of(messages),
+            commit_user=self._user,
+            identifier=self._identifier,
+            uploads=tuple(upload for m in messages for upload in m.uploads),
+            target=self._target(messages) if self._target is not None else None,
+            read_snapshot=self._read,
+            isolation=self._isolation,
+            operation=self._operation,
+            watermark_ms=self._watermark_ms,
+            properties=self._properties,
+        )
+
+    def _abandon(self) -> None:
+        if self._writer is not None:
+            self._writer.abort()
+
+
+def _with_partition(data: Any, spec: dict[str, Any], table: Table) -> Iterable[pa.RecordBatch]:
+    """Batches with the partition's columns filled in where the data leaves them out."""
+    for batch in batches_of(data):
+        for name, value in spec.items():
+            if name not in batch.schema.names:
+                field = table.schema.by_name[name]
+                scalar = to_arrow_scalar(value, field.type, to_arrow(field.type))
+                batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
+        yield batch
