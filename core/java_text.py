@@ -1,0 +1,112 @@
+"""How Java prints numbers and times: the text that partition directories are named after.
+
+Owns: `Double.toString`, `Float.toString`, `LocalDateTime.toString` and the format's own forms of time. Must not know:
+partitions, escaping. Source: format-metadata §10. Invariant: the text is Java's, character by character, since a second
+writer must find the first one's directory.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+
+from .values import NANOS_PER_SECOND, SECONDS_PER_DAY, days_to_date
+
+
+def float_text(value: float, *, single: bool = False) -> str:
+    """A floating point number as Java prints it: the fewest digits that tell it apart, at least one behind the point.
+
+    Args:
+        value: the number.
+        single: it is a FLOAT, so fewer digits tell it apart.
+
+    >>> float_text(1.0), float_text(1e10), float_text(0.001), float_text(1e-4), float_text(0.1, single=True)
+    ('1.0', '1.0E10', '0.001', '1.0E-4', '0.1')
+    """
+    if value != value:
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    if value == 0:
+        return sign + "0.0"
+    digits, exponent = _shortest(abs(value), single)
+    if -3 <= exponent < 7:
+        if exponent < 0:
+            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+        digits = digits.ljust(exponent + 2, "0")
+        return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def _shortest(value: float, single: bool) -> tuple[str, int]:
+    """Digits without trailing zeros, and the decimal exponent of the first; at least two digits wide (4.9E-324)."""
+    for count in range(2, 18):
+        text = f"{value:.{count - 1}e}"
+        if _same(float(text), value, single):
+            break
+    mantissa, _, exponent = text.partition("e")
+    return mantissa.replace(".", "").rstrip("0"), int(exponent)
+
+
+def _same(text_value: float, value: float, single: bool) -> bool:
+    if not single:
+        return text_value == value
+    try:
+        return struct.pack("<f", text_value) == struct.pack("<f", value)
+    except OverflowError:
+        return False
+
+
+def split_nanos(nanos: int) -> tuple[dt.date, int, int]:
+    """Date, second of the day and nanosecond of a timestamp.
+
+    Raises:
+        ValueError: outside of the years 1 to 9999.
+    """
+    seconds, nano = divmod(nanos, NANOS_PER_SECOND)
+    days, second = divmod(seconds, SECONDS_PER_DAY)
+    return days_to_date(days), second, nano
+
+
+def timestamp_iso(nanos: int) -> str:
+    """`LocalDateTime.toString`: seconds only where they say something, the fraction in three, six or nine digits.
+
+    >>> timestamp_iso(0), timestamp_iso(-1_000_000)
+    ('1970-01-01T00:00', '1969-12-31T23:59:59.999')
+    """
+    date, second, nano = split_nanos(nanos)
+    text = f"{date.isoformat()}T{second // 3600:02}:{second // 60 % 60:02}"
+    if second % 60 == 0 and nano == 0:
+        return text
+    text += f":{second % 60:02}"
+    if nano == 0:
+        return text
+    digits = f"{nano:09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}"
+
+
+def timestamp_sql(nanos: int, precision: int) -> str:
+    """`yyyy-MM-dd HH:mm:ss` and the fraction: at least `precision` digits, more where they are not zero.
+
+    >>> timestamp_sql(0, 3), timestamp_sql(1_500_000_000, 0)
+    ('1970-01-01 00:00:00.000', '1970-01-01 00:00:01.5')
+    """
+    date, second, nano = split_nanos(nanos)
+    clock = f"{date.isoformat()} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+    fraction = f"{nano:09}".rstrip("0").ljust(precision, "0")
+    return f"{clock}.{fraction}" if fraction else clock
+
+
+def time_sql(value: dt.time, precision: int) -> str:
+    """`HH:mm:ss`, with the fraction where the type has one or the value does.
+
+    >>> time_sql(dt.time(1, 2, 3, 45000), 0)
+    '01:02:03.045'
+    """
+    fraction = f"{value.microsecond // 1000:03}".rstrip("0").ljust(min(precision, 3), "0")
+    clock = value.strftime("%H:%M:%S")
+    return f"{clock}.{fraction}" if fraction else clock
