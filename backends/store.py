@@ -1,6 +1,6 @@
 """The seam between lakelatch and a place where bytes live.
 
-Owns: the `Store` protocol and the three answers to an atomic create. Must not know: tables, snapshots, retries of commits.
+Owns: the `Store` protocol and the three answers to an atomic create. Must not know: tables, retries of commits.
 
 Invariants that every store keeps:
 * keys are relative to the store's root, with `/` between parts and no leading slash; a key with `..` is refused (H16);
@@ -103,7 +103,7 @@ class Store(Protocol):
         """Create atomically, or say why not: losing a race is a value, so is not knowing."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every object whose key starts with ``prefix`` (a folder name ending in `/`, or ``""``), recursively, in any order."""
+        """Every object under ``prefix`` (a folder name ending in `/`, or ``""``), recursively, in any order."""
 
     def delete_many(self, keys: Iterable[str]) -> None:
         """Delete; keys that do not exist are no error."""
@@ -112,4 +112,4 @@ class Store(Protocol):
         """A seekable binary file (for pyarrow) over an object; ``size`` in bytes, where known, saves a request."""
 
     def open_output(self, key: str) -> Any:
-        """A binary file to stream a large object into; the object appears, complete, at ``close()``; ``abort()`` drops it."""
+        """A binary file to stream a large object into; it appears, complete, at ``close()``; ``abort()`` drops it."""

@@ -1,0 +1,181 @@
+"""What an object store said, as one of a few answers: a table, not a chain of ifs.
+
+Owns: `Answer`, how an error of any client is taken apart, and what an answer means for a create. Must not know: any
+client library (errors are recognised by the shape of what they carry and the names of their classes), retries, tables.
+Invariants: only a refusal that proves that nothing was applied may become an exception of a create; a refusal that may
+be about our own earlier send is `AlreadyThere` (H3); what proves nothing is `Unknown` (H2). No error is "created".
+Source: object-stores §1, object-store-servers §3 and §7.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .store import AlreadyThere, Unknown
+
+_LONGEST_CHAIN = 12
+
+
+class Answer(enum.Enum):
+    """What one request came to, other than success."""
+
+    EXISTS = "the key exists"
+    MISSING = "the key does not exist"
+    NO_CONTAINER = "the bucket or container does not exist"
+    PAST_END = "the range lies behind the end of the object"
+    CONFLICT = "another request on the same key was under way"
+    BUSY = "the store is busy or failed inside"
+    NO_ANSWER = "no answer"
+    NOT_SENT = "the request could not be made"
+    DENIED = "the store refused"
+    NO_CONDITION = "the store does not know conditional requests"
+
+
+REPEATABLE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.NO_ANSWER})
+"""A read, a plain put or a delete that came to one of these is sent again: it is idempotent."""
+
+REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY})
+"""A create is sent again, with the same bytes, after these (H4). Not after silence: the caller reads back first."""
+
+APPLIED_NOTHING = frozenset({Answer.NOT_SENT, Answer.DENIED, Answer.MISSING, Answer.NO_CONTAINER, Answer.NO_CONDITION})
+"""The request that came to one of these changed nothing; an earlier send of the same bytes may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an error and its causes say.
+
+    Attributes:
+        status: HTTP status, where there was an answer.
+        code: the store's own error code, where it gave one.
+        types: names of the error's classes and of its causes', outermost first.
+    """
+
+    status: int | None
+    code: str | None
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """How one kind of store words its answers; looked up in this order: code, status, class names.
+
+    Attributes:
+        codes: error code -> answer.
+        statuses: HTTP status -> answer.
+        types: class name of the error or a cause -> answer.
+    """
+
+    codes: Mapping[str, Answer] = field(default_factory=dict)
+    statuses: Mapping[int, Answer] = field(default_factory=dict)
+    types: Mapping[str, Answer] = field(default_factory=dict)
+
+    def classify(self, error: BaseException) -> Answer:
+        """The answer behind an error. What nobody knows is `NO_ANSWER`: it proves nothing."""
+        facts = facts_of(error)
+        if facts.code is not None and facts.code in self.codes:
+            return self.codes[facts.code]
+        if facts.status is not None:
+            known = self.statuses.get(facts.status)
+            if known is not None:
+                return known
+            return Answer.BUSY if facts.status >= 500 else Answer.DENIED
+        for name in facts.types:
+            if name in self.types:
+                return self.types[name]
+            if name in COMMON_TYPES:
+                return COMMON_TYPES[name]
+        return Answer.NO_ANSWER
+
+
+COMMON_STATUSES: Mapping[int, Answer] = {
+    404: Answer.MISSING,
+    408: Answer.BUSY,
+    409: Answer.CONFLICT,
+    412: Answer.EXISTS,
+    416: Answer.PAST_END,
+    425: Answer.BUSY,
+    429: Answer.BUSY,
+    501: Answer.NO_CONDITION,
+}
+"""What HTTP itself says, where a store has no meaning of its own."""
+
+COMMON_TYPES: Mapping[str, Answer] = {
+    "FileExistsError": Answer.EXISTS,
+    "FileNotFoundError": Answer.MISSING,
+    "PermissionError": Answer.DENIED,
+    "IsADirectoryError": Answer.MISSING,
+    "NotADirectoryError": Answer.MISSING,
+    "FSTimeoutError": Answer.NO_ANSWER,
+    "TimeoutError": Answer.NO_ANSWER,
+    "ConnectionError": Answer.NO_ANSWER,
+}
+"""fsspec's own vocabulary, for clients that give nothing but a Python exception."""
+
+
+def facts_of(error: BaseException) -> Facts:
+    """Take an error apart: the innermost HTTP answer that it or a cause carries, and the names of the classes.
+
+    Recognised shapes: botocore's `response` mapping, a `status_code` / `status` / `code` number with an optional
+    `error_code` text (Azure, GCS, aiohttp).
+    """
+    status: int | None = None
+    code: str | None = None
+    types: list[str] = []
+    for link in chain(error):
+        types.extend(kind.__name__ for kind in type(link).__mro__ if kind not in (object, BaseException, Exception))
+        found_status, found_code = _answered(link)
+        status = status if found_status is None else found_status
+        code = code if found_code is None else found_code
+    return Facts(status, code, tuple(types))
+
+
+def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
+    """What the last answer to a create means.
+
+    Args:
+        answer: to the last send.
+        reason: the error as one line, for people.
+        earlier_send: an earlier send of the same bytes may have been applied.
+
+    Returns:
+        The outcome, or None where nothing was applied for certain: the caller raises.
+
+    >>> create_outcome(Answer.DENIED, "403", earlier_send=False) is None
+    True
+    >>> create_outcome(Answer.EXISTS, "412", earlier_send=False)
+    AlreadyThere()
+    """
+    if answer is Answer.EXISTS:
+        return AlreadyThere()
+    if answer in APPLIED_NOTHING:
+        return Unknown(f"{reason}, after a send that was not answered") if earlier_send else None
+    return Unknown(reason)
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, outermost first."""
+    link: BaseException | None = error
+    for _ in range(_LONGEST_CHAIN):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _answered(error: BaseException) -> tuple[int | None, str | None]:
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        code = response.get("Error", {}).get("Code")
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if status is None and str(code).isdigit():
+            status = int(code)
+        return status, None if code is None else str(code)
+    code = getattr(error, "error_code", None)
+    for name in ("status_code", "status", "code"):
+        status = getattr(error, name, None)
+        if isinstance(status, int) and 300 <= status < 600:
+            return status, None if code is None else str(getattr(code, "value", code))
+    return None, None

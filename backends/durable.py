@@ -1,0 +1,134 @@
+"""Files and folders of a local disk that are durable once a call answered.
+
+Owns: writing a temporary file, folders on demand, and which fsync makes what survive a power cut. Must not know: keys.
+Invariants: `sync_folder` returns only when the folder's entries, and the folder's own place under its parents, would
+survive; a folder is not taken for durable because it is visible: another process may have made it a moment ago.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+
+_NAME_BYTES = 200
+"""How much of a name its temporary file repeats; file systems end at 255 bytes."""
+
+_WRITE_MODE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_FOLDER_MODE = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file name is one of ours on its way to another name: listings never show it.
+
+    >>> is_temporary(temporary_name("snapshot-1")), is_temporary("snapshot-1")
+    (True, False)
+    """
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def temporary_name(name: str) -> str:
+    """A name that nobody else uses, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
+    kept = name.encode("utf-8")[:_NAME_BYTES].decode("utf-8", "ignore")
+    return f".{kept}.{uuid.uuid4()}.tmp"
+
+
+class Disk:
+    """Durable writes under one root folder; thread-safe.
+
+    Args:
+        root: absolute path; made on demand, with its parents.
+        fsync: False gives up durability (not atomicity): for tests and benchmarks.
+    """
+
+    def __init__(self, root: str, fsync: bool = True) -> None:
+        self.root = root
+        self.fsync = fsync
+        self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode) whose place in its parent was synced
+
+    def create_temporary(self, path: str) -> tuple[str, int]:
+        """A new file beside `path`, open for writing; missing folders are made. Returns its path and descriptor."""
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, temporary_name(name))
+        try:
+            return temporary, os.open(temporary, _WRITE_MODE, 0o666)
+        except FileNotFoundError:
+            self.make_folders(folder)
+            return temporary, os.open(temporary, _WRITE_MODE, 0o666)
+
+    def write_temporary(self, path: str, data: bytes) -> str:
+        """The bytes in a new durable file beside `path`; on any error nothing stays. Returns its path."""
+        temporary, descriptor = self.create_temporary(path)
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                self.sync(descriptor)
+            finally:
+                os.close(descriptor)
+        except BaseException:
+            remove(temporary)
+            raise
+        return temporary
+
+    def sync(self, descriptor: int) -> None:
+        """The file's bytes survive a power cut."""
+        if self.fsync:
+            os.fsync(descriptor)
+
+    def sync_folder(self, folder: str) -> None:
+        """The folder's entries survive, and so does the folder."""
+        if not self.fsync:
+            return
+        with _opened(folder) as descriptor:
+            os.fsync(descriptor)
+            found = os.fstat(descriptor)
+        if self._known.get(folder) != (found.st_dev, found.st_ino):
+            self._sync_place(folder, (found.st_dev, found.st_ino))
+
+    def make_folders(self, folder: str) -> None:
+        """Make a folder and its parents; every new one's place in its parent is synced."""
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
+            return
+        except FileNotFoundError:
+            self.make_folders(os.path.dirname(folder))
+            self.make_folders(folder)
+            return
+        if self.fsync and not folder.startswith(self.root + os.sep):
+            # Above the root nobody else looks after it; below, `sync_folder` does, before the first object is answered.
+            self._sync_entry(folder)
+
+    def _sync_place(self, folder: str, identity: tuple[int, int]) -> None:
+        parent = os.path.dirname(folder)
+        self._sync_entry(folder)
+        if folder != self.root and folder.startswith(self.root):
+            found = os.stat(parent)
+            if self._known.get(parent) != (found.st_dev, found.st_ino):
+                self._sync_place(parent, (found.st_dev, found.st_ino))
+        self._known[folder] = identity
+
+    def _sync_entry(self, folder: str) -> None:
+        # A parent that we may search but not read cannot be opened; it existed before us, so it is not ours to sync.
+        with contextlib.suppress(PermissionError), _opened(os.path.dirname(folder)) as descriptor:
+            os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(folder: str) -> Iterator[int]:
+    descriptor = os.open(folder, _FOLDER_MODE)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: str) -> None:
+    """Delete a file; one that is not there is no error, nor is a disk that refuses: temporary files are swept later."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,220 @@
+"""A store that fails on purpose, as a seed says: for tests of whoever commits through it.
+
+Owns: the faults, when they strike, the log of them. Must not know: any particular store, what the requests are for.
+Invariants: whether a request is hit depends on (seed, operation, key, how often that key was asked for) alone, so that a
+seed replays whatever the order of threads; an answer that says "done" is always true; what landed late landed unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from threading import RLock
+from typing import Any, TypeVar
+
+from ..core.errors import StoreUnavailable
+from .files import OutputFile, RangeInput
+from .store import Capabilities, ObjectInfo, PutOutcome, Store, Unknown
+
+T = TypeVar("T")
+
+OPERATIONS = ("get", "get_range", "head", "put", "put_if_absent", "list", "delete_many")
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """How likely each fault is, per request (0 to 1; together at most 1).
+
+    Attributes:
+        error: cut before the store saw it.
+        lost: the store did it, the answer was lost (H2).
+        refused: the store said no, and did nothing (credentials, rights).
+        throttled: the store said "slow down" until the adapter gave up; nothing was done (H4).
+        delayed: answered rightly, `FaultyStore.delay_seconds` later.
+        duplicate: sent twice by the client below: the answer is that to the second (H3).
+        late: no answer now; it lands after `FaultyStore.late_after` further requests, or at `settle()` (H9). Reads and
+            streamed outputs have no such thing: theirs is an `error`.
+    """
+
+    error: float = 0.0
+    lost: float = 0.0
+    refused: float = 0.0
+    throttled: float = 0.0
+    delayed: float = 0.0
+    duplicate: float = 0.0
+    late: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """One fault that happened: which, to what, and how often that key had been asked for before."""
+
+    operation: str
+    key: str
+    fault: str
+    number: int
+
+
+class FaultyStore:
+    """A store with seeded faults around it.
+
+    Args:
+        store: does the work.
+        seed: of the dice.
+        plan: operation -> its faults; `"*"` for every operation that is not named.
+        sleep: what a delay does, given seconds.
+
+    >>> from .memory import MemoryStore
+    >>> store = FaultyStore(MemoryStore("memory://doctest-faulty"), 1, {"put_if_absent": Faults(lost=1.0)})
+    >>> store.put_if_absent("a", b"there")
+    Unknown(reason='injected: the answer was lost')
+    >>> store.get("a"), [struck.fault for struck in store.log]
+    (b'there', ['lost'])
+    """
+
+    def __init__(
+        self, store: Store, seed: int, plan: Mapping[str, Faults], *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        unknown = set(plan) - {*OPERATIONS, "*"}
+        if unknown:
+            raise ValueError(f"no operation is called {sorted(unknown)}")
+        self.inner = store
+        self.seed = seed
+        self.plan = dict(plan)
+        self.delay_seconds = 0.05
+        self.late_after = 3
+        self._sleep = sleep
+        self._lock = RLock()
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._log: list[Struck] = []
+        self._late: list[tuple[int, Callable[[], object]]] = []
+        self._requests = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FaultyStore, (self.inner, self.seed, self.plan)
+
+    def __repr__(self) -> str:
+        return f"FaultyStore({self.inner!r}, seed={self.seed})"
+
+    @property
+    def log(self) -> tuple[Struck, ...]:
+        """What struck so far, in order."""
+        with self._lock:
+            return tuple(self._log)
+
+    def settle(self) -> None:
+        """Let everything land that was on its way."""
+        self._land(None)
+
+    @property
+    def url(self) -> str:
+        return self.inner.url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    def get(self, key: str) -> bytes:
+        return self._struck("get", key, lambda: self.inner.get(key))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._struck("get_range", key, lambda: self.inner.get_range(key, start, end))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._struck("head", key, lambda: self.inner.head(key))
+
+    def put(self, key: str, data: bytes) -> None:
+        self._struck("put", key, lambda: self.inner.put(key, data), may_be_late=True)
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        try:
+            return self._struck("put_if_absent", key, lambda: self.inner.put_if_absent(key, data), may_be_late=True)
+        except _Unanswered as fault:
+            return Unknown(fault.message)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._struck("list", prefix, lambda: self.inner.list(prefix))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        doomed = tuple(keys)
+        first = doomed[0] if doomed else ""
+        self._struck("delete_many", first, lambda: self.inner.delete_many(doomed), may_be_late=True)
+
+    def open_input(self, key: str, size: int | None = None) -> Any:
+        return RangeInput(self, key, size)
+
+    def open_output(self, key: str) -> Any:
+        return _FaultyOutput(self, self.inner.open_output(key))
+
+    def _struck(self, operation: str, key: str, request: Callable[[], T], *, may_be_late: bool = False) -> T:
+        fault = self._fault(operation, key, may_be_late)
+        self._land(self._requests)
+        match fault:
+            case "error":
+                raise _Unanswered(f"{self.url}: {operation} {key}: injected: cut before the store saw it")
+            case "refused":
+                raise StoreUnavailable(f"{self.url}: {operation} {key}: injected: access denied")
+            case "throttled":
+                raise _Unanswered(f"{self.url}: {operation} {key}: injected: slow down")
+            case "late":
+                with self._lock:
+                    self._late.append((self._requests + self.late_after, request))
+                raise _Unanswered(f"{self.url}: {operation} {key}: injected: no answer yet")
+            case "lost":
+                request()
+                raise _Unanswered("injected: the answer was lost")
+            case "duplicate":
+                request()
+            case "delayed":
+                self._sleep(self.delay_seconds)
+        return request()
+
+    def _fault(self, operation: str, key: str, may_be_late: bool) -> str:
+        """The fault of this request, or "" for none; counts and logs it."""
+        with self._lock:
+            self._requests += 1
+            number = self._asked[operation, key]
+            self._asked[operation, key] += 1
+            text = f"{self.seed}|{operation}|{key}|{number}"
+            dice = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") / 2**56
+            faults = self.plan.get(operation, self.plan.get("*", Faults()))
+            for field in fields(faults):
+                dice -= getattr(faults, field.name)
+                if dice < 0:
+                    fault = "error" if field.name == "late" and not may_be_late else field.name
+                    self._log.append(Struck(operation, key, fault, number))
+                    return fault
+        return ""
+
+    def _land(self, now: int | None) -> None:
+        with self._lock:
+            due = [request for at, request in self._late if now is None or at <= now]
+            self._late = [(at, request) for at, request in self._late if now is not None and at > now]
+        for request in due:
+            request()
+
+
+class _Unanswered(StoreUnavailable):
+    """Injected: whether it was done cannot be known from this."""
+
+
+class _FaultyOutput(OutputFile):
+    """Publishes under the faults of `put`."""
+
+    def __init__(self, store: FaultyStore, inner: Any) -> None:
+        super().__init__(inner.key)
+        self._store = store
+        self._inner = inner
+
+    def _append(self, data: memoryview) -> None:
+        self._inner.write(data)
+
+    def _publish(self) -> None:
+        self._store._struck("put", self.key, self._inner.close)
+        self.requests = self._inner.requests
+
+    def _discard(self) -> None:
+        self._inner.abort()

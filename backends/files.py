@@ -1,0 +1,209 @@
+"""Files over objects: what a store hands out to be streamed into, and how ranges look like a seekable file.
+
+Owns: `OutputFile` (all or nothing), `RangeInput` (few requests). Must not know: any particular store, what is in them.
+Invariants: an output's object appears complete at `close()`, or never: an exception inside `with`, `abort()` and a file
+that is dropped without `close()` all leave nothing visible; an input never asks for bytes that it already holds.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Protocol
+
+from ..core.errors import InvalidArgument
+
+WHOLE_BYTES = 1 << 20
+"""Objects up to this size are read with one request, however small the reads are."""
+
+TAIL_BYTES = 256 << 10
+"""What the first read near the end asks for: a Parquet footer with its length, in one request."""
+
+BLOCK_BYTES = 64 << 10
+"""The least that one request asks for, so that a reader of small pieces does not send a request for each."""
+
+
+class OutputFile(ABC):
+    """A binary file that becomes an object at `close()`. Not for use by several threads at once.
+
+    Attributes:
+        key: of the object.
+        requests: how many requests to the store it took so far.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.requests = 0
+        self._written = 0
+        self._state = "open"
+
+    @abstractmethod
+    def _append(self, data: memoryview) -> None:
+        """Take the bytes; they may change after the call returns."""
+
+    @abstractmethod
+    def _publish(self) -> None:
+        """Make the object appear, durable. Called once."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Leave nothing. Called at most once, also after a failed `_append` or `_publish`."""
+
+    def write(self, data: Any) -> int:
+        """Add bytes (anything with a buffer); returns how many."""
+        if self._state != "open":
+            raise ValueError(f"write to {self._state} output {self.key}")
+        view = memoryview(data).cast("B")
+        if view.nbytes:
+            self._append(view)
+            self._written += view.nbytes
+        return view.nbytes
+
+    def close(self) -> None:
+        """Publish the object. A second call does nothing; after `abort()` it publishes nothing.
+
+        Raises:
+            StoreUnavailable: the object was not published.
+        """
+        if self._state != "open":
+            return
+        self._state = "closed"
+        try:
+            self._publish()
+        except BaseException:
+            self._discard()
+            raise
+
+    def abort(self) -> None:
+        """Drop what was written; nothing appears. Does nothing after `close()`."""
+        if self._state != "open":
+            return
+        self._state = "aborted"
+        self._discard()
+
+    def tell(self) -> int:
+        return self._written
+
+    def flush(self) -> None:  # noqa: B027  nothing to do in any of them
+        """Nothing: bytes become visible at `close()` only."""
+
+    @property
+    def closed(self) -> bool:
+        return self._state != "open"
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def __enter__(self) -> OutputFile:  # noqa: PYI034  Self is in no standard library of 3.10
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        # A writer that was dropped half way must not publish half a file.
+        if getattr(self, "_state", "closed") == "open":
+            try:
+                self.abort()
+            except Exception:  # the interpreter may be on its way out, and nobody could be told
+                pass
+
+
+class _Ranges(Protocol):
+    def get_range(self, key: str, start: int, end: int) -> bytes: ...
+
+    def head(self, key: str) -> Any: ...
+
+
+class RangeInput(io.RawIOBase):
+    """A seekable file over `get_range` of a store, for pyarrow: one block is held, small objects are read whole.
+
+    Args:
+        store: answers `get_range`, and `head` where the size is not known.
+        key: of the object.
+        size: of the object in bytes, where known: saves the `head`.
+    """
+
+    def __init__(self, store: _Ranges, key: str, size: int | None = None) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._size: int = int(store.head(key).size) if size is None else size
+        self._position = 0
+        self._start = 0
+        self._block = b""
+
+    def size(self) -> int:
+        """Bytes of the object."""
+        return self._size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"seek before the start of {self._key}")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        wanted = self._size - self._position if size is None or size < 0 else size
+        data = self._at(self._position, min(self._position + wanted, self._size))
+        self._position += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, target: Any) -> int:
+        view = memoryview(target).cast("B")
+        data = self.read(view.nbytes)
+        view[: len(data)] = data
+        return len(data)
+
+    def _at(self, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
+        if not (self._start <= start and end <= self._start + len(self._block)):
+            first, last = self._widened(start, end)
+            data = self._store.get_range(self._key, first, last)
+            if last - first > WHOLE_BYTES:  # large reads are handed through, not held
+                return data
+            self._start, self._block = first, data
+        return self._block[start - self._start : end - self._start]
+
+    def _widened(self, start: int, end: int) -> tuple[int, int]:
+        if self._size <= WHOLE_BYTES:
+            return 0, self._size
+        if not self._block and end == self._size:
+            return max(0, min(start, self._size - TAIL_BYTES)), self._size
+        return start, min(max(end, start + BLOCK_BYTES), self._size)
+
+
+def checked_range(key: str, start: int, end: int) -> None:
+    """Refuse a range that cannot be meant.
+
+    Raises:
+        InvalidArgument: `start` is negative or behind `end`.
+    """
+    if not 0 <= start <= end:
+        raise InvalidArgument(f"range [{start}, {end}) of {key} cannot be read")

@@ -1,0 +1,328 @@
+"""A folder on a POSIX file system as a store: local disks, NFS.
+
+Owns: the atomic create by hard link, what each errno means for it, URL forms. Must not know: tables.
+Invariants: a name appears with all its bytes or not at all (`os.link` / `os.replace` of a synced temporary file, never
+`os.rename` for a create, nor `O_EXCL` in place: readers would see half a file); what was answered outlives a crash.
+Source: object-stores §4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from ..core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
+from .durable import Disk, is_temporary, remove
+from .files import OutputFile, checked_range
+from .keys import key_defect, safe_key, safe_prefix
+from .storage_options import StorageOptions
+from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Unknown
+
+_KNOWN_OPTIONS = frozenset({"fsync", "allow_unsafe"})
+_NO_SUCH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NOT_APPLIED = (
+    errno.EACCES, errno.EDQUOT, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EROFS, errno.EXDEV,
+)  # fmt: skip
+"""The kernel looked and refused: nothing was linked. All else (EIO, ESTALE, ETIMEDOUT of NFS) proves nothing (H2)."""
+
+_OUTPUT_BUFFER = 1 << 20
+
+
+class LocalStore:
+    """Objects as files under one folder.
+
+    Args:
+        url: a path (`~` is expanded, a relative one is taken from the working directory now), `file:/x` or `file:///x`.
+        storage_options: `fsync` (default true): false gives up durability, for tests and benchmarks only.
+            `allow_unsafe`: accept a file system without hard links, where two writers can overwrite each other.
+
+    Raises:
+        InvalidArgument: no local URL, or an option that is not known.
+
+    >>> import tempfile
+    >>> store = LocalStore(tempfile.mkdtemp())
+    >>> store.put_if_absent("snapshot/snapshot-1", b"one"), store.put_if_absent("snapshot/snapshot-1", b"two")
+    (Created(), AlreadyThere())
+    >>> store.get("snapshot/snapshot-1")
+    b'one'
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        options = StorageOptions(storage_options)
+        options.only(_KNOWN_OPTIONS, "local stores")
+        self._url = url
+        self._disk = Disk(local_path(url), fsync=options.flag("fsync", True))
+        self._allow_unsafe = options.flag("allow_unsafe", False)
+        self._links = True  # until the file system says otherwise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The absolute path travels, so that a worker with another working directory means the same folder.
+        return _restored, (self._url, self._disk.root, self._disk.fsync, self._allow_unsafe)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        if self._links:
+            return Capabilities("link", "file", "hard link of a synced temporary file", self._allow_unsafe)
+        detail = f"the file system of {self._disk.root} has no hard links: a create cannot be made atomic"
+        return Capabilities(None, "file", detail, self._allow_unsafe)
+
+    def get(self, key: str) -> bytes:
+        with self._reading(key) as descriptor:
+            return _read(descriptor, 0, os.fstat(descriptor).st_size)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        checked_range(key, start, end)
+        with self._reading(key) as descriptor:
+            return _read(descriptor, start, end - start)
+
+    def head(self, key: str) -> ObjectInfo:
+        try:
+            found = os.stat(self._path(key))
+        except OSError as error:
+            self._refuse("look at", key, error)
+        if not stat.S_ISREG(found.st_mode):
+            raise ObjectNotFound(key)
+        return _info(key, found)
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        try:
+            temporary = self._disk.write_temporary(path, data)
+            self._replace(temporary, path)
+        except OSError as error:
+            self._refuse("write", key, error)
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        path = self._path(key)
+        if os.path.lexists(path):  # the loser of a race need not write and sync first
+            return AlreadyThere()
+        try:
+            temporary = self._disk.write_temporary(path, data)
+        except OSError as error:
+            self._refuse("create", key, error)
+        return self._link(temporary, path, key)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        safe_prefix(prefix)
+        folders = [prefix]
+        while folders:
+            folder = folders.pop()
+            try:
+                with os.scandir(os.path.join(self._disk.root, folder)) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                if error.errno in _NO_SUCH:
+                    continue
+                self._refuse("list", folder, error)
+            for entry in found:
+                if is_temporary(entry.name) or key_defect(entry.name) is not None:
+                    continue
+                if entry.is_dir(follow_symlinks=False):  # a linked folder could leave the root, or loop (H16)
+                    folders.append(f"{folder}{entry.name}/")
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # gone since the scan
+                    found_stat = entry.stat()
+                    if stat.S_ISREG(found_stat.st_mode):
+                        yield _info(folder + entry.name, found_stat)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        folders = set()
+        for key in keys:
+            path = self._path(key)
+            try:
+                os.unlink(path)
+            except OSError as error:
+                if error.errno in _NO_SUCH or os.path.isdir(path):
+                    continue
+                self._refuse("delete", key, error)
+            folders.add(os.path.dirname(path))
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.sync_folder(folder)
+
+    def open_input(self, key: str, size: int | None = None) -> Any:
+        import pyarrow
+
+        # Not a memory map: a file that is deleted on an NFS server would be a SIGBUS instead of an error.
+        try:
+            return pyarrow.OSFile(self._path(key), "rb")
+        except OSError as error:
+            self._refuse("open", key, error)
+
+    def open_output(self, key: str) -> Any:
+        path = self._path(key)
+        try:
+            temporary, descriptor = self._disk.create_temporary(path)
+        except OSError as error:
+            self._refuse("create", key, error)
+        return _LocalOutput(self, key, path, temporary, descriptor)
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._disk.root, safe_key(key))
+
+    @contextlib.contextmanager
+    def _reading(self, key: str) -> Iterator[int]:
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except OSError as error:
+            self._refuse("read", key, error)
+        try:
+            yield descriptor
+        except OSError as error:
+            self._refuse("read", key, error)
+        finally:
+            os.close(descriptor)
+
+    def _replace(self, temporary: str, path: str) -> None:
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            remove(temporary)
+            raise
+        self._disk.sync_folder(os.path.dirname(path))
+
+    def _link(self, temporary: str, path: str, key: str) -> PutOutcome:
+        refusal = None
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            # NFS may refuse its own repeated call, or lose the answer: the inode says whose file it is.
+            refusal = None if _same_file(temporary, path) else error
+        if refusal is not None and refusal.errno in _NO_LINKS:
+            return self._without_links(temporary, path, key, refusal)
+        remove(temporary)  # before the sync, so that one sync covers both
+        if refusal is None:
+            try:
+                self._disk.sync_folder(os.path.dirname(path))
+            except OSError as error:
+                return Unknown(f"{key} is there, but its folder could not be synced: {error.strerror}")
+            return Created()
+        if refusal.errno == errno.EEXIST:
+            return AlreadyThere()
+        if refusal.errno in _NOT_APPLIED:
+            self._refuse("create", key, refusal)
+        return Unknown(f"creating {key}: {refusal.strerror or refusal}")
+
+    def _without_links(self, temporary: str, path: str, key: str, refusal: OSError) -> PutOutcome:
+        self._links = False
+        if not self._allow_unsafe:
+            remove(temporary)
+            raise UnsafeBackend(f"{self._url}: {self.capabilities.detail}") from refusal
+        # The user named this risk: two creates between the look and the rename overwrite each other (H1).
+        if os.path.lexists(path):
+            remove(temporary)
+            return AlreadyThere()
+        try:
+            self._replace(temporary, path)
+        except OSError as error:
+            return Unknown(f"creating {key}: {error.strerror or error}")
+        return Created()
+
+    def _refuse(self, action: str, key: str, error: OSError) -> NoReturn:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR) and action in ("read", "look at", "open"):
+            raise ObjectNotFound(key) from None
+        raise StoreUnavailable(
+            f"{self._url}: cannot {action} {key or 'the folder'}: {error.strerror or error}",
+            next_step="check the path, its permissions and the free space, then run it again",
+        ) from error
+
+
+class _LocalOutput(OutputFile):
+    """A temporary file that takes its name at `close()`."""
+
+    def __init__(self, store: LocalStore, key: str, path: str, temporary: str, descriptor: int) -> None:
+        super().__init__(key)
+        self._store = store
+        self._path = path
+        self._temporary = temporary
+        self._file = os.fdopen(descriptor, "wb", buffering=_OUTPUT_BUFFER)
+
+    def _append(self, data: memoryview) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self._store._refuse("write", self.key, error)
+
+    def _publish(self) -> None:
+        try:
+            self._file.flush()
+            self._store._disk.sync(self._file.fileno())
+            self._file.close()
+            self._store._replace(self._temporary, self._path)
+        except OSError as error:
+            self._store._refuse("write", self.key, error)
+        self.requests += 1
+
+    def _discard(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+        remove(self._temporary)
+
+
+def local_path(url: str) -> str:
+    """The absolute path that a local URL means.
+
+    Raises:
+        InvalidArgument: another scheme, another host, no path, or a NUL.
+
+    >>> local_path("file:///data/lake"), local_path("file:/data/lake/"), local_path("/data/lake")
+    ('/data/lake', '/data/lake', '/data/lake')
+    """
+    path = url
+    if url.startswith("file:"):
+        path = url[len("file:") :]
+        if path.startswith("//"):
+            host, slash, rest = path[2:].partition("/")
+            if host not in ("", "localhost") or not slash:
+                raise InvalidArgument(f"{url!r} names a host", next_step="say file:///path for a path of this machine")
+            path = slash + rest
+        if not path.startswith("/"):
+            raise InvalidArgument(f"{url!r} is no absolute path", next_step="say file:///path, or the path alone")
+    elif "://" in url:
+        raise InvalidArgument(f"{url!r} is no local URL")
+    if not path or "\x00" in path:
+        raise InvalidArgument(f"{url!r} is no path")
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _restored(url: str, root: str, fsync: bool, allow_unsafe: bool) -> LocalStore:
+    store = LocalStore(root, {"fsync": fsync, "allow_unsafe": allow_unsafe})
+    store._url = url
+    return store
+
+
+def _same_file(temporary: str, path: str) -> bool:
+    try:
+        ours, theirs = os.stat(temporary), os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+
+
+def _read(descriptor: int, start: int, size: int) -> bytes:
+    data = os.pread(descriptor, size, start)
+    if len(data) == size:
+        return data
+    pieces = [data]  # the kernel hands out 2 GiB at most, and less at the end of the file
+    while data:
+        start += len(data)
+        size -= len(data)
+        data = os.pread(descriptor, size, start)
+        pieces.append(data)
+    return b"".join(pieces)
+
+
+def _info(key: str, found: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)

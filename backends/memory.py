@@ -1,0 +1,150 @@
+"""A store in this process's memory: `memory://name/path`.
+
+Owns: the named spaces of objects and their locks. Must not know: tables.
+Invariants: two stores of the same name see the same objects, also after pickling within the process; every operation is
+atomic under the space's lock. Nothing outlives the process: this is for tests, trials and simulation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any
+
+from ..core.errors import InvalidArgument
+from .files import OutputFile, checked_range
+from .keys import join, safe_key, safe_prefix
+from .storage_options import StorageOptions
+from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
+
+
+class _Space:
+    """The objects of one name: path -> (bytes, milliseconds since 1970)."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.objects: dict[str, tuple[bytes, int]] = {}
+
+
+_SPACES: dict[str, _Space] = {}  # process-wide on purpose: the name in the URL is the address
+
+
+class MemoryStore:
+    """Objects in a dictionary that every `MemoryStore` of the same name shares.
+
+    Args:
+        url: `memory://name` or `memory://name/path`.
+
+    Raises:
+        InvalidArgument: the URL has another scheme or no name, or options were given.
+
+    >>> store = MemoryStore("memory://doctest/table")
+    >>> store.put_if_absent("snapshot/snapshot-1", b"one"), store.put_if_absent("snapshot/snapshot-1", b"two")
+    (Created(), AlreadyThere())
+    >>> MemoryStore("memory://doctest").get("table/snapshot/snapshot-1")
+    b'one'
+    >>> store.clear()
+    """
+
+    def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        StorageOptions(storage_options).without("allow_unsafe").only(frozenset(), "memory stores")
+        scheme, found, rest = url.partition("://")
+        name, _, path = rest.partition("/")
+        if scheme != "memory" or not found or not name:
+            raise InvalidArgument(f"{url!r} is no memory URL", next_step="say memory://name/path")
+        self._url = url
+        self._root = safe_key(path.strip("/")) if path.strip("/") else ""
+        self._space = _SPACES.setdefault(name, _Space())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MemoryStore, (self._url,)
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._url!r})"
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("lock", None, "objects live in this process's memory and end with it")
+
+    def clear(self) -> None:
+        """Forget every object under this store's root."""
+        with self._space.lock:
+            for path in [path for path in self._space.objects if path.startswith(join(self._root, ""))]:
+                del self._space.objects[path]
+
+    def get(self, key: str) -> bytes:
+        return self._find(key)[0]
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        checked_range(key, start, end)
+        return self._find(key)[0][start:end]
+
+    def head(self, key: str) -> ObjectInfo:
+        data, modified_ms = self._find(key)
+        return ObjectInfo(key, len(data), modified_ms)
+
+    def put(self, key: str, data: bytes) -> None:
+        path, held = join(self._root, safe_key(key)), bytes(data)
+        with self._space.lock:
+            self._space.objects[path] = (held, _now_ms())
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        path, held = join(self._root, safe_key(key)), bytes(data)
+        with self._space.lock:
+            if path in self._space.objects:
+                return AlreadyThere()
+            self._space.objects[path] = (held, _now_ms())
+        return Created()
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        start, cut = join(self._root, safe_prefix(prefix)), len(join(self._root, ""))
+        with self._space.lock:
+            found = [(path, held) for path, held in self._space.objects.items() if path.startswith(start)]
+        return iter([ObjectInfo(path[cut:], len(data), modified_ms) for path, (data, modified_ms) in found])
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        paths = [join(self._root, safe_key(key)) for key in keys]
+        with self._space.lock:
+            for path in paths:
+                self._space.objects.pop(path, None)
+
+    def open_input(self, key: str, size: int | None = None) -> Any:
+        import pyarrow
+
+        return pyarrow.BufferReader(self._find(key)[0])
+
+    def open_output(self, key: str) -> Any:
+        return _MemoryOutput(self, safe_key(key))
+
+    def _find(self, key: str) -> tuple[bytes, int]:
+        path = join(self._root, safe_key(key))
+        with self._space.lock:
+            held = self._space.objects.get(path)
+        if held is None:
+            raise ObjectNotFound(key)
+        return held
+
+
+class _MemoryOutput(OutputFile):
+    def __init__(self, store: MemoryStore, key: str) -> None:
+        super().__init__(key)
+        self._store = store
+        self._held = bytearray()
+
+    def _append(self, data: memoryview) -> None:
+        self._held += data
+
+    def _publish(self) -> None:
+        self._store.put(self.key, bytes(self._held))
+
+    def _discard(self) -> None:
+        self._held.clear()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

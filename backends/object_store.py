@@ -1,0 +1,352 @@
+"""What every object store behind fsspec shares: one request per operation, a deadline on each, retries, outcomes.
+
+Owns: `FsspecStore`. A subclass brings the file system, the create request, the table of answers and uploads in parts;
+it may replace any request by a cheaper one. Must not know: any particular store, tables.
+Invariants: the client below does not retry and caches no listing; every request has a deadline from outside (a client's
+own read timeout did not end a swallowed answer: object-store-servers §3); `Created` only if the store said so.
+Synchronous file systems join through `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NoReturn, TypeVar, cast
+
+import tenacity
+
+from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
+from .answers import REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
+from .files import RangeInput, checked_range
+from .keys import join, key_defect, safe_key, safe_prefix
+from .storage_options import StorageOptions
+from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
+from .upload import BufferedOutput, Multipart
+
+T = TypeVar("T")
+
+OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout"})
+"""Storage options that lakelatch takes for itself; the rest is the client's."""
+
+SLOWEST_BYTES_PER_SECOND = 256 << 10
+"""A deadline grows with the bytes sent or asked for, at this rate."""
+
+CREATE_LIMIT_BYTES = 64 << 20
+"""An object that is created on a condition is one request, and small: snapshots, schemas, tags."""
+
+_DELETE_PAGE = 1000
+_READS = ("read", "look at", "list")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one request may take and how often it is sent.
+
+    Attributes:
+        deadline_seconds: for a request without a body; option `request_timeout`.
+        sends: at most, the first one included.
+        first_wait_seconds: upper bound of the first random wait; doubles up to `longest_wait_seconds`.
+    """
+
+    deadline_seconds: float = 30.0
+    sends: int = 6
+    first_wait_seconds: float = 0.1
+    longest_wait_seconds: float = 5.0
+
+    def retrying(self, again: Callable[[BaseException], bool]) -> tenacity.Retrying:
+        """The policy: full jitter, a bound on sends, the last error as it was."""
+        return tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.sends),
+            wait=tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds),
+            retry=tenacity.retry_if_exception(again),
+            reraise=True,
+        )
+
+
+class FsspecStore(ABC):
+    """A store over an asynchronous fsspec file system.
+
+    Args:
+        url: the root, without credentials.
+        storage_options: fsspec's for this store, and `request_timeout` (seconds) and `allow_unsafe`.
+        patience: deadlines and repeats; `request_timeout` wins over its deadline.
+
+    Pickles to another process or machine; after a fork the child makes its own connections.
+    """
+
+    def __init__(
+        self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
+    ) -> None:
+        given = StorageOptions(storage_options)
+        patience = patience or Patience()
+        deadline = given.seconds("request_timeout", patience.deadline_seconds)
+        self._patience = Patience(deadline, patience.sends, patience.first_wait_seconds, patience.longest_wait_seconds)
+        self._url = url
+        self._given = given
+        self._options = given.without(*OWN_OPTIONS)
+        self._allow_unsafe = given.flag("allow_unsafe", False)
+        self._root = self._root_of(url)
+        self._check_options()
+        self._connection: tuple[int, Any] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._url, self._given, self._patience)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r}, {self._options!r})"
+
+    # The seam: what a particular store brings.
+
+    @abstractmethod
+    def _root_of(self, url: str) -> str:
+        """The path of the root inside the file system (`bucket/path`), or `InvalidArgument`."""
+
+    @abstractmethod
+    def _check_options(self) -> None:
+        """Refuse options that the client does not know (`InvalidArgument`), or a missing client (`Unsupported`)."""
+
+    @abstractmethod
+    async def _connect(self) -> Any:
+        """A new file system for this process: no listing cache, no retries, not shared."""
+
+    @abstractmethod
+    async def _create(self, fs: Any, path: str, data: bytes) -> None:
+        """ONE request that creates the object on the condition that it is absent; raises whatever it came to."""
+
+    @abstractmethod
+    def _classify(self, error: BaseException) -> Answer:
+        """What the store said: a pure function, a table."""
+
+    @abstractmethod
+    def _multipart(self, path: str) -> Multipart:
+        """A new upload in parts."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    # One request each, in fsspec's words; replaced where a store has a cheaper one.
+
+    async def _read(self, fs: Any, path: str) -> bytes:
+        return bytes(await fs._cat_file(path))
+
+    async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
+        return bytes(await fs._cat_file(path, start=start, end=end))
+
+    async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
+        """Size in bytes and modification time in milliseconds."""
+        info = await fs._info(path)
+        if info.get("type") == "directory":
+            raise FileNotFoundError(path)
+        return int(info["size"]), modified_ms(info)
+
+    async def _write(self, fs: Any, path: str, data: bytes) -> None:
+        await fs._pipe_file(path, data)
+
+    async def _delete(self, fs: Any, paths: list[str]) -> None:
+        """Delete up to 1000 objects; a missing one is no error."""
+        for path in paths:
+            try:
+                await fs._rm_file(path)
+            except Exception as error:
+                if self._classify(error) is not Answer.MISSING:
+                    raise
+
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        """One page of a listing as (path, size, milliseconds), and what to ask the next one with."""
+        found = await fs._find(prefix, detail=True)
+        return [(path, int(info["size"]), modified_ms(info)) for path, info in found.items()], None
+
+    # The protocol.
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def get(self, key: str) -> bytes:
+        seconds = self._patience.deadline_seconds * 4  # of unknown size
+        return self._request("read", key, seconds, self._read, self._path(key))
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        checked_range(key, start, end)
+        path = self._path(key)
+        if start == end:
+            return b""
+        try:
+            return self._request("read", key, self._seconds(end - start), self._read_range, path, start, end)
+        except _PastEnd:
+            return b""
+
+    def head(self, key: str) -> ObjectInfo:
+        size, modified = self._request("look at", key, self._seconds(0), self._stat, self._path(key))
+        return ObjectInfo(key, size, modified)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._request("write", key, self._seconds(len(data)), self._write, self._path(key), data)
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        path, seconds, sends = self._path(key), self._seconds(len(data)), 0
+        if len(data) > CREATE_LIMIT_BYTES:
+            raise InvalidArgument(f"{key}: {len(data)} bytes cannot be created in one conditional request")
+        self._filesystem()  # what goes wrong before anything was sent is no outcome
+
+        def send() -> None:
+            nonlocal sends
+            sends += 1
+            self._bounded(seconds, self._create, path, data)
+
+        try:
+            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE))(send)
+        except LakelatchError:
+            raise
+        except Exception as error:
+            answer = self._classify(error)
+            outcome = create_outcome(answer, f"creating {key}: {self._line(answer, error)}", earlier_send=sends > 1)
+            if outcome is None:
+                self._fail("create", key, answer, error)
+            return outcome
+        return Created()
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")))
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        paths = [self._path(key) for key in keys]
+        for first in range(0, len(paths), _DELETE_PAGE):
+            page = paths[first : first + _DELETE_PAGE]
+            label = f"{len(page)} objects" if len(page) > 1 else page[0]
+            self._request("delete", label, self._seconds(0), self._delete, page)
+
+    def open_input(self, key: str, size: int | None = None) -> Any:
+        return RangeInput(self, safe_key(key), size)
+
+    def open_output(self, key: str) -> Any:
+        path = self._path(key)
+        return BufferedOutput(key, lambda data: self.put(key, data), lambda: self._multipart(path))
+
+    # Inside.
+
+    def _path(self, key: str) -> str:
+        return join(self._root, safe_key(key))
+
+    def _listed(self, prefix: str, start: str, cut: int) -> Iterator[ObjectInfo]:
+        after: str | None = None
+        while True:
+            try:
+                found, after = self._request("list", prefix, self._seconds(0), self._page, start, after)
+            except ObjectNotFound:
+                return
+            for path, size, modified in found:
+                key = path[cut:]
+                # Folder markers, and names that no store of ours can have written: nobody could open them (H16).
+                if path.startswith(start) and key_defect(key) is None:
+                    yield ObjectInfo(key, size, modified)
+            if after is None:
+                return
+
+    def _seconds(self, size: int) -> float:
+        """The deadline of a request that moves `size` bytes."""
+        return self._patience.deadline_seconds + size / SLOWEST_BYTES_PER_SECOND
+
+    def _is(self, error: BaseException, answers: frozenset[Answer]) -> bool:
+        return not isinstance(error, LakelatchError) and self._classify(error) in answers
+
+    def _filesystem(self) -> Any:
+        """This process's file system: loops and sockets do not survive a fork, so a child starts anew."""
+        held = self._connection
+        if held is None or held[0] != os.getpid():
+            try:
+                held = (os.getpid(), shared_filesystem(self._connect, type(self), self._options, self._seconds(0)))
+            except LakelatchError:
+                raise
+            except Exception as error:
+                self._fail("open", "a connection", Answer.NOT_SENT, error)
+            self._connection = held
+        return held[1]
+
+    def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run one request to its end or to its deadline, from any thread."""
+        from fsspec.asyn import sync
+
+        fs = self._filesystem()
+        return cast("T", sync(fs.loop, call, fs, *args, timeout=seconds))
+
+    def _request(self, action: str, key: str, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """An idempotent request, sent again while that may help.
+
+        Raises:
+            ObjectNotFound: while reading; a write to a place that is not there is `StoreUnavailable`.
+            StoreUnavailable: with store, key and the next step, without secrets (H19).
+        """
+        try:
+            retrying = self._patience.retrying(lambda error: self._is(error, REPEATABLE))
+            return cast("T", retrying(self._bounded, seconds, call, *args))
+        except LakelatchError:
+            raise
+        except Exception as error:
+            answer = self._classify(error)
+            if answer is Answer.MISSING and action in _READS:
+                raise ObjectNotFound(key) from None
+            if answer is Answer.PAST_END and action in _READS:
+                raise _PastEnd from None
+            self._fail(action, key, answer, error)
+
+    def _line(self, answer: Answer, error: BaseException) -> str:
+        text = " ".join(str(error).split()) or type(error).__name__
+        return self._given.redact(f"{answer.value}: {text}")
+
+    def _fail(self, action: str, key: str, answer: Answer, error: BaseException) -> NoReturn:
+        message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}"
+        # The client's error may carry a secret in its text: then it is not chained (H19).
+        text = "\n".join(repr(link) for link in chain(error))
+        cause = error if self._given.redact(text) == text else None
+        if answer is Answer.NO_CONDITION and action == "create":
+            raise UnsafeBackend(message) from cause
+        raise StoreUnavailable(message, next_step=NEXT_STEPS.get(answer)) from cause
+
+
+class _PastEnd(Exception):
+    """A range behind the end: an empty answer for `get_range`."""
+
+
+NEXT_STEPS: Mapping[Answer, str] = {
+    Answer.MISSING: "check that the place in the URL exists and is spelt right",
+    Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelt right",
+    Answer.DENIED: "see what the store says: credentials (profile, key and secret, role), rights on the path, region",
+    Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
+    Answer.NO_ANSWER: "check the network and the endpoint, then run it again",
+    Answer.BUSY: "the store is overloaded: run it again later, or with fewer writers",
+}
+
+_SHARED: dict[tuple[int, str], Any] = {}
+_SHARED_LIMIT = 16
+
+
+def shared_filesystem(
+    connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions, seconds: float
+) -> Any:
+    """One file system per process, kind of store and set of options: opening another table costs no new client."""
+    from fsspec.asyn import get_loop, sync
+
+    identity = (os.getpid(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
+    held = _SHARED.get(identity)
+    if held is None:
+        made = sync(get_loop(), connect, timeout=seconds)
+        while len(_SHARED) >= _SHARED_LIMIT:
+            _SHARED.pop(next(iter(_SHARED)), None)
+        held = _SHARED.setdefault(identity, made)  # two threads may both have connected: one of the two stays
+    return held
+
+
+def modified_ms(info: Mapping[str, Any]) -> int:
+    """The store's modification time out of fsspec's info, in milliseconds since 1970; 0 where it does not say."""
+    for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1000)
+        if isinstance(value, int | float):
+            return int(value * 1000)
+    return 0

@@ -1,0 +1,90 @@
+"""From a URL to its store: scheme -> adapter, imported when it is first used.
+
+Owns: the schemes, what to install for each, the entry point group for others' stores. Must not know: tables.
+Invariant: nothing heavy is imported before a URL asks for it, and a missing package is an error that says what to install.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from ..core.errors import InvalidArgument, Unsupported
+from .store import Store
+
+ENTRY_POINTS = "lakelatch.backends"
+"""Group in which another package offers a store: name = scheme, value = callable (url, options) -> Store."""
+
+_ADAPTERS: Mapping[str, tuple[str, str]] = {
+    "file": ("local", "LocalStore"),
+    "memory": ("memory", "MemoryStore"),
+    "s3": ("s3", "S3Store"),
+    "s3a": ("s3", "S3Store"),
+}
+
+_NOT_YET: Mapping[str, str] = {
+    "gs": "Google Cloud Storage",
+    "gcs": "Google Cloud Storage",
+    "az": "Azure Blob Storage",
+    "abfs": "Azure Data Lake Storage",
+    "abfss": "Azure Data Lake Storage",
+    "hdfs": "HDFS",
+}
+
+
+def scheme_of(url: str) -> str:
+    """The scheme of a URL; `file` for a plain path.
+
+    >>> scheme_of("s3://lake/flights"), scheme_of("/data/lake"), scheme_of("file:/data/lake"), scheme_of("a:b/c")
+    ('s3', 'file', 'file', 'file')
+    """
+    scheme, found, _ = url.partition("://")
+    return scheme.lower() if found and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum() else "file"
+
+
+def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> Store:
+    """The store at a URL. Nothing is sent to it yet.
+
+    Args:
+        url: a path, `file:`, `memory://name/path`, `s3://bucket/path`, `s3a://…`, or a scheme that an installed package
+            offers in the entry point group `lakelatch.backends`.
+        storage_options: of that store; see its class.
+
+    Raises:
+        InvalidArgument: no URL, an unknown scheme, or an option that the store does not know.
+        Unsupported: the store is not built yet, or its package is not installed (the message says which).
+
+    >>> open_store("memory://doctest/table").url
+    'memory://doctest/table'
+    """
+    if not isinstance(url, str):
+        url = str(url)  # pathlib.Path and the like
+    if not url.strip():
+        raise InvalidArgument("the URL is empty", next_step="give a path, or a URL such as s3://bucket/path")
+    scheme = scheme_of(url)
+    if scheme in _ADAPTERS:
+        module, name = _ADAPTERS[scheme]
+        adapter = getattr(importlib.import_module(f".{module}", __package__), name)
+        store: Store = adapter(url, storage_options)
+        return store
+    return _from_others(scheme)(url, dict(storage_options or {}))
+
+
+def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:
+    for offered in entry_points(group=ENTRY_POINTS):
+        if offered.name == scheme:
+            loaded: Callable[[str, dict[str, Any]], Store] = offered.load()
+            return loaded
+    if scheme in _NOT_YET:
+        raise Unsupported(
+            f"{_NOT_YET[scheme]} ({scheme}://) is not supported yet",
+            next_step=f"use s3:// or a local path, or install a package that offers {scheme!r} in {ENTRY_POINTS}",
+        )
+    near = get_close_matches(scheme, [*_ADAPTERS, *_NOT_YET], n=1)
+    raise InvalidArgument(
+        f"no store is known for scheme {scheme!r}",
+        next_step=f"did you mean {near[0]}://?" if near else f"known are {', '.join(sorted(_ADAPTERS))}",
+    )

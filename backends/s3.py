@@ -1,0 +1,265 @@
+"""S3 and its compatibles over s3fs: `s3://bucket/path` and `s3a://bucket/path`.
+
+Owns: the requests in S3's words, the table of S3's answers, the client's settings. Must not know: tables.
+Invariants: one operation is one request (s3fs's own `cat_file` and `info` are two at times, its `rm` hides errors);
+a create is one PUT with `If-None-Match: *` whatever the size (some servers ignore a condition on a multipart upload,
+an empty `open("xb")` of s3fs loses it); an old botocore that would drop the condition in silence is refused.
+Source: object-stores §1, object-store-servers §3 and §4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..core.errors import InvalidArgument, LakelatchError, UnsafeBackend, Unsupported
+from .answers import COMMON_STATUSES, Answer, AnswerTable
+from .keys import safe_key
+from .object_store import OWN_OPTIONS, FsspecStore, modified_ms
+from .store import Capabilities
+from .upload import Multipart
+
+_FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
+_OURS = frozenset({"skip_instance_cache", "use_listings_cache"})
+_REFUSED = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
+
+_CONFLICT, _BUSY, _DENIED, _NOT_SENT = Answer.CONFLICT, Answer.BUSY, Answer.DENIED, Answer.NOT_SENT
+
+S3_ANSWERS = AnswerTable(
+    codes=MappingProxyType(
+        {
+            "PreconditionFailed": Answer.EXISTS,  # with or without <Condition>: FileExistsError or OSError(22) in s3fs
+            "NoSuchKey": Answer.MISSING,
+            "NoSuchVersion": Answer.MISSING,
+            "NoSuchBucket": Answer.NO_CONTAINER,
+            "InvalidRange": Answer.PAST_END,
+            "ConditionalRequestConflict": _CONFLICT,
+            "OperationAborted": _CONFLICT,
+            "SlowDown": _BUSY,
+            "SlowDownRead": _BUSY,
+            "SlowDownWrite": _BUSY,
+            "RequestTimeout": _BUSY,
+            "RequestLimitExceeded": _BUSY,
+            "Throttling": _BUSY,
+            "ThrottlingException": _BUSY,
+            "TooManyRequests": _BUSY,
+            "BandwidthLimitExceeded": _BUSY,
+            "InternalError": _BUSY,
+            "ServiceUnavailable": _BUSY,
+            "BadDigest": _BUSY,  # bytes were damaged on the way: send them again
+            "XAmzContentSHA256Mismatch": _BUSY,
+            "IncompleteBody": _BUSY,
+            "NotImplemented": Answer.NO_CONDITION,
+            "AccessDenied": _DENIED,
+            "ExpiredToken": _DENIED,
+            "InvalidAccessKeyId": _DENIED,
+            "SignatureDoesNotMatch": _DENIED,
+            "RequestTimeTooSkewed": _DENIED,
+            "PermanentRedirect": _DENIED,
+        }
+    ),
+    statuses=MappingProxyType({**COMMON_STATUSES}),
+    types=MappingProxyType(
+        {
+            # botocore gave up before it sent anything. A refused connection or handshake is not among them: the HTTP
+            # client below sends again by itself when a kept connection broke: the first may have been applied (H2).
+            **dict.fromkeys(
+                (
+                    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
+                    "NoAuthTokenError", "TokenRetrievalError", "SSOError", "UnauthorizedSSOTokenError",
+                    "NoRegionError", "InvalidRegionError", "ParamValidationError", "ValidationError",
+                    "ConfigNotFound", "ConfigParseError", "InvalidConfigError", "MetadataRetrievalError",
+                    "UnknownEndpointError", "BaseEndpointResolverError",
+                ),
+                _NOT_SENT,
+            ),
+        }
+    ),
+)  # fmt: skip
+"""What S3 and its compatibles say, in S3's own codes."""
+
+
+class S3Store(FsspecStore):
+    """Objects in a bucket.
+
+    Args:
+        url: `s3://bucket/path` or `s3a://bucket/path`.
+        storage_options: as s3fs knows them (`key`, `secret`, `token`, `profile`, `anon`, `endpoint_url`,
+            `client_kwargs`, `config_kwargs`, …), and `request_timeout` (seconds, default 30) and `allow_unsafe`.
+            Retries are lakelatch's: those in `config_kwargs` are replaced; listings are never cached, whatever is said.
+            Prefer a profile or the environment to explicit keys (H19).
+
+    Raises:
+        InvalidArgument: the URL has no bucket, or holds credentials; or an option is not known.
+
+    >>> S3Store("s3://lake/flights", {"key": "AKIAEXAMPLE", "secret": "do not show"})
+    S3Store('s3://lake/flights', StorageOptions(key=***, secret=***))
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("If-None-Match", "s3a", "one PUT with If-None-Match: *", self._allow_unsafe)
+
+    def _root_of(self, url: str) -> str:
+        scheme, _, rest = url.partition("://")
+        if scheme not in ("s3", "s3a"):
+            raise InvalidArgument(f"{url!r} is no S3 URL", next_step="say s3://bucket/path")
+        bucket, _, path = rest.partition("/")
+        if "@" in bucket:
+            raise InvalidArgument(
+                f"a {scheme} URL holds credentials", next_step="use a profile, or the storage options key and secret"
+            )
+        if not bucket:
+            raise InvalidArgument(f"{url!r} names no bucket", next_step="say s3://bucket/path")
+        return f"{bucket}/{safe_key(path.strip('/'))}" if path.strip("/") else bucket
+
+    def _check_options(self) -> None:
+        known = frozenset(inspect.signature(_s3fs().S3FileSystem.__init__).parameters) - _REFUSED
+        self._given.only(known | _FROM_AIOBOTOCORE | _OURS | OWN_OPTIONS, "S3 stores")
+
+    async def _connect(self) -> Any:
+        options = dict(self._options.without(*_OURS))
+        options["config_kwargs"] = {
+            "connect_timeout": 5,
+            "read_timeout": self._patience.deadline_seconds,
+            "max_pool_connections": 32,
+            **(options.get("config_kwargs") or {}),
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+        }
+        fs = _s3fs().S3FileSystem(**options, skip_instance_cache=True, use_listings_cache=False)
+        fs.retries = 1  # s3fs's own loop around botocore's
+        await fs.set_session()
+        _prepare(fs._s3)
+        return fs
+
+    async def _create(self, fs: Any, path: str, data: bytes) -> None:
+        if "IfNoneMatch" not in fs._s3.meta.service_model.operation_model("PutObject").input_shape.members:
+            raise UnsafeBackend(
+                "this botocore drops If-None-Match without a word", next_step="install botocore 1.35.20 or newer"
+            )
+        await fs._call_s3("put_object", **_named(path), Body=data, IfNoneMatch="*")
+
+    def _classify(self, error: BaseException) -> Answer:
+        return S3_ANSWERS.classify(error)
+
+    async def _read(self, fs: Any, path: str) -> bytes:
+        return await _body(await fs._call_s3("get_object", **_named(path)))
+
+    async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
+        return await _body(await fs._call_s3("get_object", **_named(path), Range=f"bytes={start}-{end - 1}"))
+
+    async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
+        found = await fs._call_s3("head_object", **_named(path))
+        return int(found["ContentLength"]), modified_ms(found)
+
+    async def _write(self, fs: Any, path: str, data: bytes) -> None:
+        await fs._call_s3("put_object", **_named(path), Body=data)
+
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        bucket, _, start = prefix.partition("/")
+        more = {"ContinuationToken": after} if after else {}
+        found = await fs._call_s3("list_objects_v2", Bucket=bucket, Prefix=start, **more)
+        listed = [(f"{bucket}/{one['Key']}", int(one["Size"]), modified_ms(one)) for one in found.get("Contents", ())]
+        return listed, found["NextContinuationToken"] if found.get("IsTruncated") else None
+
+    async def _delete(self, fs: Any, paths: list[str]) -> None:
+        if len(paths) == 1:
+            await fs._call_s3("delete_object", **_named(paths[0]))
+            return
+        bucket = paths[0].partition("/")[0]
+        objects = [{"Key": _named(path)["Key"]} for path in paths]
+        answer = await fs._call_s3("delete_objects", Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+        for refused in answer.get("Errors", ()):
+            if S3_ANSWERS.codes.get(refused.get("Code", "")) is not Answer.MISSING:
+                raise _NotDeleted(refused)
+
+    def _multipart(self, path: str) -> Multipart:
+        return _S3Upload(self, path)
+
+
+class _NotDeleted(Exception):
+    """One key of a bulk delete was refused, in the shape of botocore's errors."""
+
+    def __init__(self, refused: Mapping[str, Any]) -> None:
+        super().__init__(f"{refused.get('Key')}: {refused.get('Code')} {refused.get('Message', '')}")
+        status = 403 if S3_ANSWERS.codes.get(refused.get("Code", "")) is Answer.DENIED else 500
+        self.response = {"Error": dict(refused), "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+class _S3Upload:
+    """A multipart upload; every request of it is idempotent, so each is repeated like a read."""
+
+    def __init__(self, store: S3Store, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._id = ""
+
+    def start(self) -> None:
+        self._id = self._send("create_multipart_upload", 0)["UploadId"]
+
+    def part(self, number: int, data: bytes) -> Any:
+        sent = self._send("upload_part", len(data), UploadId=self._id, PartNumber=number, Body=data)
+        named = {"PartNumber": number, "ETag": sent["ETag"]}
+        if "ChecksumSHA256" in sent:  # only where the user asked for it; the client's own default must not be repeated
+            named["ChecksumSHA256"] = sent["ChecksumSHA256"]
+        return named
+
+    def finish(self, parts: list[Any], size: int) -> None:
+        try:
+            self._send("complete_multipart_upload", 0, UploadId=self._id, MultipartUpload={"Parts": parts})
+        except LakelatchError:
+            # The upload is gone when an earlier send, whose answer was lost, completed it: then the object is there.
+            if not self._is_there(size):
+                raise
+
+    def abandon(self) -> None:
+        with contextlib.suppress(LakelatchError):
+            self._send("abort_multipart_upload", 0, UploadId=self._id)
+
+    def _is_there(self, size: int) -> bool:
+        store = self._store
+        try:
+            return store._request("finish", self._path, store._seconds(0), store._stat, self._path)[0] == size
+        except LakelatchError:
+            return False
+
+    def _send(self, method: str, size: int, **request: Any) -> Any:
+        async def call(fs: Any) -> Any:
+            return await fs._call_s3(method, **_named(self._path), **request)
+
+        return self._store._request("write", self._path, self._store._seconds(size), call)
+
+
+def _s3fs() -> Any:
+    try:
+        import s3fs
+    except ImportError as error:
+        raise Unsupported(
+            "S3 stores need s3fs, which is not installed", next_step="pip install 'lakelatch[s3]'"
+        ) from error
+    return s3fs
+
+
+def _named(path: str) -> dict[str, str]:
+    bucket, _, key = path.partition("/")
+    return {"Bucket": bucket, "Key": key}
+
+
+async def _body(response: Any) -> bytes:
+    body = response["Body"]
+    try:
+        return bytes(await body.read())
+    finally:
+        body.close()
+
+
+def _prepare(client: Any) -> None:
+    """Send bodies at once: botocore asks `Expect: 100-continue` first, which costs every PUT a round trip."""
+    client.meta.events.register_last("before-call.s3", _without_expect)
+
+
+def _without_expect(params: Any, **_: Any) -> None:
+    params["headers"].pop("Expect", None)

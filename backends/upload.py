@@ -1,0 +1,101 @@
+"""Streaming a large object into an object store: one plain put while it is small, parts in the background when not.
+
+Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (below each call).
+Invariants: the object appears at `close()` or not at all; at most `PARTS_UNDER_WAY` parts are held in memory besides
+the buffer; after `abort()`, or a failed close, the store is asked to forget the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from .files import OutputFile
+
+PART_BYTES = 16 << 20
+"""Size of a part, and of the largest object that goes out as one put. A store takes 10 000 parts: 160 GB."""
+
+PARTS_UNDER_WAY = 2
+
+
+class Multipart(Protocol):
+    """An upload in parts, as a store brings it. Every call retries below and raises `StoreUnavailable` in the end."""
+
+    def start(self) -> None: ...
+
+    def part(self, number: int, data: bytes) -> Any:
+        """Send part `number` (from 1); may be called from several threads. Returns what `finish` needs to name it."""
+
+    def finish(self, parts: list[Any], size: int) -> None:
+        """Make the object appear: `parts` in order, `size` bytes in all."""
+
+    def abandon(self) -> None:
+        """Ask the store to forget the parts; best effort, never raises."""
+
+
+class BufferedOutput(OutputFile):
+    """An output over one put or a `Multipart`.
+
+    Args:
+        key: of the object.
+        put: sends a small object whole.
+        multipart: makes a new upload, when the object turns out to be large.
+    """
+
+    def __init__(self, key: str, put: Callable[[bytes], None], multipart: Callable[[], Multipart]) -> None:
+        super().__init__(key)
+        self._put = put
+        self._multipart = multipart
+        self._held = bytearray()
+        self._upload: Multipart | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._parts: list[Future[Any]] = []
+
+    def _append(self, data: memoryview) -> None:
+        while data:
+            if len(self._held) == PART_BYTES:  # more is coming, so this is no small object
+                self._send(bytes(self._held))
+                self._held.clear()
+            room = PART_BYTES - len(self._held)
+            self._held += data[:room]
+            data = data[room:]
+
+    def _publish(self) -> None:
+        if self._upload is None:
+            self._put(bytes(self._held))
+            self.requests += 1
+            return
+        self._send(bytes(self._held))
+        self._held.clear()
+        parts = [sent.result() for sent in self._parts]
+        self._upload.finish(parts, self._written)
+        self.requests += 1
+        self._end_pool()
+
+    def _discard(self) -> None:
+        self._held.clear()
+        for sent in self._parts:
+            sent.cancel()
+        self._end_pool()  # a part that lands after the upload was forgotten would stay, and cost
+        if self._upload is not None:
+            self._upload.abandon()
+
+    def _send(self, data: bytes) -> None:
+        if self._upload is None:
+            upload = self._multipart()
+            upload.start()
+            self._upload = upload
+            self.requests += 1
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(PARTS_UNDER_WAY, thread_name_prefix="lakelatch-upload")
+        number = len(self._parts) + 1
+        if number > PARTS_UNDER_WAY:
+            self._parts[number - PARTS_UNDER_WAY - 1].result()  # bounds memory, and tells early of a failure
+        self._parts.append(self._pool.submit(self._upload.part, number, data))
+        self.requests += 1
+
+    def _end_pool(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
