@@ -16,7 +16,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 RUN = JAVA_HOME="$$(cat .venv/java-home)"
 
-.PHONY: setup lint test unit demo nightly clean
+.PHONY: setup lint test unit demo nightly diagram clean
 setup: $(STAMP)
 $(STAMP): pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 	.ci/setup $(SETUP_ARGS)
@@ -42,6 +42,9 @@ demo: setup
 
 nightly: setup lint
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
+
+diagram: setup
+	$(BIN)/python -m lakelatch.coordinator.protocol.diagram > docs/commit-machine.md
 
 clean:
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log

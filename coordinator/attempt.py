@@ -114,9 +114,7 @@ class LostAttempt:
     winner_user: str
 
 
-def combine_index(
-    old: Sequence[IndexEntry], request: CommitRequest
-) -> tuple[Sequence[IndexEntry], Conflict | None]:
+def combine_index(old: Sequence[IndexEntry], request: CommitRequest) -> tuple[Sequence[IndexEntry], Conflict | None]:
     """The complete list of live index files after this commit (format-metadata §8.1, H12).
 
     Entries of replaced partitions go; a DELETE must name a file that is live, else somebody replaced it meanwhile.

@@ -195,5 +195,3 @@ def new_commit_user(schema: TableSchema) -> str:
     """A commit user for a commit that names none: a fresh uuid, with option `commit.user-prefix` in front."""
     prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
     return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
-
-

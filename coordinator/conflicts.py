@@ -93,7 +93,9 @@ def follow_compactions(
             if not ours:
                 continue
             if len(ours) < len(inputs):
-                return current, _conflict("compacted_with_newer_rows", change, group, "merged newer rows into replaced files")
+                return current, _conflict(
+                    "compacted_with_newer_rows", change, group, "merged newer rows into replaced files"
+                )
             for identity in ours:
                 del current[identity]
             current.update({e.identity: e for e in group if e.kind == ADD})

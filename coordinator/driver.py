@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..core.errors import LakelatchError
 from .attempt import Blob
@@ -41,7 +41,7 @@ class Driver:
     pool: Executor
     aside: Executor
     newest_id: Callable[[], int]
-    state: CommitState = CommitState()
+    state: CommitState = field(default_factory=CommitState)
     _began: float = 0.0
 
     def commit(self) -> Outcome:

@@ -20,7 +20,9 @@ from .timeline import BASE_PROPERTY, Timeline, base_of
 
 def explain(timeline: Timeline, snapshot: Snapshot) -> str:
     """How a snapshot came to be: who made it, on what, after how many lost races, and what it changed."""
-    lines = [f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")]
+    lines = [
+        f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")
+    ]
     identifier = "" if snapshot.commit_identifier == BATCH_IDENTIFIER else f", identifier {snapshot.commit_identifier}"
     lines.append(f"  made by   {snapshot.commit_user}{identifier}, {snapshot.writer_version or 'unknown writer'}")
     lines.append(f"  at        {_moment(snapshot.time_ms)}, schema {snapshot.schema_id}")
@@ -39,11 +41,19 @@ def _moment(time_ms: int) -> str:
 def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
     named = base_of(snapshot)
     if named is None:
-        return "none, the first" if snapshot.properties.get(BASE_PROPERTY) or snapshot.id == 1 else "not recorded by its writer"
+        return (
+            "none, the first"
+            if snapshot.properties.get(BASE_PROPERTY) or snapshot.id == 1
+            else "not recorded by its writer"
+        )
     found = timeline.find(named.id)
     if found is None:
         return f"snapshot {named.id}, since expired"
-    return f"snapshot {named.id}" if found.identity == named.identity else f"snapshot {named.id}, REPLACED since by another"
+    return (
+        f"snapshot {named.id}"
+        if found.identity == named.identity
+        else f"snapshot {named.id}, REPLACED since by another"
+    )
 
 
 def _attempt_lines(snapshot: Snapshot) -> list[str]:
@@ -74,6 +84,8 @@ def timeline_of(entries: Iterable[Entry]) -> str:
     for entry in entries:
         start = entry.at_ms if start is None else start
         event = entry.event
-        said = ", ".join(f"{f.name}={getattr(event, f.name)}" for f in fields(event) if getattr(event, f.name) not in (None, ()))
+        said = ", ".join(
+            f"{f.name}={getattr(event, f.name)}" for f in fields(event) if getattr(event, f.name) not in (None, ())
+        )
         lines.append(f"{entry.at_ms - start:>7} ms  {type(event).__name__:<20} {said}".rstrip())
     return "\n".join(lines)

@@ -65,7 +65,9 @@ def memory_of(snapshot: Snapshot) -> Memory | None:
         users = {str(u): (int(i), SnapshotRef(int(s), str(x))) for u, (i, s, x) in raw["users"].items()}
         return Memory(int(raw["since"]), users)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}' is garbled: {error!r}") from error
+        raise TableCorrupt(
+            f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}' is garbled: {error!r}"
+        ) from error
 
 
 def memory_through(base: Snapshot | None, find: Find) -> Memory:

@@ -87,7 +87,7 @@ class FileJournal:
         return list(read_journal(self.path))
 
     def __del__(self) -> None:
-        handle, self._handle = getattr(self, "_handle", None), None
+        handle = self.__dict__.pop("_handle", None)
         if handle is not None:
             os.close(handle)
 

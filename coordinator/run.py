@@ -324,7 +324,9 @@ class CommitRun:
             if base is not None and found is not None:
                 if found.identity == base.identity:
                     return ev.LineageVerified()
-                return ev.LineageBroken(f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another")
+                return ev.LineageBroken(
+                    f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another"
+                )
             runs = contiguous_runs(self.timeline.snapshot_ids())
         except LakelatchError as error:
             return ev.LineageUnread(error.message)

@@ -21,11 +21,12 @@ from ..core.schema import TableSchema, parse_schema
 from ..core.snapshot import Snapshot, parse_snapshot
 from .protocol.events import SnapshotRef
 
-T, R = TypeVar("T"), TypeVar("R")
-
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
 READ_THREADS = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:

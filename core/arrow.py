@@ -51,7 +51,9 @@ _PLAIN: dict[str, pa.DataType] = {
     "GEOGRAPHY": pa.binary(),
 }
 
-VARIANT_STORAGE = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)])
+VARIANT_STORAGE = pa.struct(
+    [pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False)]
+)
 
 
 def timestamp_unit(precision: int) -> str:
@@ -212,7 +214,9 @@ def _nested_from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids:
     kinds = pa.types
     if kinds.is_map(arrow_type):
         key = from_arrow(arrow_type.key_type, False, f"{where}.key", ids)
-        return MapType(key, from_arrow(arrow_type.item_type, arrow_type.item_field.nullable, f"{where}.value", ids), nullable)
+        return MapType(
+            key, from_arrow(arrow_type.item_type, arrow_type.item_field.nullable, f"{where}.value", ids), nullable
+        )
     if kinds.is_fixed_size_list(arrow_type):
         element = arrow_type.value_field
         return VectorType(from_arrow(element.type, element.nullable, where, ids), arrow_type.list_size, nullable)
@@ -225,4 +229,6 @@ def _nested_from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids:
             part_type = from_arrow(part.type, part.nullable, f"{where}.{part.name}", ids)
             parts.append(Field(ids.next(), part.name, part_type))
         return RowType(tuple(parts), nullable)
-    raise InvalidArgument(f"column '{where}': the format has no type for Arrow's {arrow_type}", next_step="cast the column first")
+    raise InvalidArgument(
+        f"column '{where}': the format has no type for Arrow's {arrow_type}", next_step="cast the column first"
+    )

@@ -42,13 +42,15 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
         records = list(fastavro.reader(io.BytesIO(data)))
     except ValueError as error:
         if "codec" in str(error):
-            raise Unsupported(f"{where}: {error}", next_step="the file names a compression that cannot be read") from error
+            raise Unsupported(
+                f"{where}: {error}", next_step="the file names a compression that cannot be read"
+            ) from error
         raise TableCorrupt(f"{where} is damaged: {error}") from error
     except Exception as error:
         raise TableCorrupt(f"{where} is cut off or damaged: {type(error).__name__}: {error}") from error
     if not all(isinstance(record, dict) for record in records):
         raise TableCorrupt(f"{where} holds something that is no record")
-    return records  # type: ignore[return-value]
+    return records
 
 
 def _read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -68,7 +70,9 @@ def _read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
         raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
 
 
-def write_records(schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1) -> bytes:
+def write_records(
+    schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1
+) -> bytes:
     """An Avro container.
 
     Args:

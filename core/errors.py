@@ -90,7 +90,9 @@ class OutcomeUnknown(LakelatchError):
             timeout: seconds to keep asking the store.
         """
         if self._resolver is None:
-            raise OutcomeUnknown(self.message, identity=self.identity, next_step="open the table and look for the identity")
+            raise OutcomeUnknown(
+                self.message, identity=self.identity, next_step="open the table and look for the identity"
+            )
         return self._resolver(timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:

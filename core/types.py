@@ -236,7 +236,9 @@ def parse_field(value: Any, where: str = "field") -> Field:
         kind = value["type"]
     except (KeyError, TypeError, ValueError) as error:
         raise TableCorrupt(f"{where}: {value!r} is no field: {error!r}") from error
-    return Field(field_id, name, parse_type(kind, f"{where}.{name}"), value.get("description"), value.get("defaultValue"))
+    return Field(
+        field_id, name, parse_type(kind, f"{where}.{name}"), value.get("description"), value.get("defaultValue")
+    )
 
 
 def parse_atomic(text: str, where: str = "type") -> AtomicType:

@@ -45,7 +45,8 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
             yield from batches_of(part)
     else:
         raise InvalidArgument(
-            f"{type(data).__name__} holds no rows that can be written", next_step="pass an Arrow table or batches, or a data frame"
+            f"{type(data).__name__} holds no rows that can be written",
+            next_step="pass an Arrow table or batches, or a data frame",
         )
 
 
@@ -75,7 +76,9 @@ class Conformer:
         names = batch.schema.names
         unknown = [name for name in names if name not in self._known]
         if unknown:
-            raise InvalidArgument(f"the table has no column {unknown[0]!r}", next_step=f"its columns are {sorted(self._known)}")
+            raise InvalidArgument(
+                f"the table has no column {unknown[0]!r}", next_step=f"its columns are {sorted(self._known)}"
+            )
         if len(set(names)) != len(names):
             raise InvalidArgument("the data has two columns of one name")
         columns = [self._column(batch, f) for f in self.fields]
@@ -111,7 +114,9 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
         try:
             array = pc.cast(array, target, safe=True)
         except pa.ArrowException as error:
-            raise InvalidArgument(f"column {field.name!r}: {_first_line(error)}", next_step=f"its type is {target}") from error
+            raise InvalidArgument(
+                f"column {field.name!r}: {_first_line(error)}", next_step=f"its type is {target}"
+            ) from error
     if isinstance(field.type, AtomicType) and field.type.length and field.type.length != MAX_LENGTH:
         _check_length(array, field, field.type)
     return array

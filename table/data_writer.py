@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..backends.store import Store
+from ..coordinator.message import PendingUpload
 from ..core import options as opt
 from ..core.arrow import file_schema
 from ..core.data_file import SOURCE_APPEND, DataFile
 from ..core.errors import Unsupported
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
-from ..coordinator.message import PendingUpload
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -32,7 +32,15 @@ SPILL_BYTES = 16 << 20
 DEFAULT_TARGET_BYTES = 256 << 20
 _ROLL_CHECK_ROWS = 1000
 
-_CODECS = {"none": "none", "null": "none", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "brotli": "brotli"}
+_CODECS = {
+    "none": "none",
+    "null": "none",
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "brotli": "brotli",
+}
 _SUFFIX_CODECS = {"zstd": "zst", "gzip": "gz"}
 
 
@@ -63,7 +71,9 @@ class FileSettings:
         options = schema.options
         file_format = options.get(opt.FILE_FORMAT)
         if file_format != "parquet":
-            raise Unsupported(f"option 'file.format' = {file_format!r}: only parquet is written", next_step="set it to parquet")
+            raise Unsupported(
+                f"option 'file.format' = {file_format!r}: only parquet is written", next_step="set it to parquet"
+            )
         compression = options.get(opt.FILE_COMPRESSION)
         if compression not in _CODECS:
             raise Unsupported(f"option 'file.compression' = {compression!r} cannot be written with parquet")

@@ -127,7 +127,9 @@ class Table:
         Args:
             snapshot: an id; the latest by default.
         """
-        chosen = snapshot_at(self.timeline, snapshot=snapshot) if isinstance(snapshot, int) else snapshot or self.snapshot()
+        chosen = (
+            snapshot_at(self.timeline, snapshot=snapshot) if isinstance(snapshot, int) else snapshot or self.snapshot()
+        )
         if chosen is None:
             raise InvalidArgument(f"{self.url} has no snapshot yet")
         return explain(self.timeline, chosen)
@@ -179,9 +181,7 @@ class Table:
         names = list(columns) if columns is not None else None
         yield from read_batches(self.store, self.timeline, plan, self._schema, names, predicate, limit)
 
-    def to_arrow(
-        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
-    ) -> pa.Table:
+    def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
         """Rows as one Arrow table; arguments as for `to_batches`."""
         import pyarrow as pa
 

@@ -19,10 +19,10 @@ from ..coordinator.committer import new_commit_user
 from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
+from ..core.arrow import to_arrow
 from ..core.errors import InvalidArgument, LakelatchError
 from ..core.snapshot import Snapshot
 from ..core.values import to_arrow_scalar
-from ..core.arrow import to_arrow
 from .conform import batches_of
 from .write import TableWriter, codec_of
 

@@ -43,7 +43,9 @@ def check_writable(schema: TableSchema) -> None:
     if schema.primary_keys:
         raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
     if schema.bucket != -1:
-        raise Unsupported(f"writing with option 'bucket' = {schema.bucket} is not supported yet", next_step="use bucket = -1")
+        raise Unsupported(
+            f"writing with option 'bucket' = {schema.bucket} is not supported yet", next_step="use bucket = -1"
+        )
     for option in (opt.ROW_TRACKING, opt.DATA_EVOLUTION):
         if options.get(option):
             raise Unsupported(f"writing with option '{option.key}' = true is not supported yet")

@@ -93,10 +93,13 @@ def step(state: CommitState, event: Event) -> Step:
     >>> state.phase.value, [type(e).__name__ for e in effects]
     ('collect', ['ResolveLatest'])
     """
-    handler = TRANSITIONS.get((state.phase, type(event)))
-    if handler is None:
+    transition = TRANSITIONS.get((state.phase, type(event)))
+    if transition is None:
         raise ProtocolViolation(f"the commit machine in phase '{state.phase.value}' does not know {event!r}")
-    return handler(state, event)
+    after, effects = transition.handler(state, event)
+    if after.phase not in transition.leads_to:
+        raise ProtocolViolation(f"{type(event).__name__} led from '{state.phase.value}' to '{after.phase.value}'")
+    return after, effects
 
 
 def fold(events: list[Event]) -> CommitState:
@@ -324,34 +327,48 @@ def _ours(state: CommitState) -> SnapshotRef:
 
 Handler: TypeAlias = Callable[[CommitState, Any], Step]
 
-TRANSITIONS: dict[tuple[Phase, type[Any]], Handler] = {
-    (Phase.COLLECT, ev.CommitRequested): _requested,
-    (Phase.COLLECT, ev.LatestResolved): _resolved,
-    (Phase.COLLECT, ev.ResolveFailed): _resolve_failed,
-    (Phase.COLLECT, ev.ConflictFound): _conflict,
-    (Phase.COLLECT, ev.ChangesCollected): _collected,
-    (Phase.COMPACT_MANIFESTS, ev.ManifestsCompacted): _compacted,
-    (Phase.BASE_LIST, ev.BaseListWritten): _base_list_written,
-    (Phase.BASE_LIST, ev.DeltaListWritten): _delta_list_written,
-    (Phase.BASE_LIST, ev.DataUploaded): _data_uploaded,
-    (Phase.BASE_LIST, ev.UploadFailed): _upload_failed,
-    (Phase.DELTA_LIST, ev.DeltaListWritten): _delta_list_written,
-    (Phase.DELTA_LIST, ev.DataUploaded): _data_uploaded,
-    (Phase.DELTA_LIST, ev.UploadFailed): _upload_failed,
-    (Phase.PUBLISH, ev.BaseAged): _base_aged,
-    (Phase.PUBLISH, ev.UploadFailed): _publish_impossible,
-    (Phase.PUBLISH, ev.SnapshotPublished): _published,
-    (Phase.PUBLISH, ev.PublishRefused): _refused,
-    (Phase.PUBLISH, ev.AnswerLost): _answer_lost,
-    (Phase.PUBLISH, ev.FoundOurs): _published,
-    (Phase.PUBLISH, ev.FoundAnother): _found_another,
-    (Phase.PUBLISH, ev.FoundNothing): _found_nothing,
-    (Phase.PUBLISH, ev.ReadBackFailed): _read_back_failed,
-    (Phase.VERIFY, ev.LineageVerified): _verified,
-    (Phase.VERIFY, ev.LineageBroken): _broken,
-    (Phase.VERIFY, ev.LineageUnread): _unread,
-    (Phase.RETRY, ev.RetryGranted): _granted,
-    (Phase.RETRY, ev.BudgetSpent): _budget_spent,
-    (Phase.HINT, ev.HintWritten): _hinted,
-    (Phase.HINT, ev.HintSkipped): _hinted,
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What an event does in a phase.
+
+    Attributes:
+        leads_to: the phases that the handler may answer; any other is a defect, and refused.
+    """
+
+    handler: Handler
+    leads_to: tuple[Phase, ...]
+
+
+_P = Phase
+TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
+    (_P.COLLECT, ev.CommitRequested): Transition(_requested, (_P.COLLECT,)),
+    (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.DONE)),
+    (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.DONE,)),
+    (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
+    (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS,)),
+    (_P.COMPACT_MANIFESTS, ev.ManifestsCompacted): Transition(_compacted, (_P.BASE_LIST,)),
+    (_P.BASE_LIST, ev.BaseListWritten): Transition(_base_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
+    (_P.BASE_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.BASE_LIST,)),
+    (_P.BASE_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.BASE_LIST,)),
+    (_P.BASE_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.DELTA_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
+    (_P.DELTA_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.DELTA_LIST, _P.PUBLISH)),
+    (_P.DELTA_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.PUBLISH, ev.BaseAged): Transition(_base_aged, (_P.COLLECT,)),
+    (_P.PUBLISH, ev.UploadFailed): Transition(_publish_impossible, (_P.DONE,)),
+    (_P.PUBLISH, ev.SnapshotPublished): Transition(_published, (_P.VERIFY,)),
+    (_P.PUBLISH, ev.PublishRefused): Transition(_refused, (_P.PUBLISH,)),
+    (_P.PUBLISH, ev.AnswerLost): Transition(_answer_lost, (_P.PUBLISH,)),
+    (_P.PUBLISH, ev.FoundOurs): Transition(_published, (_P.VERIFY,)),
+    (_P.PUBLISH, ev.FoundAnother): Transition(_found_another, (_P.RETRY,)),
+    (_P.PUBLISH, ev.FoundNothing): Transition(_found_nothing, (_P.PUBLISH, _P.DONE)),
+    (_P.PUBLISH, ev.ReadBackFailed): Transition(_read_back_failed, (_P.PUBLISH, _P.DONE)),
+    (_P.VERIFY, ev.LineageVerified): Transition(_verified, (_P.HINT,)),
+    (_P.VERIFY, ev.LineageBroken): Transition(_broken, (_P.DONE,)),
+    (_P.VERIFY, ev.LineageUnread): Transition(_unread, (_P.VERIFY, _P.DONE)),
+    (_P.RETRY, ev.RetryGranted): Transition(_granted, (_P.COLLECT,)),
+    (_P.RETRY, ev.BudgetSpent): Transition(_budget_spent, (_P.DONE,)),
+    (_P.HINT, ev.HintWritten): Transition(_hinted, (_P.DONE,)),
+    (_P.HINT, ev.HintSkipped): Transition(_hinted, (_P.DONE,)),
 }

@@ -1,0 +1,338 @@
+"""From the schema that a file was written with to the schema that is read: a plan per pair, used for every such file.
+
+Owns: matching of fields by id, nested ones too; which type changes keep every value; which leaves of a file are needed.
+Must not know: stores, footers, splits. Source: data-layer §1.5.
+
+Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
+another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
+The seam for more type changes is `_widens`: what it refuses is `Unsupported`, and nothing else decides about types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import pyarrow as pa
+
+from ..core.arrow import to_arrow
+from ..core.errors import TableCorrupt, Unsupported
+from ..core.types import (
+    BINARY_ROOTS,
+    INTEGER_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+    sql,
+    with_nullable,
+)
+from .physical import Misfit, leaf, list_of, map_of, struct_of, vector_of
+
+# --------------------------------------------------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The file's schema has no such field: nulls."""
+
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value without parts, of `source` in the file, of `arrow` in the result."""
+
+    source: AtomicType
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A ROW: per field of the result its name in the file, None where the file has none."""
+
+    parts: tuple[tuple[str | None, Node], ...]
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An ARRAY, or a VECTOR."""
+
+    element: Node
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A MAP or MULTISET."""
+
+    key: Node
+    value: Node
+    arrow: Any
+
+
+Node = Absent | Leaf | Row | Repeated | Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """How one column of the result comes about.
+
+    Attributes:
+        field: the column, of the schema that is read.
+        source: its name in the file; None where the file's schema has no such column.
+        node: what to do with its array.
+    """
+
+    field: Field
+    source: str | None
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionPlan:
+    """Columns of a file's schema as columns of the schema that is read (see `plan_projection`)."""
+
+    columns: tuple[ColumnPlan, ...]
+
+    @property
+    def needs_nanos(self) -> bool:
+        """Does a column hold more than six digits of the second? Then INT96 must be read as nanoseconds."""
+        return any(_has_nanos(c.node) for c in self.columns)
+
+    def leaves(self, file_schema: Any) -> list[int]:
+        """The leaf columns of a Parquet file that the plan needs, as indices.
+
+        Args:
+            file_schema: `pa.Schema` of the whole file.
+        """
+        wanted = {c.source: c.node for c in self.columns if c.source is not None}
+        found: list[int] = []
+        first = 0
+        for column in file_schema:
+            if column.name in wanted:
+                found.extend(_needed(wanted[column.name], column.type, first))
+            first += _leaf_count(column.type)
+        return found
+
+    def apply(self, batch: pa.RecordBatch, where: str) -> list[Any]:
+        """The columns of the result, from the columns that a file gave.
+
+        Args:
+            batch: has the file's columns under their names; one that it lacks reads as null.
+            where: the file, for errors.
+
+        Returns:
+            One `pa.Array` per column of the plan.
+
+        Raises:
+            TableCorrupt: the file holds something else than its schema says; names file and column.
+        """
+        positions = {name: i for i, name in enumerate(batch.schema.names)}
+        arrays = []
+        for column in self.columns:
+            index = None if column.source is None else positions.get(column.source)
+            if index is None:
+                arrays.append(pa.nulls(batch.num_rows, to_arrow(column.field.type)))
+                continue
+            try:
+                arrays.append(_convert(column.node, batch.column(index)))
+            except Misfit as error:
+                raise TableCorrupt(
+                    f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}"
+                ) from error
+        return arrays
+
+
+def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
+    """How files of one schema are read as another.
+
+    Args:
+        file_fields: the columns of the schema that the file names (`schemaId`).
+        read_fields: the columns wanted, of the schema that is read.
+        where: which schemas, for the error.
+
+    Returns:
+        A plan that serves every file of that schema.
+
+    Raises:
+        Unsupported: a column changed its type in a way that is not done yet; names the column and both types.
+
+    >>> from ..core.types import string
+    >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
+    >>> [str(array.type) for array in plan.apply(pa.record_batch({"a": pa.array([1], pa.int32())}), "file")]
+    ['string', 'int64']
+    """
+    by_id = {f.id: f for f in file_fields}
+    columns = []
+    for field in read_fields:
+        source = by_id.get(field.id)
+        if source is None:
+            columns.append(ColumnPlan(field, None, Absent(to_arrow(field.type))))
+        else:
+            node = _node(source.type, field.type, f"column '{field.name}'", where)
+            columns.append(ColumnPlan(field, None if isinstance(node, Absent) else source.name, node))
+    return ProjectionPlan(tuple(columns))
+
+
+def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
+    arrow = to_arrow(target)
+    match target:
+        case AtomicType() if isinstance(source, AtomicType) and _widens(source, target):
+            return Leaf(source, arrow)
+        case RowType(fields=fields) if isinstance(source, RowType):
+            return _row(source, fields, arrow, column, where)
+        case ArrayType(element=element) if isinstance(source, ArrayType):
+            return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
+        case VectorType(element=element, length=length) if isinstance(source, VectorType) and source.length == length:
+            return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
+        case MultisetType(element=element) if isinstance(source, MultisetType):
+            count = AtomicType("INT", nullable=False)
+            return Pairs(_node(source.element, element, f"{column}.key", where), Leaf(count, to_arrow(count)), arrow)
+        case MapType(key=key, value=value) if isinstance(source, MapType):
+            # The keys of a map cannot change their type (data-layer §1.5): equal but for being required.
+            keys = _node(source.key, key, f"{column}.key", where)
+            return Pairs(keys, _node(source.value, value, f"{column}.value", where), arrow)
+    raise Unsupported(
+        f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} holds"
+        " the old one, and this change cannot be read yet",
+        next_step="read the other columns, or the snapshots of the old schema",
+    )
+
+
+def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, where: str) -> Node:
+    by_id = {f.id: f for f in source.fields}
+    parts: list[tuple[str | None, Node]] = []
+    for field in fields:
+        old = by_id.get(field.id)
+        if old is None:
+            parts.append((None, Absent(to_arrow(field.type))))
+        else:
+            node = _node(old.type, field.type, f"{column}.{field.name}", where)
+            parts.append((None if isinstance(node, Absent) else old.name, node))
+    if all(name is None for name, _ in parts):
+        return Absent(arrow)  # nothing of it is left: the whole is null, as Apache Paimon reads it
+    return Row(tuple(parts), arrow)
+
+
+# --------------------------------------------------------------------------------------------------- changes of type
+
+
+def _widens(source: AtomicType, target: AtomicType) -> bool:
+    """Has every value of the old type its own, equal value in the new one?
+
+    >>> _widens(AtomicType("INT"), AtomicType("BIGINT")), _widens(AtomicType("BIGINT"), AtomicType("INT"))
+    (True, False)
+    """
+    old, new = source.root, target.root
+    if old in INTEGER_ROOTS and new in INTEGER_ROOTS:
+        return INTEGER_ROOTS.index(old) <= INTEGER_ROOTS.index(new)
+    if (old, new) == ("FLOAT", "DOUBLE"):
+        return True
+    if old == new == "DECIMAL":
+        return target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
+    if old in STRING_ROOTS and new in STRING_ROOTS:
+        # CHAR(n) would have to be filled up with blanks: only the same one, or the way to VARCHAR.
+        return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
+    if old in BINARY_ROOTS and new in BINARY_ROOTS:
+        return target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
+    if old == new and old in (*TIMESTAMP_ROOTS, "TIME"):
+        return target.precision >= source.precision
+    return source == with_nullable(target, source.nullable)
+
+
+def same_bounds(source: DataType, target: DataType) -> bool:
+    """Do statistics over values of the old type hold, as they are, for the new type? True of every change that is read."""
+    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+        return False
+    return _widens(source, target) and (source.root == target.root or source.root != "CHAR")
+
+
+def _convert(node: Node, array: Any) -> Any:
+    """The array as the result wants it. Raises Misfit."""
+    match node:
+        case Absent(arrow=arrow):
+            return pa.nulls(len(array), arrow)
+        case Leaf(source=source, arrow=arrow):
+            return _widened(leaf(array, source), arrow)
+        case Row(parts=parts, arrow=arrow):
+            if not pa.types.is_struct(array.type):
+                raise Misfit(f"it holds {array.type}")
+            return struct_of(array, [_part(array, name, part) for name, part in parts], arrow)
+        case Repeated(element=element, arrow=arrow):
+            make = vector_of if pa.types.is_fixed_size_list(arrow) else list_of
+            return make(array, arrow, lambda values: _convert(element, values))
+        case Pairs(key=key, value=value, arrow=arrow):
+            return map_of(array, arrow, lambda keys: _convert(key, keys), lambda values: _convert(value, values))
+        case _:
+            assert_never(node)
+
+
+def _part(array: Any, name: str | None, node: Node) -> Any:
+    index = -1 if name is None else array.type.get_field_index(name)
+    return pa.nulls(len(array), node.arrow) if index < 0 else _convert(node, array.field(index))
+
+
+def _widened(array: Any, arrow: Any) -> Any:
+    if array.type == arrow:
+        return array
+    try:
+        return array.cast(arrow)
+    except pa.ArrowException as error:
+        raise Misfit(str(error).partition("\n")[0]) from error
+
+
+# ------------------------------------------------------------------------------------------------------------- leaves
+
+
+def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
+    """Indices of the leaves below a column of the file; `first` is the index of its first one."""
+    kinds = pa.types
+    if isinstance(node, Row) and kinds.is_struct(arrow_type):
+        wanted = {name: part for name, part in node.parts if name is not None}
+        found = False
+        for part in arrow_type:
+            if part.name in wanted:
+                found = True
+                yield from _needed(wanted[part.name], part.type, first)
+            first += _leaf_count(part.type)
+        if not found:  # its own nulls are needed still
+            yield first - 1
+    elif isinstance(node, Repeated) and (kinds.is_list(arrow_type) or kinds.is_large_list(arrow_type)):
+        yield from _needed(node.element, arrow_type.value_type, first)
+    elif isinstance(node, Pairs) and kinds.is_map(arrow_type):
+        keys = _leaf_count(arrow_type.key_type)
+        yield from range(first, first + keys)
+        yield from _needed(node.value, arrow_type.item_type, first + keys)
+    else:
+        yield from range(first, first + _leaf_count(arrow_type))
+
+
+def _leaf_count(arrow_type: Any) -> int:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _leaf_count(arrow_type.storage_type)
+    if pa.types.is_dictionary(arrow_type) or not pa.types.is_nested(arrow_type):
+        return 1
+    return sum(_leaf_count(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
+
+
+def _has_nanos(node: Node) -> bool:
+    match node:
+        case Leaf(arrow=arrow):
+            return bool(pa.types.is_timestamp(arrow)) and arrow.unit == "ns"
+        case Row(parts=parts):
+            return any(_has_nanos(part) for _, part in parts)
+        case Repeated(element=element):
+            return _has_nanos(element)
+        case Pairs(key=key, value=value):
+            return _has_nanos(key) or _has_nanos(value)
+        case _:
+            return False

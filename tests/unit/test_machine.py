@@ -1,0 +1,221 @@
+"""The commit machine: every transition that matters, driven by events alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lakelatch.coordinator.protocol import diagram
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import EVENT_TYPES, SnapshotRef, event_from_json, event_json
+from lakelatch.coordinator.protocol.machine import LOOKS, SENDS, TRANSITIONS, CommitState, Phase, fold, step
+from lakelatch.core.errors import ProtocolViolation
+
+BASE = SnapshotRef(4, "base")
+WINNER = SnapshotRef(5, "winner")
+OURS = SnapshotRef(5, "ours")
+
+TO_PUBLISH: list[ev.Event] = [
+    ev.CommitRequested("me", None, "APPEND", False),
+    ev.LatestResolved(BASE, "ours", 0),
+    ev.ChangesCollected(1, 0),
+    ev.ManifestsCompacted("none"),
+    ev.BaseListWritten("base-list"),
+    ev.DeltaListWritten("delta-list", ("manifest",)),
+]
+
+
+def run(*events: ev.Event) -> tuple[CommitState, tuple[do.Effect, ...]]:
+    state, effects = CommitState(), ()
+    for event in events:
+        state, effects = step(state, event)
+    return state, effects
+
+
+def outcome(effects: tuple[do.Effect, ...]) -> do.Outcome:
+    concluded = [e for e in effects if isinstance(e, do.Conclude)]
+    assert len(concluded) == 1
+    return concluded[0].outcome
+
+
+def discarded(effects: tuple[do.Effect, ...]) -> tuple[str, ...]:
+    return tuple(name for e in effects if isinstance(e, do.Discard) for name in e.names)
+
+
+def test_a_quiet_append_publishes_verifies_and_then_hints() -> None:
+    """G1: the caller is told after VERIFY, before HINT."""
+    state, effects = run(*TO_PUBLISH)
+    assert effects == (do.Publish(OURS, 1),)
+    state, effects = step(state, ev.SnapshotPublished())
+    assert effects == (do.VerifyLineage(BASE, OURS, 1),)
+    state, effects = step(state, ev.LineageVerified())
+    assert effects == (do.Conclude(do.Committed(OURS, False)), do.WriteHint(5))
+    state, effects = step(state, ev.HintSkipped("whatever"))
+    assert state.phase is Phase.DONE
+    assert state.outcome == do.Committed(OURS, False)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
+def test_publish_waits_for_every_upload_in_whatever_order_they_are_acknowledged(order: tuple[int, ...]) -> None:
+    """G4: nothing that a snapshot references may be missing when it is published."""
+    acknowledgements = [ev.BaseListWritten("b"), ev.DeltaListWritten("d", ()), ev.DataUploaded(1)]
+    state, _ = run(ev.CommitRequested("me", None, "APPEND", True), *TO_PUBLISH[1:4])
+    for position, number in enumerate(order):
+        state, effects = step(state, acknowledgements[number])
+        assert [type(e) for e in effects] == ([do.Publish] if position == 2 else [])
+
+
+def test_a_refusal_is_read_back_before_it_is_believed() -> None:
+    """H3: 412 against our own object."""
+    state, effects = run(*TO_PUBLISH, ev.PublishRefused())
+    assert effects == (do.ReadBack(OURS, 1),)
+    _, effects = step(state, ev.FoundOurs())
+    assert effects == (do.VerifyLineage(BASE, OURS, 1),)
+
+
+def test_an_unanswered_send_ends_undecided_and_discards_nothing() -> None:
+    """G2, H2, H5, H9: nothing found is sent again with the same identity, and never told as failed."""
+    state, effects = run(*TO_PUBLISH, ev.AnswerLost("timeout"))
+    for send in range(2, SENDS + 1):
+        state, effects = step(state, ev.FoundNothing())
+        assert effects == (do.Publish(OURS, send),)
+        state, effects = step(state, ev.AnswerLost("timeout"))
+    state, effects = step(state, ev.FoundNothing())
+    assert isinstance(outcome(effects), do.Undecided)
+    assert discarded(effects) == ()
+
+
+def test_a_read_back_without_answer_is_undecided() -> None:
+    """G2: a store that is away proves nothing."""
+    state, _ = run(*TO_PUBLISH, ev.PublishRefused())
+    for _ in range(LOOKS - 1):
+        state, _ = step(state, ev.ReadBackFailed("down"))
+    _, effects = step(state, ev.ReadBackFailed("down"))
+    assert isinstance(outcome(effects), do.Undecided)
+
+
+def test_a_lost_race_derives_the_base_again_and_keeps_the_delta() -> None:
+    """A14: ids and base lists are per attempt; delta manifests are not."""
+    state, effects = run(*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"))
+    assert effects == (do.AwaitRetry(1, WINNER),)
+    state, effects = step(state, ev.RetryGranted(3))
+    assert effects == (do.ResolveLatest(2, WINNER),)
+    state, _ = step(state, ev.LatestResolved(WINNER, "ours-2", 0))
+    assert state.ours == SnapshotRef(6, "ours-2")
+    state, effects = step(state, ev.ChangesCollected(1, 0))
+    assert effects == (do.CompactManifests(WINNER, True),)
+    state, _ = step(state, ev.ManifestsCompacted("none"))
+    state, _ = step(state, ev.DeltaListWritten("delta-list", ("manifest",)))
+    state, effects = step(state, ev.BaseListWritten("base-list-2"))
+    assert effects == (do.Publish(SnapshotRef(6, "ours-2"), 1),)
+    state, _ = step(state, ev.SnapshotPublished())
+    _, effects = step(state, ev.LineageVerified())
+    assert discarded(effects) == ("base-list",)
+
+
+def test_budget_spent_after_proven_losses_discards_private_metadata() -> None:
+    """H5: every send was answered and refused, so nothing of ours can be referenced."""
+    _, effects = run(*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("40 attempts"))
+    assert outcome(effects) == do.NotCommitted("retries-exhausted", "40 attempts")
+    assert set(discarded(effects)) == {"base-list", "delta-list", "manifest"}
+
+
+def test_nothing_is_discarded_once_a_send_went_unanswered() -> None:
+    """H5: PUT of 5 times out, another's 5 is seen, W cleans up, a rollback frees 5, the PUT lands: so it must not."""
+    _, effects = run(*TO_PUBLISH, ev.AnswerLost("timeout"), ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("spent"))
+    assert outcome(effects) == do.NotCommitted("retries-exhausted", "spent")
+    assert discarded(effects) == ()
+
+
+@pytest.mark.parametrize("path", [[ev.SnapshotPublished()], [ev.PublishRefused(), ev.FoundOurs()]])
+def test_a_snapshot_on_a_freed_name_is_fenced_on_every_path(path: list[ev.Event]) -> None:
+    """H6: no path to "committed" goes around VERIFY, and a fork is not deleted (G5)."""
+    _, effects = run(*TO_PUBLISH, *path, ev.LineageBroken("freed"))
+    assert outcome(effects) == do.NotCommitted("fenced", "freed")
+    assert discarded(effects) == ()
+
+
+def test_a_lineage_that_cannot_be_read_is_undecided_not_failed() -> None:
+    """Design §3: a read that fails in VERIFY makes the outcome unknown."""
+    state, _ = run(*TO_PUBLISH, ev.SnapshotPublished())
+    for _ in range(LOOKS):
+        state, effects = step(state, ev.LineageUnread("down"))
+    assert isinstance(outcome(effects), do.Undecided)
+
+
+def test_an_identity_that_landed_before_is_answered_with_its_first_snapshot() -> None:
+    """G3: replay."""
+    first = SnapshotRef(2, "first")
+    requested = ev.CommitRequested("me", 7, "APPEND", False)
+    _, effects = run(requested, ev.LatestResolved(BASE, "ours", 4, 7, first))
+    assert outcome(effects) == do.Committed(first, True)
+
+
+def test_an_identifier_below_the_last_one_is_refused() -> None:
+    """G3: identifiers of one user grow."""
+    _, effects = run(ev.CommitRequested("me", 6, "APPEND", False), ev.LatestResolved(BASE, "ours", 4, 7))
+    refused = outcome(effects)
+    assert isinstance(refused, do.NotCommitted)
+    assert refused.code == "invalid-argument"
+    assert "7" in refused.reason
+
+
+def test_an_identity_must_be_inspected_through_the_very_base() -> None:
+    """Invariant: inspected_through == base id."""
+    state, _ = run(ev.CommitRequested("me", 7, "APPEND", False))
+    with pytest.raises(ProtocolViolation, match="inspected"):
+        step(state, ev.LatestResolved(BASE, "ours", 3))
+
+
+def test_an_aged_base_is_looked_at_again_before_anything_is_sent() -> None:
+    """H6: knowledge has an age."""
+    state, _ = run(*TO_PUBLISH)
+    _, effects = step(state, ev.BaseAged())
+    assert effects == (do.ResolveLatest(1, BASE),)
+    sent, _ = run(*TO_PUBLISH, ev.AnswerLost("x"), ev.FoundNothing())
+    with pytest.raises(ProtocolViolation):
+        step(sent, ev.BaseAged())
+
+
+def test_a_failed_upload_is_not_committed_and_leaves_what_may_still_arrive() -> None:
+    _, effects = run(*TO_PUBLISH[:4], ev.UploadFailed("delta list", "403"))
+    refused = outcome(effects)
+    assert isinstance(refused, do.NotCommitted)
+    assert refused.code == "store-unavailable"
+    assert discarded(effects) == ()
+
+
+def test_an_impossible_send_after_an_unanswered_one_is_undecided() -> None:
+    """H2: the second send is refused by permission, but the first may have landed."""
+    _, effects = run(*TO_PUBLISH, ev.AnswerLost("reset"), ev.FoundNothing(), ev.UploadFailed("snapshot-5", "403"))
+    assert isinstance(outcome(effects), do.Undecided)
+
+
+def test_every_pair_outside_of_the_table_is_refused_and_changes_nothing() -> None:
+    """A missing key raises ProtocolViolation."""
+    examples = {type(e): e for e in TO_PUBLISH} | {
+        kind: event_from_json({"event": name, "winner": {"id": 1, "identity": "x"}})
+        for name, kind in EVENT_TYPES.items()
+    }
+    for phase in Phase:
+        state = replace(CommitState(), phase=phase)
+        for kind, event in examples.items():
+            if (phase, kind) not in TRANSITIONS:
+                with pytest.raises(ProtocolViolation):
+                    step(state, event)
+
+
+def test_events_survive_the_journal_and_fold_to_the_same_state() -> None:
+    """Event sourced: a journal replays to the same state."""
+    events = [*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"), ev.RetryGranted(5)]
+    again = [event_from_json(event_json(e)) for e in events]
+    assert again == events
+    assert fold(again) == run(*events)[0]
+
+
+def test_the_page_in_docs_shows_the_table() -> None:
+    """The diagram is generated from the table."""
+    page = Path(__file__).parents[2] / "docs" / "commit-machine.md"
+    assert page.read_text() == diagram.page(), "run `make diagram`"
