@@ -1,0 +1,277 @@
+"""What tests ask of Apache Paimon (Java): read, write and change tables on the local disk.
+
+Owns: the calls to its public API. Must not know: lakelatch. Rows go in and come out in the encoding of `values.py`.
+Tables of an object store are copied to the local disk first: a table holds no absolute path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jpype import JArray, JClass, JInt, JLong
+from values import Row, sort_rows
+
+from . import jvm
+from .java_values import build, build_row, reader
+
+Filter = Sequence[Any]
+"""[op, column, literal ...] or ["and" | "or", filter, ...] with the operators of the golden tables."""
+
+OPERATORS = {
+    "=": "equal",
+    "<>": "notEqual",
+    "<": "lessThan",
+    "<=": "lessOrEqual",
+    ">": "greaterThan",
+    ">=": "greaterOrEqual",
+    "between": "between",
+    "is_null": "isNull",
+    "is_not_null": "isNotNull",
+    "starts_with": "startsWith",
+}
+
+
+class PaimonJava:
+    """Apache Paimon in this process's JVM, which the first instance starts."""
+
+    version = jvm.VERSION
+
+    def __init__(self) -> None:
+        jvm.start()
+        self._io = JClass("org.apache.paimon.fs.local.LocalFileIO").create()
+        self._scratch = tempfile.mkdtemp(prefix="lakelatch-java-")
+
+    def open(self, path: str | os.PathLike[str], *, branch: str | None = None, **options: str) -> Any:
+        """The Java `FileStoreTable`, for what this class does not say.
+
+        Args:
+            path: the table's folder.
+            options: dynamic options with `_` for `-` and `__` for `.`: `scan__snapshot_id="3"`, `write_only="true"`.
+        """
+        table = JClass("org.apache.paimon.table.FileStoreTableFactory").create(self._io, self._path(path))
+        if branch is not None:
+            table = table.switchToBranch(branch)
+        named = {key.replace("__", ".").replace("_", "-"): str(value) for key, value in options.items()}
+        return table.copy(self._map(named)) if named else table
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def rows(
+        self,
+        path: str | os.PathLike[str],
+        snapshot: int | None = None,
+        tag: str | None = None,
+        columns: Sequence[str] | None = None,
+        predicate: Filter | None = None,
+        *,
+        branch: str | None = None,
+        options: Mapping[str, str] | None = None,
+        with_kind: bool = False,
+    ) -> list[Row]:
+        """The rows that Java reads, sorted.
+
+        Args:
+            snapshot, tag: what to read; by default the latest, with the latest schema.
+            columns: which, in order; by default all.
+            predicate: pushed down and applied to every row.
+            options: dynamic options by their own names, such as {"incremental-between": "1,3"}.
+            with_kind: each row begins with its row kind.
+        """
+        table = self._at(path, snapshot, tag, branch, options)
+        builder = table.newReadBuilder()
+        if columns is not None:
+            names = [str(n) for n in table.rowType().getFieldNames()]
+            builder = builder.withProjection(JArray(JInt)([names.index(c) for c in columns]))
+        if predicate is not None:
+            builder = builder.withFilter(self.predicate(table, predicate))
+        readers = [reader(t) for t in builder.readType().getFieldTypes()]
+        read = builder.newRead().withIOManager(self._io_manager())
+        if predicate is not None:
+            read = read.executeFilter()
+        out: list[Row] = []
+        source = read.createReader(builder.newScan().plan().splits())
+        found = JClass("org.apache.paimon.reader.RecordReaderIterator")(source)
+        try:
+            while found.hasNext():
+                row = found.next()
+                values = [get(row, i) for i, get in enumerate(readers)]
+                out.append([str(row.getRowKind().shortString()), *values] if with_kind else values)
+        finally:
+            found.close()
+        return sort_rows(out)
+
+    def plan(
+        self, path: str | os.PathLike[str], snapshot: int | None = None, predicate: Filter | None = None
+    ) -> list[dict[str, Any]]:
+        """The splits of Java's scan: partition values, bucket, files by name, raw_convertible, deletion files."""
+        table = self._at(path, snapshot, None, None, None)
+        builder = table.newReadBuilder()
+        if predicate is not None:
+            builder = builder.withFilter(self.predicate(table, predicate))
+        return [
+            {
+                "bucket_path": str(split.bucketPath()),
+                "bucket": int(split.bucket()),
+                "files": [str(f.fileName()) for f in split.dataFiles()],
+                "raw_convertible": bool(split.rawConvertible()),
+                "rows": int(split.rowCount()),
+            }
+            for split in builder.newScan().plan().splits()
+        ]
+
+    def predicate(self, table: Any, wanted: Filter) -> Any:
+        """The Java predicate of a filter."""
+        builder = JClass("org.apache.paimon.predicate.PredicateBuilder")(table.rowType())
+        op, *rest = wanted
+        if op in ("and", "or"):
+            parts = JArray(JClass("org.apache.paimon.predicate.Predicate"))([self.predicate(table, p) for p in rest])
+            static = JClass("org.apache.paimon.predicate.PredicateBuilder")  # JPype crashes on an instance's varargs
+            return static.and_(parts) if op == "and" else static.or_(parts)
+        index = builder.indexOf(rest[0])
+        field_type = table.rowType().getTypeAt(index)
+        if op in ("in", "not_in"):
+            values = JClass("java.util.ArrayList")([build(v, field_type) for v in rest[1]])
+            return builder.in_(index, values) if op == "in" else builder.notIn(index, values)
+        return getattr(builder, OPERATORS[op])(index, *(build(v, field_type) for v in rest[1:]))
+
+    def schema(self, path: str | os.PathLike[str], *, branch: str | None = None) -> dict[str, Any]:
+        """The latest schema, as Java writes it."""
+        return json.loads(str(self.open(path, branch=branch).schema().toString()))  # type: ignore[no-any-return]
+
+    def snapshots(self, path: str | os.PathLike[str], *, branch: str | None = None) -> list[dict[str, Any]]:
+        """Every snapshot, oldest first, as Java writes it."""
+        found = self.open(path, branch=branch).snapshotManager().safelyGetAllSnapshots()
+        return sorted((json.loads(str(s.toJson())) for s in found), key=lambda s: s["id"])
+
+    def tags(self, path: str | os.PathLike[str]) -> dict[str, int]:
+        """Tag names and the snapshot of each."""
+        return {str(e.getValue()[0]): int(e.getKey().id()) for e in self.open(path).tagManager().tags().entrySet()}
+
+    # -------------------------------------------------------------------------------------------------------- writing
+
+    def create_table(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[tuple[str, Any]],
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """A new table. A column is (name, type): SQL text as in "DECIMAL(10, 2) NOT NULL", or the JSON of a nested type."""
+        builder = JClass("org.apache.paimon.schema.Schema").newBuilder()
+        for name, data_type in columns:
+            builder.column(name, self.data_type(data_type))
+        builder.partitionKeys(JClass("java.util.ArrayList")(list(partition_keys)))
+        builder.primaryKey(JClass("java.util.ArrayList")(list(primary_keys)))
+        builder.options(self._map(options or {}))
+        self._schemas(path).createTable(builder.build())
+
+    def data_type(self, data_type: Any) -> Any:
+        """The Java type of SQL text or of the JSON form that schema files use."""
+        json_util = JClass("org.apache.paimon.utils.JsonSerdeUtil")
+        return json_util.fromJson(json.dumps(data_type), JClass("org.apache.paimon.types.DataType").class_)
+
+    def alter(self, path: str | os.PathLike[str], change: str, *arguments: Any) -> None:
+        """One schema change by the name of its Java factory: `alter(p, "addColumn", "x", java.data_type("INT"))`."""
+        changes = JClass("java.util.ArrayList")()
+        changes.add(getattr(JClass("org.apache.paimon.schema.SchemaChange"), change)(*arguments))
+        self._schemas(path).commitChanges(changes)
+
+    def commit_rows(
+        self,
+        path: str | os.PathLike[str],
+        rows: Iterable[Sequence[Any]],
+        commit_user: str = "java",
+        identifier: int = 1,
+        overwrite_partition: Mapping[str, str] | None = None,
+        *,
+        kinds: Sequence[str] | None = None,
+        bucket: int | None = None,
+        options: Mapping[str, str] | None = None,
+        branch: str | None = None,
+    ) -> None:
+        """One commit of rows.
+
+        Args:
+            rows: encoded values in the order of the schema's columns.
+            overwrite_partition: replaces this partition ({} = the whole table), values as text; None appends.
+            kinds: the row kind of each row; by default all +I.
+            bucket: where the rows go, for tables that leave it to the engine (dynamic and postpone buckets).
+            options: dynamic options, such as {"write-only": "true"}.
+        """
+        table = self.open(path, branch=branch)
+        if options:
+            table = table.copy(self._map(options))
+        types = list(table.rowType().getFieldTypes())
+        write = table.newWrite(commit_user).withIOManager(self._io_manager())
+        commit = table.newCommit(commit_user)
+        if overwrite_partition is not None:
+            write = write.withIgnorePreviousFiles(True)
+            commit = commit.withOverwrite(self._map(overwrite_partition))
+        try:
+            for number, values in enumerate(rows):
+                row = build_row(list(values), types, kinds[number] if kinds else "+I")
+                write.write(row) if bucket is None else write.write(row, JInt(bucket))
+            commit.commit(JLong(identifier), write.prepareCommit(True, JLong(identifier)))
+        finally:
+            write.close()
+            commit.close()
+
+    def compact(self, path: str | os.PathLike[str], commit_user: str = "java-compact", identifier: int = 1) -> None:
+        """Full compaction of every bucket that holds files, and one COMPACT commit."""
+        table = self.open(path).copy(self._map({"write-only": "false"}))
+        write = table.newWrite(commit_user).withIOManager(self._io_manager())
+        commit = table.newCommit(commit_user)
+        try:
+            for split in table.newReadBuilder().newScan().plan().splits():
+                write.compact(split.partition(), JInt(split.bucket()), True)
+            commit.commit(JLong(identifier), write.prepareCommit(True, JLong(identifier)))
+        finally:
+            write.close()
+            commit.close()
+
+    def compact_manifests(self, path: str | os.PathLike[str]) -> None:
+        """A manifest compaction of its own."""
+        commit = self.open(path).newBatchWriteBuilder().newCommit()
+        try:
+            commit.compactManifests()
+        finally:
+            commit.close()
+
+    # --------------------------------------------------------------------------------------------------------- inside
+
+    def _at(
+        self,
+        path: str | os.PathLike[str],
+        snapshot: int | None,
+        tag: str | None,
+        branch: str | None,
+        options: Mapping[str, str] | None,
+    ) -> Any:
+        dynamic = dict(options or {})
+        if snapshot is not None:
+            dynamic["scan.snapshot-id"] = str(snapshot)
+        if tag is not None:
+            dynamic["scan.tag-name"] = tag
+        table = self.open(path, branch=branch)
+        return table.copy(self._map(dynamic)) if dynamic else table
+
+    def _path(self, path: str | os.PathLike[str]) -> Any:
+        return JClass("org.apache.paimon.fs.Path")(os.path.abspath(path))
+
+    def _schemas(self, path: str | os.PathLike[str]) -> Any:
+        return JClass("org.apache.paimon.schema.SchemaManager")(self._io, self._path(path))
+
+    def _io_manager(self) -> Any:
+        return JClass("org.apache.paimon.disk.IOManager").create(self._scratch)
+
+    @staticmethod
+    def _map(values: Mapping[str, str]) -> Any:
+        out = JClass("java.util.HashMap")()
+        for key, value in values.items():
+            out.put(key, value)
+        return out
