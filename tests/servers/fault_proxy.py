@@ -101,7 +101,7 @@ class FaultProxy:
         self._child: subprocess.Popen[str] | None = None
         self.url = ""
 
-    def __enter__(self) -> FaultProxy:  # noqa: PYI034  Self is in no standard library of 3.10
+    def __enter__(self) -> FaultProxy:
         script = str(Path(__file__).with_name("fault_proxy_server.py"))
         self._child = subprocess.Popen(
             [sys.executable, script, json.dumps(self._settings)],

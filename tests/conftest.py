@@ -1,0 +1,105 @@
+"""Fixtures that many tests share: object stores, Spark, Apache Paimon, golden tables.
+
+Nothing heavy starts before a test asks for it, and each server starts once in a run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import golden_tables
+import java_home
+import pytest
+from servers import FaultProxy, S3Server, s3_server
+
+TESTS = Path(__file__).parent
+CHECKOUT = TESTS.parent
+USED: dict[str, str] = {}
+"""What was started in this run, for the last lines of the report."""
+
+
+def pytest_configure() -> None:
+    # Children (Spark's workers, command lines, other writers) see the package as this process does.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / ".tools"), str(TESTS)])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A developer's own cloud settings must not reach a test, nor a test the cloud.
+    for name in [n for n in os.environ if n.startswith(("AWS_", "LAKELATCH_JOURNAL"))]:
+        del os.environ[name]
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if USED:
+        terminalreporter.section("servers and runtimes of this run")
+        for what, which in sorted(USED.items()):
+            terminalreporter.write_line(f"{what}: {which}")
+
+
+@pytest.fixture(scope="session")
+def s3_host() -> Iterator[S3Server]:
+    """The S3 server of this run."""
+    with s3_server() as server:
+        USED["S3"] = server.name
+        yield server
+
+
+@pytest.fixture
+def s3(s3_host: S3Server) -> tuple[str, dict[str, Any]]:
+    """A fresh bucket: (url without a slash at its end, storage options)."""
+    return f"s3://{s3_host.create_bucket()}", s3_host.storage_options()
+
+
+@pytest.fixture
+def faulty_s3(s3_host: S3Server) -> Iterator[tuple[str, dict[str, Any], FaultProxy]]:
+    """A fresh bucket behind a proxy that does what it is told: (url, storage options through it, the proxy)."""
+    with FaultProxy(s3_host.endpoint_url) as proxy:
+        yield f"s3://{s3_host.create_bucket()}", s3_host.storage_options(proxy.url), proxy
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Callable[[str], golden_tables.GoldenTable]:
+    """Unpacks a golden table by `set/name` into this test's folder: it may be changed."""
+    return lambda table_id: golden_tables.unpack(table_id, tmp_path / "golden")
+
+
+@pytest.fixture(scope="session")
+def paimon_java() -> Any:
+    """Apache Paimon (Java) in this process."""
+    from interop.java import PaimonJava
+
+    java = PaimonJava()
+    USED["Apache Paimon"] = f"{java.version} on Java at {java_home.wire()}"
+    return java
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The Spark session of this run: local[2], UTC, no UI, quick start."""
+    home = java_home.wire()
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Duser.timezone=UTC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("lakelatch-tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    USED["Spark"] = f"{session.version} on Java at {home}"
+    yield session
+    session.stop()
