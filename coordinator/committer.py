@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..backends.metered import MeteredStore
-from ..backends.probe import ensure_atomic_create
+from ..backends.probe import PROBED, probe
 from ..backends.store import Store
 from ..core import errors
 from ..core import options as opt
@@ -80,7 +80,7 @@ class Committer:
             OutcomeUnknown: it may have landed; the error resolves it.
         """
         request.check()
-        ensure_atomic_create(self.store, self.paths.schema(0))
+        self._ensure_safe()
         self._yield_to_losers()
         began = time.monotonic()
         metered = MeteredStore(self.store)
@@ -97,6 +97,12 @@ class Committer:
         with self._lock:
             known = self._known
         return CommitRun(request, store, Timeline(store, self.paths), self.schema, writer, known, uuid.uuid4)
+
+    def _ensure_safe(self) -> None:
+        """Once per process and store: does it refuse to create what exists? (G9, H1)"""
+        if self.store.url not in PROBED:
+            key = self.paths.schema(self.schema.id)
+            probe(self.store, key, self.store.get(key))
 
     def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
         """The receipt of an identity that landed before, None where it has not. Reads the store."""
@@ -150,7 +156,7 @@ class Committer:
                 assert request.identifier is not None
                 return self._replay_receipt(ref, request.commit_user, request.identifier, run.timeline.find(ref.id))
             case do.Committed(snapshot=ref):
-                counts = metered.counts()
+                usage = metered.snapshot()
                 return Receipt(
                     snapshot_id=ref.id,
                     snapshot_uuid=ref.identity,
@@ -159,8 +165,8 @@ class Committer:
                     kind=request.kind,
                     attempts=attempts,
                     retries=attempts - 1,
-                    requests=counts.requests,
-                    sequential_requests=counts.sequential,
+                    requests=usage.requests,
+                    sequential_requests=usage.sequential_depth,
                     elapsed_ms=elapsed_ms,
                     replayed=False,
                 )

@@ -1,0 +1,236 @@
+"""Twelve PySpark jobs commit the twelve months of a year to one table at the same moment, and nothing is lost.
+
+`make demo` or `make demo STORE=s3`. Each job is a process of its own; a gate holds all of them until the last is ready.
+Then a thirteenth job overwrites January while a fourteenth appends 31 December, which the twelve had left out. At the end
+the table is read back with Spark and every row is compared with the source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from flights import flights
+
+import lakelatch as ll
+from lakelatch.coordinator.journal import read_journal
+from lakelatch.coordinator.protocol import events as ev
+
+HERE = Path(__file__).parent
+JOB = HERE / "demo_job.py"
+
+
+class Jobs:
+    """The PySpark jobs of one wave: started, held at a gate, watched through their journals."""
+
+    def __init__(self, folder: Path, url: str, storage_options: dict[str, Any], began: float) -> None:
+        self.folder, self.url, self.storage_options, self.began = folder, url, storage_options, began
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.gate = folder / f"gate-{time.monotonic_ns()}"
+        self.seen: Counter[str] = Counter()
+
+    def start(self, name: str, source: Path, mode: str = "append", partition: dict[str, Any] | None = None) -> None:
+        job = {
+            "name": name,
+            "source": str(source),
+            "url": self.url,
+            "storage_options": self.storage_options,
+            "mode": mode,
+            "partition": partition,
+            "ready": str(self.folder / f"{name}.ready"),
+            "gate": str(self.gate),
+            "result": str(self.folder / f"{name}.result"),
+        }
+        settings = self.folder / f"{name}.json"
+        settings.write_text(json.dumps(job))
+        settings.chmod(0o600)
+        environment = {**os.environ, "LAKELATCH_JOURNAL": str(self.journal(name))}
+        log = (self.folder / f"{name}.log").open("wb")
+        command = [sys.executable, str(JOB), str(settings)]
+        self.processes[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def journal(self, name: str) -> Path:
+        return self.folder / f"{name}.journal.jsonl"
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
+
+    def open_gate(self) -> None:
+        waiting = set(self.processes)
+        while waiting:
+            ready = {name for name in waiting if (self.folder / f"{name}.ready").exists()}
+            for name in sorted(ready):
+                waiting.discard(name)
+                self.say(f"{name} is ready ({len(self.processes) - len(waiting)}/{len(self.processes)})")
+            self.stop_if_dead()
+            time.sleep(0.05)
+        self.say(f"the gate opens for {len(self.processes)} jobs")
+        self.gate.touch()
+
+    def watch(self) -> list[dict[str, Any]]:
+        """Show commits, conflicts and retries as they happen, until all jobs are done; their receipts."""
+        while any(process.poll() is None for process in self.processes.values()):
+            self.show_news()
+            self.stop_if_dead()
+            time.sleep(0.05)
+        self.stop_if_dead()
+        self.show_news()
+        return [json.loads((self.folder / f"{name}.result").read_text()) for name in self.processes]
+
+    def show_news(self) -> None:
+        for name in self.processes:
+            path = self.journal(name)
+            entries = list(read_journal(path)) if path.exists() else []
+            for entry in entries[self.seen[name] :]:
+                line = news(entry.event)
+                if line:
+                    self.say(f"{name}: {line}")
+            self.seen[name] = len(entries)
+
+    def stop_if_dead(self) -> None:
+        for name, process in self.processes.items():
+            if process.poll() not in (None, 0):
+                for other in self.processes.values():
+                    other.kill()
+                log = (self.folder / f"{name}.log").read_text()[-4000:]
+                raise SystemExit(f"{log}\ndemo: {name} failed with exit code {process.returncode}")
+
+
+def news(event: ev.Event) -> str | None:
+    """What a person wants to see of an event."""
+    match event:
+        case ev.LatestResolved(base=base):
+            return f"builds on snapshot {base.id if base else 0}"
+        case ev.FoundAnother(winner=winner, user=user):
+            return f"lost the race for snapshot {winner.id} to {user}"
+        case ev.RetryGranted(wait_ms=wait_ms):
+            return f"tries again in {wait_ms} ms"
+        case ev.LineageVerified():
+            return "committed"
+        case ev.ConflictFound(reason=reason):
+            return f"conflict: {reason}"
+        case _:
+            return None
+
+
+@contextmanager
+def place(store: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where the table goes: a URL and its storage options."""
+    if store == "local":
+        yield str(folder / "flights"), {}
+        return
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from servers.s3 import s3_server
+
+    with s3_server() as server:
+        print(f"demo: S3 server {server.name} at {server.endpoint_url}")
+        yield f"s3://{server.create_bucket()}/flights", server.storage_options()
+
+
+def months_of(table: pa.Table, folder: Path) -> dict[str, Path]:
+    """Source files: one per month without 31 December, 31 December alone, and January again."""
+    last_day = pc.and_(pc.equal(table["month"], 12), pc.equal(table["day"], 31))
+    parts = {
+        f"month-{m:02}": table.filter(pc.and_(pc.equal(table["month"], m), pc.invert(last_day))) for m in range(1, 13)
+    }
+    parts["december-31"] = table.filter(last_day)
+    sources = {}
+    for name, rows in parts.items():
+        sources[name] = folder / f"{name}.parquet"
+        pq.write_table(rows, sources[name])
+    return sources
+
+
+def row_keys(table: pa.Table) -> Counter[str]:
+    """How often each row is there, every column counted in."""
+    text = [pc.fill_null(column.cast(pa.string()), "null") for column in table.columns]
+    counted = pc.value_counts(pc.binary_join_element_wise(*text, "|").combine_chunks())
+    return Counter(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True)))
+
+
+def read_back(url: str, storage_options: dict[str, Any]) -> pa.Table:
+    """The table as Spark sees it."""
+    from demo_job import session
+
+    import lakelatch.spark as lake
+
+    spark = session("read-back")
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        return lake.read(spark, url, storage_options=storage_options).toArrow()
+    finally:
+        spark.stop()
+
+
+def run(store: str, folder: Path) -> int:
+    began = time.monotonic()
+    source = flights()
+    sources = months_of(source, folder)
+    with place(store, folder) as (url, storage_options):
+        ll.create_table(url, source.schema, partition_by=["month"], storage_options=storage_options)
+        first = Jobs(folder, url, storage_options, began)
+        for month in range(1, 13):
+            first.start(f"month-{month:02}", sources[f"month-{month:02}"])
+        first.open_gate()
+        receipts = first.watch()
+        first.say("12 months are in; now January is overwritten while 31 December is appended")
+        second = Jobs(folder, url, storage_options, began)
+        second.start("january-again", sources["month-01"], "overwrite", {"month": 1})
+        second.start("december-31", sources["december-31"])
+        second.open_gate()
+        receipts += second.watch()
+
+        second.say("reading back with Spark, comparing every row")
+        found = read_back(url, storage_options)
+        want, got = row_keys(source), row_keys(found.select(source.schema.names).cast(source.schema))
+        lost, doubled = (want - got).total(), (got - want).total()
+        table = ll.open_table(url, storage_options=storage_options)
+        show_log(table)
+        print(table.explain(max(receipts, key=lambda r: int(r["retries"]))["snapshot_id"]))
+        retries = sum(r["retries"] for r in receipts)
+        commits = len(receipts) - 2
+        seconds = time.monotonic() - began
+        print(
+            f"demo: {commits}/12 commits, {found.num_rows} rows, {lost} lost, {doubled} doubled, {retries} retries,"
+            f" {seconds:.0f} s, table at {url}"
+        )
+    return 0 if (lost, doubled, found.num_rows) == (0, 0, source.num_rows) else 1
+
+
+def show_log(table: ll.Table) -> None:
+    print(f"\n{'snapshot':>8}  {'kind':<10} {'by':<14} {'rows':>8} {'in all':>8}  attempts")
+    for row in reversed(table.history()):
+        counts = f"{row['delta_rows']:>8} {row['total_rows']:>8}"
+        print(f"{row['snapshot_id']:>8}  {row['kind']:<10} {row['commit_user']:<14} {counts}  {row['attempts']}")
+    print()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", choices=["local", "s3"], default="local")
+    parser.add_argument(
+        "--folder", type=Path, help="where sources, journals, logs and a local table go (emptied first)"
+    )
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.gettempdir()) / "lakelatch-demo"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return run(options.store, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""G1, G2, G3, G6 under contention: real processes, a real disk, a real S3 server, lost answers, SIGKILL."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contention.contended import Books, Contention
+
+WRITERS, COMMITS = 8, 25
+
+
+def check(books: Books, expected: int, what: str) -> None:
+    print(f"\n{what}: {books}")
+    assert books.acknowledged == books.visible == expected
+    assert (books.lost, books.doubled, books.errors) == (0, 0, [])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "writers"
+    made.mkdir()
+    return made
+
+
+def test_contended_appends_on_local_disk(tmp_path: Path, folder: Path) -> None:
+    """G1: eight processes, nothing lost, nothing doubled, no error with default options."""
+    run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS)
+    check(run.run(), WRITERS * COMMITS, f"local, {WRITERS} x {COMMITS}")
+
+
+def test_sigkill_and_restart_with_the_same_identities_on_local_disk(tmp_path: Path, folder: Path) -> None:
+    """G3: two writers are killed midway and started again; each token lands once."""
+    run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS)
+    check(kill_two_and_restart(run), WRITERS * COMMITS, "local, SIGKILL of two")
+
+
+def kill_two_and_restart(run: Contention) -> Books:
+    began = time.monotonic()
+    for name in run.names:
+        run.start(name)
+    run.open_gate()
+    victims = run.names[:2]
+    for count, name in enumerate(victims):
+        run.kill(name, COMMITS // 3 + count)
+    for name in victims:
+        assert len(run.told(name)) < COMMITS, "killed too late to show anything"
+        run.start(name)
+    return run.finish(began)
+
+
+def test_contended_appends_on_s3(s3: Any, folder: Path) -> None:
+    """G1 on a real S3 server."""
+    url, options = s3
+    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS)
+    check(run.run(), WRITERS * COMMITS, f"S3, {WRITERS} x {COMMITS}")
+
+
+def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
+    """G3 on a real S3 server."""
+    url, options = s3
+    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS)
+    check(kill_two_and_restart(run), WRITERS * COMMITS, "S3, SIGKILL of two")
+
+
+def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(
+    s3: Any, s3_losing_answers: Any, folder: Path
+) -> None:
+    """G1, G2, G3, H2, H3, H9: the request was applied, the connection was cut before the answer."""
+    url, options = s3
+    through, proxy = s3_losing_answers
+    run = Contention(folder, f"{url}/table", options, through=through, writers=WRITERS, commits=COMMITS)
+    books = run.run()
+    check(books, WRITERS * COMMITS, f"S3, {proxy.dropped} answers to PUT dropped")
+    assert proxy.dropped >= WRITERS * COMMITS // 10, "the proxy dropped too little to show anything"
