@@ -1,0 +1,203 @@
+"""Partitions: bytes, directories, specs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelatch.core.avro import read_records
+from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
+from lakelatch.core.java_text import float_text
+from lakelatch.core.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
+from lakelatch.core.partition import PartitionCodec, escape_path_name, unescape_path_name
+from lakelatch.core.schema import parse_schema
+from lakelatch.core.types import Field, parse_atomic
+from lakelatch.tests.golden_filters import golden_folder
+
+
+def codec(*columns: tuple[str, str], **options: Any) -> PartitionCodec:
+    return PartitionCodec(tuple(Field(i, n, parse_atomic(t)) for i, (n, t) in enumerate(columns)), **options)
+
+
+NOON = 1_720_180_800_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("type_text", "value", "legacy", "plain"),
+    [
+        ("STRING", "abc", "abc", "abc"),
+        ("STRING", None, "__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"),
+        ("STRING", "", "__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"),
+        ("STRING", " \t\u2003", "__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"),
+        ("STRING", "\u00a0", "\u00a0", "\u00a0"),
+        ("STRING", "a/b=c%d e&ü", "a%2Fb%3Dc%25d e&ü", "a%2Fb%3Dc%25d e&ü"),
+        ("STRING", "../x", "..%2Fx", "..%2Fx"),
+        ("INT", -7, "-7", "-7"),
+        ("BOOLEAN", True, "true", "true"),
+        ("DATE", dt.date(2024, 7, 5), "19909", "2024-07-05"),
+        ("TIME(3)", dt.time(0, 0, 1, 500000), "1500", "00%3A00%3A01.500"),
+        ("TIME(0)", dt.time(0, 0, 1), "1000", "00%3A00%3A01"),
+        ("TIMESTAMP(3)", NOON, "2024-07-05T12%3A00", "2024-07-05 12%3A00%3A00.000"),
+        ("TIMESTAMP(3)", -1_000_000, "1969-12-31T23%3A59%3A59.999", "1969-12-31 23%3A59%3A59.999"),
+        ("TIMESTAMP(6)", NOON + 1_000, "2024-07-05T12%3A00%3A00.000001", "2024-07-05 12%3A00%3A00.000001"),
+        ("TIMESTAMP(9)", NOON + 1, "2024-07-05T12%3A00%3A00.000000001", "2024-07-05 12%3A00%3A00.000000001"),
+        ("TIMESTAMP(0)", NOON + 10**9, "2024-07-05T12%3A00%3A01", "2024-07-05 12%3A00%3A01"),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", NOON, "2024-07-05T12%3A00", "2024-07-05 12%3A00%3A00.000000"),
+        ("DECIMAL(10, 2)", Decimal("-12345678.20"), "-12345678.20", "-12345678.20"),
+        ("DECIMAL(38, 10)", Decimal("0E-10"), "0.0000000000", "0.0000000000"),
+        ("DOUBLE", 1e10, "1.0E10", "1.0E10"),
+        ("FLOAT", struct.unpack("<f", struct.pack("<f", 0.1))[0], "0.1", "0.1"),
+    ],
+)
+def test_directory_names(type_text: str, value: Any, legacy: str, plain: str) -> None:
+    """G8: a row lies where Apache Paimon would put it, and never outside of the table (H16)."""
+    assert codec(("p", type_text)).path([value]) == f"p={legacy}"
+    assert codec(("p", type_text), legacy_name=False).path([value]) == f"p={plain}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.001, "0.001"),
+        (9.999e-4, "9.999E-4"),
+        (123456.75, "123456.75"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (1.5e300, "1.5E300"),
+        (5e-324, "4.9E-324"),
+        (2e-323, "2.0E-323"),
+        (-0.0, "-0.0"),
+        (float("-inf"), "-Infinity"),
+        (float("nan"), "NaN"),
+        (100.0, "100.0"),
+        (2.0**63, "9.223372036854776E18"),
+    ],
+)
+def test_doubles_as_java_prints_them(value: float, text: str) -> None:
+    """G8: directories of FLOAT and DOUBLE partitions."""
+    assert float_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.17549435e-38, "1.1754944E-38"), (1.4e-45, "1.4E-45"), (16777216.0, "1.6777216E7")]
+)
+def test_floats_as_java_prints_them(value: float, text: str) -> None:
+    """G8: a FLOAT has fewer digits than the double of the same value."""
+    assert float_text(struct.unpack("<f", struct.pack("<f", value))[0], single=True) == text
+
+
+def test_null_and_blank_share_a_directory_but_are_three_partitions() -> None:
+    """G4: rows of '' are never shown as null, nor the other way round."""
+    strings = codec(("p", "STRING"))
+    encoded = [strings.encode([v]) for v in (None, "", " ")]
+    assert len(set(encoded)) == 3
+    assert [strings.decode(e) for e in encoded] == [(None,), ("",), (" ",)]
+    assert len({strings.path(e) for e in encoded}) == 1
+
+
+def test_default_name_is_escaped_too() -> None:
+    """G8: observed.md 14."""
+    assert codec(("dt", "DATE"), default_name="_un known/").path([None]) == "dt=_un known%2F"
+
+
+def test_binary_partitions_have_no_legacy_directory() -> None:
+    """G8: Java prints a memory address there; we refuse by name."""
+    with pytest.raises(Unsupported, match="partition column 'p'"):
+        codec(("p", "BYTES")).path([b"x"])
+    assert codec(("p", "BYTES"), legacy_name=False).path([b"x/"]) == "p=x%2F"
+
+
+@pytest.mark.parametrize("text", ["plain", "a%zz", "100%", "%", "a=b/c:d*e?f\\g{h}i[j]k^l'm\"n#o\x00p\x7f", "ü 漢 &<|"])
+def test_escaping_goes_back(text: str) -> None:
+    """H16: no separator survives in a name."""
+    escaped = escape_path_name(text)
+    assert "/" not in escaped and "=" not in escaped
+    assert unescape_path_name(escaped) == text
+
+
+TWO = codec(("dt", "DATE"), ("c", "STRING"), ("ok", "BOOLEAN"), ("ts", "TIMESTAMP(3)"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        ({}, {}),
+        ({"c": "x", "dt": "2024-07-05"}, {"dt": dt.date(2024, 7, 5), "c": "x"}),
+        ("dt=19909/c=a%2Fb", {"dt": dt.date(2024, 7, 5), "c": "a/b"}),
+        ("c=", {"c": ""}),
+        ("c=__DEFAULT_PARTITION__", {"c": None}),
+        ({"c": None, "ok": "yes"}, {"c": None, "ok": True}),
+        ("ok=0", {"ok": False}),
+        ("ts=1720180800000", {"ts": NOON}),
+        ("ts=2024-07-05T12%3A00", {"ts": NOON}),
+        ({"ts": dt.datetime(2024, 7, 5, 12)}, {"ts": NOON}),
+    ],
+)
+def test_specs(spec: Any, values: dict[str, Any]) -> None:
+    """G7: a partition is dropped or overwritten only if the user named it."""
+    parsed = TWO.parse_spec(spec)
+    assert parsed == values and list(parsed) == [f.name for f in TWO.fields if f.name in values]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"d": 1}, "did you mean 'dt'"),
+        ({"zzz": 1}, "there are: dt, c, ok, ts"),
+        ("dt", "no column=value"),
+        ("c=1/c=2", "twice"),
+        ({"dt": "today"}, "partition column 'dt'"),
+        ("dt=99999999", "years 1 to 9999"),
+        ({"ts": 5}, "partition column 'ts'"),
+    ],
+)
+def test_specs_that_cannot_be_meant(spec: Any, message: str) -> None:
+    """G7: a misspelt partition is an error, never "all partitions"."""
+    with pytest.raises(InvalidArgument, match=message):
+        TWO.parse_spec(spec)
+
+
+def test_matching() -> None:
+    """G7: null agrees with null only, -0.0 is another partition than 0.0."""
+    two = codec(("a", "DOUBLE"), ("b", "STRING"))
+    assert two.matches((1.0, "x"), {}) and two.matches((1.0, "x"), {"b": "x"})
+    assert not two.matches((1.0, None), {"b": ""}) and two.matches((1.0, None), {"b": None})
+    assert two.matches((float("nan"), "x"), {"a": float("nan")}) and not two.matches((-0.0, "x"), {"a": 0.0})
+
+
+def test_arity_is_checked() -> None:
+    """H11: a partition row of another table is refused."""
+    with pytest.raises(InvalidArgument, match="2 partition values for 1"):
+        codec(("a", "INT")).encode([1, 2])
+    with pytest.raises(TableCorrupt, match="manifest-7"):
+        codec(("a", "INT")).decode(codec(("a", "INT"), ("b", "INT")).encode([1, 2]), "manifest-7")
+    assert codec().path(codec().encode([])) == ""
+
+
+def test_directories_of_apache_paimon(tmp_path: Path) -> None:
+    """G8: every partition of the golden tables encodes to its own bytes again, and lies in the directory that we name."""
+    checked = 0
+    for table in sorted(golden_folder(tmp_path).glob("paimon-java-*/*/table")):
+        schemas = [parse_schema(p.read_bytes(), str(p)) for p in table.glob("schema/schema-*")]
+        if not schemas or not schemas[0].partition_keys:
+            continue
+        schema = schemas[0]
+        partitions = PartitionCodec(
+            schema.partition_fields,
+            schema.options.get(PARTITION_DEFAULT_NAME),
+            schema.options.get(PARTITION_LEGACY_NAME),
+        )
+        directories = {p.name: p.parent.parent.relative_to(table).as_posix() for p in table.rglob("bucket-*/*")}
+        for path in table.glob("manifest/manifest-[0-9a-f]*"):
+            for entry in read_records(path.read_bytes(), path.name):
+                name = entry["_FILE"]["_FILE_NAME"]
+                assert partitions.encode(partitions.decode(entry["_PARTITION"])) == entry["_PARTITION"]
+                if name in directories and "data-file.path-directory" not in schema.option_texts:
+                    assert partitions.path(entry["_PARTITION"]) == directories[name], table
+                    checked += 1
+    assert checked > 50
