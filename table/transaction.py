@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,12 @@ from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
 from ..core.arrow import to_arrow
-from ..core.errors import InvalidArgument, LakelatchError
+from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
+from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from ..core.values import to_arrow_scalar
 from .conform import batches_of
-from .write import TableWriter, codec_of
+from .write import TableWriter, codec_of, keys_of
 
 if TYPE_CHECKING:
     from .table import Table
@@ -55,6 +57,7 @@ class Transaction:
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._writer: TableWriter | None = None
+        self._given: list[CommitMessage] = []
         self._operation: str | None = None
         self._target: Callable[[list[CommitMessage]], Target] | None = None
         self._read: Snapshot | None = None
@@ -68,6 +71,11 @@ class Transaction:
             raise InvalidArgument("the transaction has not been committed")
         return self._receipt
 
+    @property
+    def replayed(self) -> bool:
+        """Had the identity landed before? Then rows that are given now are not written again."""
+        return self._replayed
+
     # ------------------------------------------------------------------------------------------------------- changes
 
     def append(self, data: Any) -> None:
@@ -79,23 +87,36 @@ class Transaction:
 
     def overwrite(self, data: Any, *, partition: Mapping[str, Any] | None = None, dynamic: bool = False) -> None:
         """Replace a partition (in whole or part), the whole table, or each partition that `data` touches."""
-        codec = codec_of(self._table.schema)
-        if dynamic and partition is not None:
-            raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
-        if not dynamic and partition is None and codec.fields:
-            raise InvalidArgument("overwrite of a partitioned table: say which partition, partition={} or dynamic=True")
-        if dynamic and not codec.fields:
-            raise InvalidArgument("dynamic=True needs a partitioned table")
-        self._begin("OVERWRITE")
-        if dynamic:
-            self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
-            self._write(data)
-            return
-        spec = codec.parse_spec(partition or {})
-        target = self._partitions_target([spec])
-        self._target = lambda _: target
-        self._write(_with_partition(data, spec, self._table) if spec else data)
-        self._refuse_outside(target, spec)
+        spec = overwrite_spec(self._table.schema, partition, dynamic)
+        self._begin_overwrite(spec, self._table.timeline.latest())
+        self._write(with_partition(data, spec, self._table.schema) if spec else data)
+        if self._writer is not None:
+            self._refuse_outside(self._writer.partitions, spec)
+
+    def append_messages(self, messages: Iterable[CommitMessage]) -> None:
+        """Add files that other processes wrote. Where nothing is committed, they are deleted as one's own are."""
+        if self._operation not in (None, "WRITE"):
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = "WRITE"
+        self._given.extend(messages)
+
+    def overwrite_messages(
+        self,
+        messages: Iterable[CommitMessage],
+        read_snapshot: Snapshot | None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+    ) -> None:
+        """As `overwrite`, with files that other processes wrote.
+
+        Args:
+            read_snapshot: the latest snapshot when the work began: the one whose files are replaced (H13).
+        """
+        self._given.extend(messages)
+        spec = overwrite_spec(self._table.schema, partition, dynamic)
+        self._begin_overwrite(spec, read_snapshot)
+        self._refuse_outside([m.partition for m in self._given], spec)
 
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
         """Delete the rows of partitions."""
@@ -105,20 +126,28 @@ class Transaction:
             raise InvalidArgument("the table has no partitions", next_step="use truncate()")
         if not specs or not all(specs):
             raise InvalidArgument("drop_partitions needs at least one partition column per partition")
-        self._begin("DELETE")
+        self._begin("DELETE", self._table.timeline.latest())
         target = self._partitions_target(specs)
         self._target = lambda _: target
 
     def truncate(self) -> None:
         """Delete all rows."""
-        self._begin("TRUNCATE")
+        self._begin("TRUNCATE", self._table.timeline.latest())
         self._target = lambda _: lambda partition: True
 
-    def _begin(self, operation: str) -> None:
+    def _begin_overwrite(self, spec: dict[str, Any] | None, read_snapshot: Snapshot | None) -> None:
+        self._begin("OVERWRITE", read_snapshot)
+        if spec is None:
+            self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
+        else:
+            target = self._partitions_target([spec])
+            self._target = lambda _: target
+
+    def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
         if self._operation is not None:
             raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
         self._operation = operation
-        self._read = self._table.timeline.latest()
+        self._read = read_snapshot
 
     def _partitions_target(self, specs: list[dict[str, Any]]) -> Target:
         codec = codec_of(self._table.schema)
@@ -130,11 +159,12 @@ class Transaction:
 
         return is_replaced
 
-    def _refuse_outside(self, target: Target, spec: dict[str, Any]) -> None:
+    def _refuse_outside(self, partitions: Iterable[bytes], spec: dict[str, Any] | None) -> None:
         """Rows of a static overwrite must lie in the partition that it replaces."""
-        if self._writer is None:
+        if not spec:
             return
-        outside = [p for p in self._writer.partitions if not target(p)]
+        target = self._partitions_target([spec])
+        outside = [p for p in partitions if not target(p)]
         if outside:
             path = codec_of(self._table.schema).path(outside[0])
             raise InvalidArgument(f"the data has rows of partition {path}, outside of the one to be replaced, {spec}")
@@ -164,7 +194,7 @@ class Transaction:
             return
         if self._operation is None:
             raise InvalidArgument("the transaction changed nothing")
-        messages = self._writer.finish() if self._writer is not None else []
+        messages = [*(self._writer.finish() if self._writer is not None else []), *self._given]
         try:
             self._receipt = self._committer.commit(self._request(messages))
         except LakelatchError as error:
@@ -188,16 +218,38 @@ class Transaction:
         )
 
     def _abandon(self) -> None:
+        """Only where no snapshot that names the files can have been sent (H5)."""
         if self._writer is not None:
             self._writer.abort()
+        if self._given:
+            with suppress(StoreUnavailable):  # they are orphans then; what went wrong first is what is told
+                self._table.store.delete_many(keys_of(self._table.schema, self._given))
 
 
-def _with_partition(data: Any, spec: dict[str, Any], table: Table) -> Iterable[pa.RecordBatch]:
+def overwrite_spec(
+    schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool
+) -> dict[str, Any] | None:
+    """What an overwrite replaces: values by partition column ({} = the whole table), None = each partition it touches.
+
+    Raises:
+        InvalidArgument: the arguments contradict each other or the table.
+    """
+    codec = codec_of(schema)
+    if dynamic and partition is not None:
+        raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
+    if not dynamic and partition is None and codec.fields:
+        raise InvalidArgument("overwrite of a partitioned table: say which partition, partition={} or dynamic=True")
+    if dynamic and not codec.fields:
+        raise InvalidArgument("dynamic=True needs a partitioned table")
+    return None if dynamic else codec.parse_spec(partition or {})
+
+
+def with_partition(data: Any, spec: Mapping[str, Any], schema: TableSchema) -> Iterable[pa.RecordBatch]:
     """Batches with the partition's columns filled in where the data leaves them out."""
     for batch in batches_of(data):
         for name, value in spec.items():
             if name not in batch.schema.names:
-                field = table.schema.by_name[name]
+                field = schema.by_name[name]
                 scalar = to_arrow_scalar(value, field.type, to_arrow(field.type))
                 batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
         yield batch

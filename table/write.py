@@ -7,7 +7,7 @@ open; after `abort` the names of whole files that are left are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -154,6 +154,17 @@ class TableWriter:
         for code, partition in enumerate(partitions):
             yield partition, sorted_batch.slice(start, counts[code])
             start += counts[code]
+
+
+def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
+    """The objects that messages add: data files in their buckets' folders."""
+    codec = codec_of(schema)
+    paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
+    return [
+        paths.data_file(codec.path(m.partition), m.bucket, file.file_name)
+        for m in messages
+        for file in (*m.new_files, *m.compact_after)
+    ]
 
 
 def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
