@@ -1,0 +1,251 @@
+"""What a read opens: a snapshot's live files, less those that cannot hold a wanted row, packed into splits.
+
+Owns: `plan_scan`, `ScanPlan`. Must not know: how files are read. Source: data-layer §10; format-metadata §4.5.
+
+Invariants: planning reads metadata only; a DELETE is never dropped while its ADD is kept: entries are pruned by partition
+(which both share) before, by statistics only after the fold; a plan says why each file that it leaves out is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordinator.timeline import Timeline
+from ..core import options as opt
+from ..core.data_file import ADD, ManifestEntry
+from ..core.errors import TableCorrupt
+from ..core.folding import live
+from ..core.manifest import ManifestFile
+from ..core.partition import PartitionCodec
+from ..core.predicate import Predicate, bind
+from ..core.pruning import may_match_range, partition_matches, split_predicate
+from ..core.schema import TableSchema
+from ..core.snapshot import Snapshot
+from ..core.types import Field, RowType, with_nullable
+from .file_pruning import FilePruner
+from .refusals import check_files_readable, check_no_deletion_vectors, check_schema_readable
+from .split import FilePlaces, Split, is_external, pack
+from .write import codec_of
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a read opens, and why not more.
+
+    Attributes:
+        snapshot: the snapshot that is read; None for a table without one.
+        schema_id: the schema that rows are read as.
+        splits: what to read.
+        where: the predicate, bound; None for all rows.
+        residual: the part of it that rows must be tested for; None where the partitions decide alone.
+        manifests_considered: manifests of the snapshot.
+        manifests_read: those whose partition statistics could not rule them out.
+        files_considered: live files in the manifests that were read.
+        files_pruned_by_partition: of these, files of other partitions.
+        files_pruned_by_statistics: of these, files whose column statistics rule the predicate out.
+    """
+
+    snapshot: Snapshot | None
+    schema_id: int
+    splits: tuple[Split, ...] = ()
+    where: Predicate | None = None
+    residual: Predicate | None = None
+    manifests_considered: int = 0
+    manifests_read: int = 0
+    files_considered: int = 0
+    files_pruned_by_partition: int = 0
+    files_pruned_by_statistics: int = 0
+
+    @property
+    def file_count(self) -> int:
+        """Files that are read."""
+        return sum(len(s.files) for s in self.splits)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in these files, before `residual` is tested."""
+        return sum(s.row_count for s in self.splits)
+
+    @property
+    def size(self) -> int:
+        """Bytes of these files."""
+        return sum(s.size for s in self.splits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values, with stable keys."""
+        return {
+            "snapshot_id": None if self.snapshot is None else self.snapshot.id,
+            "schema_id": self.schema_id,
+            "where": None if self.where is None else str(self.where),
+            "residual": None if self.residual is None else str(self.residual),
+            "manifests_considered": self.manifests_considered,
+            "manifests_read": self.manifests_read,
+            "files_considered": self.files_considered,
+            "files_pruned_by_partition": self.files_pruned_by_partition,
+            "files_pruned_by_statistics": self.files_pruned_by_statistics,
+            "files": self.file_count,
+            "row_count": self.row_count,
+            "size": self.size,
+            "splits": [s.to_dict() for s in self.splits],
+        }
+
+    def explain(self) -> str:
+        """The plan as text for people, one fact a line."""
+        if self.snapshot is None:
+            return "the table has no snapshot yet: nothing to read"
+        lines = [
+            f"snapshot   {self.snapshot.id}, read as schema {self.schema_id}",
+            f"where      {'all rows' if self.where is None else self.where}",
+            f"manifests  {self.manifests_read} read of {self.manifests_considered}"
+            + _because(self.manifests_considered - self.manifests_read, "by their partition statistics"),
+            f"files      {self.file_count} to read of {self.files_considered}"
+            + _because(self.files_pruned_by_partition, "by partition")
+            + _because(self.files_pruned_by_statistics, "by column statistics"),
+            f"splits     {len(self.splits)}, {self.row_count} rows, {self.size} bytes",
+        ]
+        if self.residual is not None:
+            lines.append(f"each row   is tested for: {self.residual}")
+        reasons = sorted({reason for s in self.splits for reason in s.needs_arrow})
+        lines.extend(f"arrow      {reason}" for reason in reasons)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def _because(count: int, why: str) -> str:
+    return f"; {count} ruled out {why}" if count else ""
+
+
+def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema, where: Predicate | None) -> ScanPlan:
+    """Plan the read of a snapshot.
+
+    Args:
+        timeline: of the table and branch.
+        snapshot: what to read; None for a table without one, which has no rows.
+        schema: what to read it as: the snapshot's schema, or the table's latest.
+        where: keeps the rows for which it is true; None keeps all. Bound or not.
+
+    Raises:
+        Unsupported: the table, or a file that would be read, needs what is not supported yet; names feature and option.
+        TableCorrupt: metadata is missing or damaged; names the file.
+        InvalidArgument: the predicate does not fit the columns.
+    """
+    check_schema_readable(schema)
+    bound = None if where is None else bind(where, schema.fields)
+    if snapshot is None:
+        return ScanPlan(None, schema.id, where=bound)
+    codec = codec_of(schema)
+    on_partition, residual = (None, None) if bound is None else split_predicate(bound, schema.partition_keys)
+    manifests = timeline.manifests(snapshot)
+    readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
+    entries, other_partitions = _of_partitions(timeline.entries(readable), on_partition, codec)
+    alive = live(entries)
+    kept = alive
+    if residual is not None:
+        pruner = FilePruner(residual, schema, timeline.schema, codec)
+        kept = [e for e in alive if pruner.may_match(e)]
+    check_files_readable(schema, kept)
+    if snapshot.index_manifest is not None:
+        check_no_deletion_vectors(timeline.index_entries(snapshot), kept)
+    return ScanPlan(
+        snapshot,
+        schema.id,
+        _splits(kept, schema, codec, timeline.schema),
+        bound,
+        residual,
+        len(manifests),
+        len(readable),
+        len(alive) + other_partitions,
+        other_partitions,
+        len(alive) - len(kept),
+    )
+
+
+def count_rows(plan: ScanPlan) -> int | None:
+    """How many rows a plan gives, from metadata alone; None where rows must be tested to know."""
+    return plan.row_count if plan.residual is None else None
+
+
+def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:
+    count = manifest.num_added_files + manifest.num_deleted_files
+    try:
+        return may_match_range(predicate, manifest.partition_stats, codec.fields, count, manifest.file_name)
+    except TableCorrupt:
+        return True  # statistics of another shape say nothing; the entries do
+
+
+def _of_partitions(
+    entries: Sequence[ManifestEntry], predicate: Predicate | None, codec: PartitionCodec
+) -> tuple[Sequence[ManifestEntry], int]:
+    """The entries of the partitions that a predicate keeps, and how many live files the others have."""
+    if predicate is None:
+        return entries, 0
+    wanted: dict[bytes, bool] = {}
+    kept: list[ManifestEntry] = []
+    others = 0
+    for entry in entries:
+        partition = entry.partition
+        if partition not in wanted:
+            wanted[partition] = partition_matches(predicate, codec.decode(partition), codec.fields)
+        if wanted[partition]:
+            kept.append(entry)
+        else:
+            others += 1 if entry.kind == ADD else -1
+    return kept, max(others, 0)
+
+
+def _splits(
+    entries: Iterable[ManifestEntry],
+    schema: TableSchema,
+    codec: PartitionCodec,
+    schema_of: Callable[[int], TableSchema],
+) -> tuple[Split, ...]:
+    """Files by (partition, bucket), packed; groups in the order in which they first appear."""
+    groups: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
+    target, open_cost = schema.options.get(opt.SPLIT_TARGET_SIZE), schema.options.get(opt.SPLIT_OPEN_COST)
+    places = FilePlaces.of(schema.options)
+    partition_paths: dict[bytes, str] = {}
+    differences: dict[int, str | None] = {}
+    splits = []
+    for (partition, bucket, total), members in groups.items():
+        if partition not in partition_paths:
+            partition_paths[partition] = codec.path(partition)
+        path = partition_paths[partition]
+        for files in pack((e.file for e in members), target, open_cost):
+            keys = places.keys(path, bucket, files)
+            written = sorted({f.schema_id for f in files})
+            for schema_id in written:
+                if schema_id not in differences:
+                    differences[schema_id] = _difference(schema_of(schema_id), schema)
+            reasons = [reason for reason in map(differences.__getitem__, written) if reason is not None]
+            if any(map(is_external, keys)):
+                reasons.append("a file lies outside of the table's folder")
+            splits.append(Split(partition, path, bucket, total, files, keys, tuple(reasons)))
+    return tuple(splits)
+
+
+def _difference(written: TableSchema, read: TableSchema) -> str | None:
+    """Why columns cannot be found in a file by the names, and as the types, of the schema that is read; None if they can."""
+    if written.id == read.id:
+        return None
+    by_id = {f.id: f for f in written.fields}
+    for field in read.fields:
+        old = by_id.get(field.id)
+        if old is None and field.name in written.by_name:
+            return f"schema {written.id} has another column '{field.name}'"
+        if old is not None and old.name != field.name:
+            return f"schema {written.id} calls column '{field.name}' '{old.name}'"
+        if old is not None and not _same_type(old, field):
+            return f"schema {written.id} has another type for column '{field.name}'"
+    return None
+
+
+def _same_type(old: Field, new: Field) -> bool:
+    if isinstance(old.type, RowType) and isinstance(new.type, RowType):
+        return old.type.fields == new.type.fields
+    return with_nullable(old.type, True) == with_nullable(new.type, True)

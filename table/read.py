@@ -1,0 +1,266 @@
+"""Splits to Arrow: the rows of a plan, streamed.
+
+Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read for a result and a filter; partition columns.
+Must not know: how files were chosen, Parquet's inside. Source: data-layer §1.1, §1.5.
+
+Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
+`core.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from ..backends.store import Store
+from ..coordinator.timeline import Timeline
+from ..core.arrow import arrow_schema, to_arrow
+from ..core.data_file import DataFile
+from ..core.errors import InvalidArgument, Unsupported
+from ..core.partition import closest
+from ..core.predicate import Predicate, bind, columns_of
+from ..core.predicate_arrow import to_arrow_mask
+from ..core.pruning import split_predicate
+from ..core.schema import TableSchema
+from ..core.types import Field
+from ..core.values import to_arrow_scalar
+from .evolution import ProjectionPlan, plan_projection
+from .parquet_file import BATCH_ROWS, SMALL_FILE_BYTES, ParquetFile
+from .plan import ScanPlan
+from .read_ahead import in_order
+from .row_groups import wanted_row_groups
+from .split import Split, is_external
+from .write import codec_of
+
+READ_THREADS = 4
+"""Files that are read at once."""
+_SMALL_BATCH_ROWS = 1 << 12
+_METADATA_BATCH_ROWS = 1 << 20
+
+
+def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+    """The Arrow schema of a read.
+
+    Args:
+        columns: names in the order wanted; None for all.
+
+    Raises:
+        InvalidArgument: an unknown column (lists close ones), or one that is named twice.
+    """
+    return arrow_schema(_fields_of(schema, columns))
+
+
+def _fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    if columns is None:
+        return schema.fields
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns are a list of names, not {columns!r}")
+    for name in columns:
+        if name not in schema.by_name:
+            raise InvalidArgument(f"there is no column '{name}'", next_step=closest(str(name), list(schema.names)))
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"a column is named twice: {list(columns)}")
+    return tuple(schema.by_name[name] for name in columns)
+
+
+def read_batches(
+    store: Store,
+    timeline: Timeline,
+    plan: ScanPlan,
+    schema: TableSchema,
+    columns: list[str] | None,
+    where: Predicate | None,
+    limit: int | None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan.
+
+    Args:
+        store: where the table lies.
+        timeline: gives the schemas that files were written with.
+        plan: made by `plan_scan` for the same schema and predicate.
+        schema: what rows are read as.
+        columns: names in the order wanted; None = all, [] = none, but batches with the right number of rows.
+        where: the plan's predicate, bound or not.
+        limit: at most so many rows.
+
+    Yields:
+        Batches of `arrow_schema_of(schema, columns)`.
+
+    Raises:
+        TableCorrupt: a file is missing or damaged; names it.
+        Unsupported: a column changed its type in a way that is not done yet, or a file lies in an external path.
+        InvalidArgument: columns, predicate or limit that cannot be meant.
+    """
+    residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
+    written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
+    file_schemas = {schema_id: timeline.schema(schema_id) for schema_id in sorted(written)}
+    reader = SplitReader(schema, columns, residual, file_schemas)
+    return reader.batches(store, plan.splits, limit)
+
+
+class SplitReader:
+    """Reads splits into batches; can be pickled to another machine, and needs no metadata there.
+
+    Args:
+        schema: what rows are read as.
+        columns: names in the order wanted; None = all, [] = none.
+        residual: bound predicate that rows are tested for; None where partitions have decided.
+        file_schemas: the schemas that the splits' files name, by id.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        columns: Sequence[str] | None,
+        residual: Predicate | None,
+        file_schemas: Mapping[int, TableSchema],
+    ) -> None:
+        self.schema = schema
+        self.output = _fields_of(schema, columns)
+        self.arrow_schema = arrow_schema(self.output)
+        self.residual = residual
+        self.file_schemas = dict(file_schemas)
+        tested = frozenset() if residual is None else columns_of(residual)
+        named = {f.name for f in self.output}
+        self._read = (*self.output, *(f for f in schema.fields if f.name in tested and f.name not in named))
+        keys = set(schema.partition_keys)
+        self._stored = tuple(f for f in self._read if f.name not in keys)
+        self._read_schema = arrow_schema(self._read)
+        self._projections: dict[int, ProjectionPlan] = {}
+
+    def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the splits, in their order (see `read_batches`)."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidArgument(f"limit {limit!r} is no number of rows")
+        files = [(split, i) for split in splits for i in range(len(split.files))]
+        if limit is not None and self.residual is None:
+            files = _enough(files, limit)
+        for split, i in files:  # what cannot be read is said before the first row is
+            self._projection(split.files[i].schema_id)
+        threads = min(READ_THREADS, len(files))
+        tasks = (partial(self._file_batches, store, split, i, threads < 2) for split, i in files)
+        return _gathered(_limited(in_order(tasks, threads), limit))
+
+    def _projection(self, schema_id: int) -> ProjectionPlan:
+        if schema_id not in self._projections:
+            written = self.file_schemas[schema_id]
+            self._projections[schema_id] = plan_projection(written.fields, self._stored, f"schema {schema_id}")
+        return self._projections[schema_id]
+
+    def _file_batches(self, store: Store, split: Split, index: int, alone: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one file that the result wants."""
+        file, key = split.files[index], split.keys[index]
+        constants = self._constants(split)
+        for rows, arrays in self._stored_arrays(store, key, file, alone):
+            stored = {f.name: array for f, array in zip(self._stored, arrays, strict=True)}
+            columns = [
+                stored[f.name] if f.name in stored else pa.repeat(constants[f.name], rows) for f in self._read
+            ]
+            batch = _batch(columns, self._read_schema, rows)
+            if self.residual is not None:
+                batch = _kept(batch, to_arrow_mask(self.residual, batch, self._read))
+            if batch.num_rows:
+                yield batch.select(self.arrow_schema.names) if len(self._read) > len(self.output) else batch
+
+    def _stored_arrays(
+        self, store: Store, key: str, file: DataFile, alone: bool
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """(number of rows, the arrays of `_stored`), batch by batch; files that hold none of them are not opened."""
+        projection = self._projection(file.schema_id)
+        if all(column.source is None for column in projection.columns):
+            for start in range(0, file.row_count, _METADATA_BATCH_ROWS):
+                rows = min(_METADATA_BATCH_ROWS, file.row_count - start)
+                yield rows, [pa.nulls(rows, to_arrow(f.type)) for f in self._stored]
+            return
+        if is_external(key):
+            raise Unsupported(f"data file {key} lies outside of the table: reading external paths is not supported yet")
+        opened = ParquetFile(store, key, file, projection)
+        if not opened.has_columns:
+            yield file.row_count, [pa.nulls(file.row_count, to_arrow(f.type)) for f in self._stored]
+            return
+        groups = self._row_groups(projection)
+        for arrays in opened.batches(groups, threads=alone or file.file_size > SMALL_FILE_BYTES):
+            yield len(arrays[0]), arrays
+
+    def _row_groups(self, projection: ProjectionPlan) -> Callable[[Any], list[int] | None] | None:
+        if self.residual is None:
+            return None
+        return partial(wanted_row_groups, projection=projection, predicate=self.residual)
+
+    def _constants(self, split: Split) -> dict[str, Any]:
+        """Scalars of the partition columns that are read."""
+        codec = codec_of(self.schema)
+        if not any(f.name in codec.by_name for f in self._read):
+            return {}
+        values = codec.decode(split.partition)
+        return {f.name: to_arrow_scalar(v, f.type, to_arrow(f.type)) for f, v in zip(codec.fields, values, strict=True)}
+
+
+def _enough(files: list[tuple[Split, int]], limit: int) -> list[tuple[Split, int]]:
+    """The first files that hold `limit` rows together."""
+    rows = 0
+    for count, (split, i) in enumerate(files):
+        if rows >= limit:
+            return files[:count]
+        rows += split.files[i].row_count
+    return files
+
+
+def _batch(columns: list[Any], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.record_batch({"": pa.nulls(rows)}).select([])  # no columns, but a number of rows
+
+
+def _kept(batch: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
+    count = mask.true_count
+    if count == len(mask):
+        return batch
+    return batch.filter(mask) if count else batch.slice(0, 0)
+
+
+def _gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+    """Many small batches as fewer larger ones: small files must not make every later step slow."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    with closing(batches):
+        for batch in batches:
+            if waiting and (batch.num_rows >= _SMALL_BATCH_ROWS or rows + batch.num_rows > BATCH_ROWS):
+                yield _joined(waiting)
+                waiting, rows = [], 0
+            if batch.num_rows >= _SMALL_BATCH_ROWS:
+                yield batch
+            else:
+                waiting.append(batch)
+                rows += batch.num_rows
+        if waiting:
+            yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches[0].num_columns:
+        return _batch([], batches[0].schema, sum(b.num_rows for b in batches))
+    columns = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def _limited(
+    batches: Generator[pa.RecordBatch, None, None], limit: int | None
+) -> Generator[pa.RecordBatch, None, None]:
+    """The first rows; what is read ahead of them is stopped as soon as they are there."""
+    left = limit
+    with closing(batches):
+        while left != 0:
+            batch = next(batches, None)
+            if batch is None:
+                return
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield batch

@@ -1,0 +1,148 @@
+"""Which snapshot is meant: by id, by tag, by time.
+
+Owns: `snapshot_at` and its errors, which say what there is instead. Must not know: rows, schemas.
+Source: commit-protocol §5; data-layer §5.3. Invariants: a missing snapshot inside the range that exists is damage, one outside
+of it is a question that cannot be answered; clocks of several writers need not agree to a minute (see `SKEW_MS`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import Any
+
+from ..backends.store import ObjectNotFound
+from ..coordinator.timeline import Timeline
+from ..core.errors import InvalidArgument, TableCorrupt
+from ..core.literals import coerce_literal
+from ..core.snapshot import Snapshot
+from ..core.types import timestamp as timestamp_type
+from ..core.values import NANOS_PER_MILLI
+
+SKEW_MS = 60_000
+"""How far a snapshot's time may lie behind that of an earlier one: writers' clocks differ."""
+
+_ZONED = re.compile(r"([Zz]|[+-]\d{2}:?\d{2})\s*$")
+_NAMES_SHOWN = 20
+_STRIDE = 8
+
+
+def snapshot_at(
+    timeline: Timeline, snapshot: int | None = None, tag: str | None = None, timestamp: str | int | datetime | None = None
+) -> Snapshot:
+    """The snapshot that was meant; exactly one of the three is given.
+
+    Args:
+        snapshot: an id.
+        tag: a tag's name; tags outlive their snapshots.
+        timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone: the newest snapshot not after it.
+
+    Raises:
+        InvalidArgument: there is none; says which there are.
+        TableCorrupt: it should be there, but is missing or damaged.
+    """
+    if [snapshot, tag, timestamp].count(None) != 2:
+        raise InvalidArgument("say one of snapshot, tag and timestamp")
+    if snapshot is not None:
+        return _by_id(timeline, snapshot)
+    if tag is not None:
+        return _by_tag(timeline, tag)
+    return _by_time(timeline, epoch_millis(timestamp))
+
+
+def epoch_millis(moment: Any) -> int:
+    """A point in time as milliseconds since 1970, rounded down.
+
+    Raises:
+        InvalidArgument: no time, or one without a zone.
+
+    >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
+    (0, 5, 1000)
+    """
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return int(moment)
+    unzoned = (isinstance(moment, str) and not _ZONED.search(moment)) or (isinstance(moment, datetime) and moment.tzinfo is None)
+    if unzoned:
+        raise InvalidArgument(f"timestamp {str(moment)!r} has no zone", next_step="add Z, or an offset such as +02:00")
+    nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), "timestamp")
+    return int(nanos) // NANOS_PER_MILLI
+
+
+def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
+    if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
+        raise InvalidArgument(f"snapshot {snapshot_id!r} is no id")
+    found = timeline.find(snapshot_id) if snapshot_id > 0 else None
+    if found is not None:
+        return found
+    ids = timeline.snapshot_ids()
+    if ids and ids[0] < snapshot_id < ids[-1]:
+        raise TableCorrupt(f"{timeline.paths.snapshot(snapshot_id)} is missing, between others that are there")
+    raise InvalidArgument(f"there is no snapshot {snapshot_id}", next_step=_range(ids))
+
+
+def _range(ids: list[int]) -> str:
+    if not ids:
+        return "the table has no snapshot yet"
+    return f"there are snapshots {ids[0]} to {ids[-1]}; older ones may live on as tags"
+
+
+def _by_tag(timeline: Timeline, name: str) -> Snapshot:
+    try:
+        return timeline.tag(name)
+    except ObjectNotFound:
+        pass
+    names = tag_names(timeline)
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (" …" if len(names) > _NAMES_SHOWN else "")
+    raise InvalidArgument(f"there is no tag {name!r}", next_step=f"tags are: {shown}" if names else "the table has no tags")
+
+
+def tag_names(timeline: Timeline) -> list[str]:
+    """The tags of the timeline's branch, sorted."""
+    prefix = timeline.paths.tag_dir + "tag-"
+    keys = (info.key for info in timeline.store.list(timeline.paths.tag_dir))
+    return sorted(key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :])
+
+
+def _by_time(timeline: Timeline, millis: int) -> Snapshot:
+    """The snapshot of the largest id whose time is not after `millis`.
+
+    A search by halves finds one edge; times need not grow strictly, so the search goes on until they are clearly later.
+    """
+    ids = timeline.snapshot_ids()
+    seen: dict[int, Snapshot | None] = {}
+
+    def read(position: int) -> Snapshot | None:
+        if position not in seen:
+            seen[position] = timeline.find(ids[position])
+        return seen[position]
+
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        found = read(middle)
+        if found is None or found.time_ms <= millis:  # what is gone by now was the oldest
+            low = middle + 1
+        else:
+            high = middle
+    best = next((s for s in map(read, range(low - 1, -1, -1)) if s is not None), None)
+    for start in range(low, len(ids), _STRIDE):
+        positions = range(start, min(start + _STRIDE, len(ids)))
+        following = [s for s in timeline.parallel(read, positions) if s is not None]
+        best = next((s for s in reversed(following) if s.time_ms <= millis), best)
+        if any(s.time_ms > millis + SKEW_MS for s in following):
+            break
+    if best is None:
+        first = next((s for s in map(read, range(len(ids))) if s is not None), None)
+        raise InvalidArgument(f"no snapshot is as old as {_text(millis)}", next_step=_earliest(first))
+    return best
+
+
+def _earliest(first: Snapshot | None) -> str:
+    return "the table has no snapshot yet" if first is None else f"the earliest is snapshot {first.id} of {_text(first.time_ms)}"
+
+
+def _text(millis: int) -> str:
+    try:
+        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{millis} ms"
