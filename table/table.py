@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..backends.store import Store
 from ..coordinator.committer import Committer
@@ -34,6 +34,8 @@ from .travel import snapshot_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .finding import Finding
 
 Where = Predicate | str | None
 
@@ -133,6 +135,12 @@ class Table:
         if chosen is None:
             raise InvalidArgument(f"{self.url} has no snapshot yet")
         return explain(self.timeline, chosen)
+
+    def verify(self, snapshots: Iterable[int] | Literal["all"] | None = None, data: bool = False) -> list[Finding]:
+        """What is wrong with the table's files (see `table.verify`); empty for a sound table."""
+        from .verify import verify
+
+        return verify(self, snapshots, data)
 
     # --------------------------------------------------------------------------------------------------- time travel
 

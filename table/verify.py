@@ -1,0 +1,123 @@
+"""The first fsck: does a table's metadata hold together, and is everything there that it names?
+
+Owns: `verify`, `verify_store`: which snapshots are looked at, and the order of the checks.
+Must not know: how findings are shown, how a damaged table is repaired. Source: format-metadata §11; architecture §7.
+Invariants: it reads only; it works where a table cannot be opened; it never ends at the first finding; a store that does
+not answer is an error, not a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from ..backends.store import Store
+from ..coordinator.timeline import Timeline
+from ..core.errors import TableCorrupt, TableNotFound
+from ..core.paths import DEFAULT_BRANCH, TablePaths
+from ..core.snapshot import Snapshot
+from .finding import Finding, Findings
+from .verify_data import DataCheck
+from .verify_files import FileCheck, statistics_key
+from .verify_history import Roots, check_hints, check_lineage, read_roots
+from .verify_state import StateCheck
+
+if TYPE_CHECKING:
+    from .table import Table
+
+Which = Iterable[int] | Literal["all"] | None
+
+
+def verify(table: Table, snapshots: Which = None, data: bool = False) -> list[Finding]:
+    """Check a table.
+
+    All schemas, snapshots, tags and hints are always read, and the lineage of the snapshots is checked. For the snapshots
+    that are chosen, every list, manifest, index manifest and file that they reference is looked for, and what the
+    metadata says is added up.
+
+    Args:
+        table: an open table.
+        snapshots: ids; "all": every snapshot and tag; None: the newest snapshot, and the one that it was built on.
+        data: open the footer of each data file too, and compare row counts and statistics.
+
+    Returns:
+        What is wrong, empty for a sound table. Severity "error" means: rows are lost, wrong or unreadable.
+
+    Raises:
+        StoreUnavailable: the store did not answer: nothing is known.
+
+    Source: format-metadata §11.
+    """
+    return verify_store(table.store, branch=table.paths.branch, snapshots=snapshots, data=data)
+
+
+def verify_store(
+    store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: bool = False
+) -> list[Finding]:
+    """`verify` for a table that may be too damaged to be opened.
+
+    Args:
+        store: bound to the table's root.
+        branch: whose history is looked at.
+
+    Raises:
+        TableNotFound: there is neither a schema nor a snapshot.
+        StoreUnavailable: the store did not answer.
+    """
+    timeline = Timeline(store, TablePaths(branch))
+    findings = Findings()
+    roots = read_roots(timeline, findings)
+    if not timeline.schema_ids():
+        if not roots.snapshot_ids:
+            raise TableNotFound(f"there is no table at {store.url}")
+        findings.error(timeline.paths.schema(0), "", "is missing: there are snapshots, but no schema")
+    check_lineage(timeline, roots.snapshot_ids, roots.snapshots, findings)
+    check_hints(timeline, roots.snapshot_ids, findings)
+    _check_states(timeline, roots, _chosen(timeline, roots, snapshots, findings), data, findings)
+    return list(findings)
+
+
+def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findings) -> list[tuple[str, Snapshot]]:
+    """(key, snapshot) of what is to be looked at, ascending, tags last."""
+    readable = sorted(roots.snapshots)
+    if snapshots is None:
+        ids = readable[-2:] if readable[-2:] == list(range(readable[-1] - 1, readable[-1] + 1)) else readable[-1:]
+    elif snapshots == "all":
+        ids = readable
+    else:
+        ids = sorted(set(snapshots))
+        for missing in [i for i in ids if i not in roots.snapshot_ids]:
+            findings.error(timeline.paths.snapshot(missing), "", "is missing")
+    chosen = [(timeline.paths.snapshot(i), roots.snapshots[i]) for i in ids if i in roots.snapshots]
+    if snapshots == "all":
+        taken = {s.identity for _, s in chosen}
+        tags = sorted(roots.tags.items(), key=lambda item: item[1].id)
+        chosen += [(f"{timeline.paths.tag_dir}tag-{name}", s) for name, s in tags if s.identity not in taken]
+    return chosen
+
+
+def _check_states(
+    timeline: Timeline, roots: Roots, chosen: list[tuple[str, Snapshot]], data: bool, findings: Findings
+) -> None:
+    states = StateCheck(timeline, roots.schemas, findings)
+    files = FileCheck(timeline, roots.schemas[max(roots.schemas)], findings) if roots.schemas else None
+    for key, snapshot in chosen:
+        state = states.state_of(key, snapshot)
+        changelog = states.changelog_of(key, snapshot)
+        index = states.index_entries_of(key, snapshot)
+        if files is None:  # without a schema no partition has a folder
+            continue
+        for entry, manifest in (*state.live.values(), *changelog):
+            files.expect_data(entry, manifest)
+        live = [entry for entry, _ in state.live.values()]
+        for index_entry in index:
+            files.expect_index(index_entry, snapshot.index_manifest or "", live)
+        if snapshot.statistics is not None:
+            try:
+                files.expect_file(statistics_key(snapshot.statistics, key), key)
+            except TableCorrupt as error:
+                findings.error(key, "statistics", error.message)
+    if files is not None:
+        present = files.check()
+        if data:
+            DataCheck(timeline, roots.schemas, findings).check(present)

@@ -1,0 +1,168 @@
+"""Checks that the files which snapshots reference are there, with the right size.
+
+Owns: where a referenced file lies, and asking the store with few requests. Must not know: what is inside the files
+(see `verify_data`), how states are folded. Source: format-metadata §1, §7, §8.1.
+Invariants: nothing outside of the table's folder is ever asked for (H16); a file that several snapshots need is asked
+for once; files are listed by folder where they are many, and looked at one by one where they are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..backends.store import ObjectNotFound
+from ..coordinator.timeline import Timeline
+from ..core.data_file import IndexEntry, ManifestEntry
+from ..core.paths import safe_name
+from ..core.schema import TableSchema
+from .finding import Findings
+from .refusals import DELETION_VECTORS_INDEX
+from .split import FilePlaces, is_external
+from .write import codec_of
+
+FEW_FILES = 16
+"""So many files are looked at one by one; more are listed."""
+MANY_FOLDERS = 64
+_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A file that has to be there.
+
+    Attributes:
+        key: relative to the table's root.
+        size: bytes; None where nobody says.
+        named_by: the file that references it.
+        entry: for a data file, what its manifest says.
+        index: for an index file, what its manifest says.
+    """
+
+    key: str
+    size: int | None
+    named_by: str
+    entry: ManifestEntry | None = None
+    index: IndexEntry | None = None
+
+
+class FileCheck:
+    """Gathers the files that snapshots need, and looks for them.
+
+    Args:
+        schema: the newest readable one: partition columns and places of files do not change.
+    """
+
+    def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
+        self._timeline, self._findings = timeline, findings
+        self._places, self._codec = FilePlaces.of(schema.options), codec_of(schema)
+        self._beside_data = schema.option_texts.get(_INDEX_BESIDE_DATA, "false").lower() == "true"
+        self._partition_paths: dict[bytes, str] = {}
+        self._expected: dict[str, Expected] = {}
+        self._outside: list[str] = []
+
+    def expect_data(self, entry: ManifestEntry, manifest: str) -> None:
+        """A data file, or a changelog file, and what belongs to it."""
+        where = f"manifest/{manifest}"
+        key = self._findings.attempt(where, lambda: self._data_key(entry))
+        if key is None:
+            return
+        if is_external(key):
+            self._outside.append(key)
+            return
+        if key in self._expected:
+            return
+        self._expected[key] = Expected(key, entry.file.file_size, where, entry=entry)
+        folder = key[: len(key) - len(entry.file.file_name)]
+        for name in entry.file.extra_files:
+            extra = self._findings.attempt(where, lambda name=name: folder + safe_name(name, "_EXTRA_FILES"))  # type: ignore[misc]
+            if extra is not None:
+                self._expected[extra] = Expected(extra, None, where)
+
+    def expect_index(self, entry: IndexEntry, manifest: str, live: Iterable[ManifestEntry]) -> None:
+        """An index file; a deletion vector must belong to a live file.
+
+        Args:
+            live: the live data files of the snapshot.
+        """
+        where = f"manifest/{manifest}"
+        if entry.file.external_path is not None:
+            self._outside.append(entry.file.external_path)
+            return
+        key = self._findings.attempt(where, lambda: self._index_key(entry))
+        if key is None:
+            return
+        self._expected.setdefault(key, Expected(key, entry.file.file_size, where, index=entry))
+        if entry.file.index_type == DELETION_VECTORS_INDEX:
+            names = {e.file.file_name for e in live}
+            for found in entry.file.deletion_vectors or ():
+                if found.offset < 0 or found.length < 0 or found.offset + found.length > entry.file.file_size:
+                    message = f"of {found.data_file} reach beyond the end of {entry.file.file_name}"
+                    self._findings.error(where, "_DELETIONS_VECTORS_RANGES", message)
+                if found.data_file not in names:
+                    message = f"name {found.data_file}, which is no live file"
+                    self._findings.warning(where, "_DELETIONS_VECTORS_RANGES", message)
+
+    def expect_file(self, key: str, named_by: str) -> None:
+        """Any other file, such as statistics."""
+        self._expected.setdefault(key, Expected(key, None, named_by))
+
+    def check(self) -> list[Expected]:
+        """Look for everything that was gathered; the files that are there are returned."""
+        if self._outside:
+            count = f" and {len(self._outside) - 1} others" if len(self._outside) > 1 else ""
+            message = f"lies outside of the table's folder{count}: not looked at"
+            self._findings.warning(self._outside[0], "_EXTERNAL_PATH", message)
+        sizes = self._sizes(list(self._expected))
+        present = []
+        for key, expected in self._expected.items():
+            size = sizes.get(key)
+            if size is None:
+                self._findings.error(key, "", f"is missing; {expected.named_by} needs it")
+                continue
+            if expected.size is not None and size != expected.size:
+                self._findings.error(key, "_FILE_SIZE", f"has {size} bytes; {expected.named_by} says {expected.size}")
+            present.append(expected)
+        return present
+
+    def _sizes(self, keys: Sequence[str]) -> dict[str, int]:
+        """Sizes in bytes of those that exist."""
+        timeline = self._timeline
+        if len(keys) <= FEW_FILES:
+            found = zip(keys, timeline.parallel(self._size, keys), strict=True)
+            return {key: size for key, size in found if size is not None}
+        folders = sorted({key.rpartition("/")[0] + "/" for key in keys})
+        if len(folders) > MANY_FOLDERS:
+            folders = [""]  # one listing of everything costs less than one of each
+        wanted = set(keys)
+
+        def listed(folder: str) -> dict[str, int]:
+            return {info.key: info.size for info in timeline.store.list(folder) if info.key in wanted}
+
+        return {key: size for part in timeline.parallel(listed, folders) for key, size in part.items()}
+
+    def _size(self, key: str) -> int | None:
+        try:
+            return self._timeline.store.head(key).size
+        except ObjectNotFound:
+            return None
+
+    def _data_key(self, entry: ManifestEntry) -> str:
+        path = self._partition_path(entry.partition)
+        return self._places.keys(path, entry.bucket, (entry.file,))[0]
+
+    def _index_key(self, entry: IndexEntry) -> str:
+        if not self._beside_data:
+            return self._timeline.paths.index(entry.file.file_name, "_FILE_NAME")
+        folder = self._places.paths.bucket_dir(self._partition_path(entry.partition), entry.bucket)
+        return folder + safe_name(entry.file.file_name, "_FILE_NAME")
+
+    def _partition_path(self, partition: bytes) -> str:
+        if partition not in self._partition_paths:
+            self._partition_paths[partition] = self._codec.path(partition)
+        return self._partition_paths[partition]
+
+
+def statistics_key(name: str, where: str) -> str:
+    """The key of a statistics file. Raises TableCorrupt for a name that climbs."""
+    return f"statistics/{safe_name(name, where)}"
