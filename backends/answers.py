@@ -66,15 +66,19 @@ class AnswerTable:
         codes: error code -> answer.
         statuses: HTTP status -> answer.
         types: class name of the error or a cause -> answer.
+        carriers: class name -> the attributes that hold the HTTP status and the error code of a store's answer, for
+            clients other than botocore. Named one by one: an HTTP library's own parse errors carry a `status` too,
+            and would pass for a refusal.
     """
 
     codes: Mapping[str, Answer] = field(default_factory=dict)
     statuses: Mapping[int, Answer] = field(default_factory=dict)
     types: Mapping[str, Answer] = field(default_factory=dict)
+    carriers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def classify(self, error: BaseException) -> Answer:
         """The answer behind an error. What nobody knows is `NO_ANSWER`: it proves nothing."""
-        facts = facts_of(error)
+        facts = facts_of(error, self.carriers)
         if facts.code is not None and facts.code in self.codes:
             return self.codes[facts.code]
         if facts.status is not None:
@@ -115,18 +119,20 @@ COMMON_TYPES: Mapping[str, Answer] = {
 """fsspec's own vocabulary, for clients that give nothing but a Python exception."""
 
 
-def facts_of(error: BaseException) -> Facts:
-    """Take an error apart: the innermost HTTP answer that it or a cause carries, and the names of the classes.
+def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> Facts:
+    """Take an error apart: the innermost answer of the store that it or a cause carries, and the names of the classes.
 
-    Recognised shapes: botocore's `response` mapping, a `status_code` / `status` / `code` number with an optional
-    `error_code` text (Azure, GCS, aiohttp).
+    Args:
+        error: as the client raised it.
+        carriers: see `AnswerTable`; botocore's `response` is known without.
     """
     status: int | None = None
     code: str | None = None
     types: list[str] = []
     for link in chain(error):
-        types.extend(kind.__name__ for kind in type(link).__mro__ if kind not in (object, BaseException, Exception))
-        found_status, found_code = _answered(link)
+        names = [kind.__name__ for kind in type(link).__mro__ if kind not in (object, BaseException, Exception)]
+        types.extend(names)
+        found_status, found_code = _answered(link, names, carriers)
         status = status if found_status is None else found_status
         code = code if found_code is None else found_code
     return Facts(status, code, tuple(types))
@@ -165,7 +171,9 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def _answered(error: BaseException) -> tuple[int | None, str | None]:
+def _answered(
+    error: BaseException, names: list[str], carriers: Mapping[str, tuple[str, str]]
+) -> tuple[int | None, str | None]:
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         code = response.get("Error", {}).get("Code")
@@ -173,9 +181,8 @@ def _answered(error: BaseException) -> tuple[int | None, str | None]:
         if status is None and str(code).isdigit():
             status = int(code)
         return status, None if code is None else str(code)
-    code = getattr(error, "error_code", None)
-    for name in ("status_code", "status", "code"):
-        status = getattr(error, name, None)
-        if isinstance(status, int) and 300 <= status < 600:
-            return status, None if code is None else str(getattr(code, "value", code))
+    for name in names:
+        if name in carriers:
+            status, code = (getattr(error, attribute, None) for attribute in carriers[name])
+            return (status if isinstance(status, int) else None), None if code is None else str(code)
     return None, None

@@ -179,7 +179,10 @@ class FaultyStore:
             number = self._asked[operation, key]
             self._asked[operation, key] += 1
             text = f"{self.seed}|{operation}|{key}|{number}"
-            dice = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") / 2**56
+            dice = (
+                int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest(), "big")
+                / 2**56
+            )
             faults = self.plan.get(operation, self.plan.get("*", Faults()))
             for field in fields(faults):
                 dice -= getattr(faults, field.name)

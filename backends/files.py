@@ -101,7 +101,7 @@ class OutputFile(ABC):
     def seekable(self) -> bool:
         return False
 
-    def __enter__(self) -> OutputFile:  # noqa: PYI034  Self is in no standard library of 3.10
+    def __enter__(self) -> OutputFile:
         return self
 
     def __exit__(

@@ -159,6 +159,8 @@ class LocalStore:
         try:
             return pyarrow.OSFile(self._path(key), "rb")
         except OSError as error:
+            if os.path.isdir(self._path(key)):  # pyarrow has no errno for this one
+                raise ObjectNotFound(key) from None
             self._refuse("open", key, error)
 
     def open_output(self, key: str) -> Any:
@@ -231,7 +233,7 @@ class LocalStore:
         return Created()
 
     def _refuse(self, action: str, key: str, error: OSError) -> NoReturn:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR) and action in ("read", "look at", "open"):
+        if error.errno in _NO_SUCH and action in ("read", "look at", "open"):
             raise ObjectNotFound(key) from None
         raise StoreUnavailable(
             f"{self._url}: cannot {action} {key or 'the folder'}: {error.strerror or error}",

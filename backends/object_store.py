@@ -56,10 +56,10 @@ class Patience:
     first_wait_seconds: float = 0.1
     longest_wait_seconds: float = 5.0
 
-    def retrying(self, again: Callable[[BaseException], bool]) -> tenacity.Retrying:
-        """The policy: full jitter, a bound on sends, the last error as it was."""
+    def retrying(self, again: Callable[[BaseException], bool], within: float = float("inf")) -> tenacity.Retrying:
+        """The policy: full jitter, a bound on sends and on seconds, the last error as it was."""
         return tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.sends),
+            stop=tenacity.stop_any(tenacity.stop_after_attempt(self.sends), tenacity.stop_before_delay(within)),
             wait=tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds),
             retry=tenacity.retry_if_exception(again),
             reraise=True,
@@ -199,7 +199,8 @@ class FsspecStore(ABC):
             self._bounded(seconds, self._create, path, data)
 
         try:
-            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE))(send)
+            # Bounded in time too: the longer a create tries, the older is what its bytes were derived from (H6).
+            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=seconds)(send)
         except LakelatchError:
             raise
         except Exception as error:

@@ -42,7 +42,7 @@ def scheme_of(url: str) -> str:
     ('s3', 'file', 'file', 'file')
     """
     scheme, found, _ = url.partition("://")
-    return scheme.lower() if found and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum() else "file"
+    return scheme if found and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum() else "file"
 
 
 def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> Store:
@@ -83,7 +83,7 @@ def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:
             f"{_NOT_YET[scheme]} ({scheme}://) is not supported yet",
             next_step=f"use s3:// or a local path, or install a package that offers {scheme!r} in {ENTRY_POINTS}",
         )
-    near = get_close_matches(scheme, [*_ADAPTERS, *_NOT_YET], n=1)
+    near = get_close_matches(scheme.lower(), [*_ADAPTERS, *_NOT_YET], n=1)
     raise InvalidArgument(
         f"no store is known for scheme {scheme!r}",
         next_step=f"did you mean {near[0]}://?" if near else f"known are {', '.join(sorted(_ADAPTERS))}",

@@ -34,6 +34,8 @@ S3_ANSWERS = AnswerTable(
             "PreconditionFailed": Answer.EXISTS,  # with or without <Condition>: FileExistsError or OSError(22) in s3fs
             "NoSuchKey": Answer.MISSING,
             "NoSuchVersion": Answer.MISSING,
+            "NotFound": Answer.MISSING,
+            "404": Answer.MISSING,  # an answer without a body, as to a HEAD
             "NoSuchBucket": Answer.NO_CONTAINER,
             "InvalidRange": Answer.PAST_END,
             "ConditionalRequestConflict": _CONFLICT,
@@ -61,7 +63,8 @@ S3_ANSWERS = AnswerTable(
             "PermanentRedirect": _DENIED,
         }
     ),
-    statuses=MappingProxyType({**COMMON_STATUSES}),
+    # A 404 with a code that is not above is about something else: an upload, or a user that is not there.
+    statuses=MappingProxyType({**COMMON_STATUSES, 404: _DENIED}),
     types=MappingProxyType(
         {
             # botocore gave up before it sent anything. A refused connection or handshake is not among them: the HTTP

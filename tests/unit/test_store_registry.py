@@ -1,0 +1,156 @@
+"""From URLs to stores, and what is said where there is none; options that hide their secrets; keys that stay inside."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelatch.backends.keys import key_defect
+from lakelatch.backends.local import LocalStore
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.registry import ENTRY_POINTS, open_store
+from lakelatch.backends.s3 import S3Store
+from lakelatch.backends.storage_options import StorageOptions
+from lakelatch.core.errors import InvalidArgument, Unsupported
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("{}", LocalStore),
+        ("file:{}", LocalStore),
+        ("file://{}", LocalStore),
+        ("relative/a:b", LocalStore),
+        ("memory://name/path", MemoryStore),
+        ("s3://bucket/path", S3Store),
+        ("s3a://bucket", S3Store),
+    ],
+)
+def test_schemes(url: str, kind: type, tmp_path: Path) -> None:
+    url = url.format(tmp_path)
+    store = open_store(url)
+    assert type(store) is kind
+    assert store.url == url
+    assert type(pickle.loads(pickle.dumps(store))) is kind
+
+
+def test_paths_are_urls(tmp_path: Path) -> None:
+    open_store(tmp_path).put("a", b"1")  # type: ignore[arg-type]
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("scheme", ["gs", "gcs", "az", "abfs", "abfss", "hdfs"])
+def test_stores_that_are_not_there_yet(scheme: str) -> None:
+    with pytest.raises(Unsupported, match=f"{scheme}://.*not supported yet"):
+        open_store(f"{scheme}://bucket/path")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("ftp://h/x", "known are"), ("", "empty"), (" ", "empty")],
+)
+def test_unknown_schemes(url: str, says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says):
+        open_store(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["memory://", "memory:///x", "memory://n/../x", "s3://", "s3:///x", "s3://b/a//b", "s3://b/.."]
+)
+def test_urls_that_cannot_be_meant(url: str) -> None:
+    """H16: a root, too, stays where it is said to be."""
+    with pytest.raises(InvalidArgument):
+        open_store(url)
+
+
+def test_others_can_offer_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry point group `lakelatch.backends`: a name is a scheme, a value is called with URL and options."""
+    point = importlib.metadata.EntryPoint("myfs", f"{__name__}:offered", ENTRY_POINTS)
+
+    class Point:
+        name = point.name
+
+        @staticmethod
+        def load() -> Any:
+            return offered
+
+    monkeypatch.setattr(
+        "lakelatch.backends.registry.entry_points", lambda group: [Point] if group == ENTRY_POINTS else []
+    )
+    store = open_store("myfs://anywhere/x", {"color": "blue"})
+    assert store.url == "memory://offered/anywhere/x/blue"
+
+
+def offered(url: str, options: dict[str, Any]) -> MemoryStore:
+    return MemoryStore(f"memory://offered/{url.partition('://')[2]}/{options['color']}")
+
+
+def test_a_missing_package_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['s3fs'] = None\n"
+        "from lakelatch.backends.registry import open_store\n"
+        "try: open_store('s3://bucket/x')\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("Unsupported")
+    assert "pip install 'lakelatch[s3]'" in said
+
+
+def test_import_is_light() -> None:
+    """Opening a local store loads no client of any cloud, nor pyarrow."""
+    program = (
+        "import sys; from lakelatch.backends.registry import open_store; open_store('/tmp')\n"
+        "print(sorted({'fsspec', 's3fs', 'botocore', 'aiohttp', 'pyarrow', 'tenacity'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+SECRETS = {
+    "key": "AKIAEXAMPLE", "secret": "s3cr3t/abc", "token": "tok-123456", "username": "someone-else",
+    "client_kwargs": {"aws_secret_access_key": "inner-secret", "region_name": "us-east-1"},
+    "endpoint_url": "http://127.0.0.1:9000", "anon": False,
+}  # fmt: skip
+
+
+def test_options_hide_their_secrets() -> None:
+    """H19: in every way in which something is printed by accident."""
+    options = StorageOptions(SECRETS)
+    copy = pickle.loads(pickle.dumps(options))
+    assert dict(copy) == SECRETS
+    hidden = ["AKIAEXAMPLE", "s3cr3t", "tok-123456", "someone-else", "inner-secret"]
+    for shown in (repr(options), f"{options}", f"{[options]}", repr(copy), repr(options.without("anon"))):
+        assert not [secret for secret in hidden if secret in shown]
+        assert "http://127.0.0.1:9000" in shown
+        assert "us-east-1" in shown
+    text = "cannot sign with s3cr3t/abc and inner-secret for AKIAEXAMPLE"
+    assert options.redact(text) == "cannot sign with *** and *** for ***"
+
+
+def test_unknown_options_are_named_without_their_values() -> None:
+    """H19: a misspelt option must not reach another server, nor show what it held."""
+    with pytest.raises(InvalidArgument) as caught:
+        S3Store("s3://bucket/x", {"secrt": "s3cr3t", "key": "k"})
+    assert "'secrt'" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+    with pytest.raises(InvalidArgument, match="request_timeout"):
+        S3Store("s3://bucket/x", {"request_timeout": "soon"})
+
+
+@pytest.mark.parametrize("key", ["a", "a/b", "..a/b..", "a b", "é", "a\\b", "snapshot/.x.tmp", "-", "k=v"])
+def test_good_keys(key: str) -> None:
+    assert key_defect(key) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/../b", "a/./b", "\x00", "\udcff", 7]
+)
+def test_bad_keys(key: Any) -> None:
+    """H16"""
+    assert key_defect(key)
