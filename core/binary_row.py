@@ -191,23 +191,31 @@ def decode_row(data: bytes, types: Sequence[DataType], where: str = "row") -> tu
     >>> decode_row(bytes.fromhex("00000001" "0000000000000000" "3230323500000084"), [AtomicType("VARCHAR")])
     ('2025',)
     """
-    check_arity(data, len(types), where)
-    readers = _readers(tuple(types))
-    slot = PREFIX_BYTES + null_area_bytes(len(types))
-    values = []
-    for i, read in enumerate(readers):
-        values.append(None if _is_null(data, i) else _read(read, data, slot, types[i], where))
-        slot += SLOT_BYTES
-    return tuple(values)
+    arity = len(types)
+    check_arity(data, arity, where)
+    return tuple(decode_field(data, i, arity, data_type, where) for i, data_type in enumerate(types))
 
 
-def decode_field(data: bytes, index: int, types: Sequence[DataType], where: str = "row") -> Any:
-    """One value of a stored row, without decoding the others (see `decode_row`)."""
-    check_arity(data, len(types), where)
-    if _is_null(data, index):
+def decode_field(data: bytes, index: int, arity: int, data_type: DataType, where: str = "row") -> Any:
+    """One value of a stored row, without decoding the others.
+
+    Args:
+        data: field count and row.
+        index: the field.
+        arity: number of fields that the row must have.
+        data_type: the field's type.
+        where: file and field, for the error.
+
+    Raises:
+        TableCorrupt: as `decode_row`.
+    """
+    check_arity(data, arity, where)
+    if data[PREFIX_BYTES + ((8 + index) >> 3)] >> ((8 + index) & 7) & 1:
         return None
-    slot = PREFIX_BYTES + null_area_bytes(len(types)) + SLOT_BYTES * index
-    return _read(_readers(tuple(types))[index], data, slot, types[index], where)
+    try:
+        return _reader(data_type)(data, PREFIX_BYTES + null_area_bytes(arity) + SLOT_BYTES * index)
+    except (ValueError, struct.error) as error:  # UnicodeDecodeError is a ValueError
+        raise TableCorrupt(f"{where}: a value is no {sql(data_type)}: {error}") from error
 
 
 def row_arity(data: bytes, where: str = "row") -> int:
@@ -226,22 +234,7 @@ def check_arity(data: bytes, arity: int, where: str) -> None:
         raise TableCorrupt(f"{where}: the row of {arity} fields is cut off after {len(data)} bytes")
 
 
-def _is_null(data: bytes, i: int) -> bool:
-    return bool(data[PREFIX_BYTES + ((8 + i) >> 3)] >> ((8 + i) & 7) & 1)
-
-
-def _read(read: _Reader, data: bytes, slot: int, data_type: DataType, where: str) -> Any:
-    try:
-        return read(data, slot)
-    except (ValueError, struct.error) as error:  # UnicodeDecodeError is a ValueError
-        raise TableCorrupt(f"{where}: a value is no {sql(data_type)}: {error}") from error
-
-
-@lru_cache(maxsize=512)
-def _readers(types: tuple[DataType, ...]) -> tuple[_Reader, ...]:
-    return tuple(_reader(t) for t in types)
-
-
+@lru_cache(maxsize=1024)
 def _reader(data_type: DataType) -> _Reader:
     root = root_of(data_type)
     if root == "BOOLEAN":

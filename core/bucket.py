@@ -28,7 +28,7 @@ _C1 = 0xCC9E2D51
 _C2 = 0x1B873593
 _MASK = 0xFFFFFFFF
 _WORD = struct.Struct("<I")
-_BLOCK_ROWS = 1 << 15
+_BLOCK_ROWS = 1 << 14
 _LONG_ROW_BYTES = 1024
 
 

@@ -10,6 +10,7 @@ cannot be meant gives `InvalidArgument` that names column and value; coercing tw
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -173,6 +174,8 @@ def _double(value: Any, data_type: AtomicType) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
         raise ValueError("a number is needed")
     number = float(value)
+    if number != number:
+        return math.nan  # the one object, so that equal predicates are equal
     return number if data_type.root == "DOUBLE" else struct.unpack("<f", struct.pack("<f", number))[0]
 
 

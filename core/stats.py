@@ -261,25 +261,26 @@ def decode_column_stats(
     """One column of `decode_stats`, without decoding the others."""
     if row_arity(stats.min_values, where) == 0:
         return UNKNOWN
-    types = tuple(f.type for f in fields)
     counts = stats.null_counts
     if counts and len(counts) != len(fields):
         raise TableCorrupt(f"{where}: {len(counts)} null counts for {len(fields)} columns")
     return ColumnStats(
-        _decode_bound(stats.min_values, index, types, f"{where}: _MIN_VALUES"),
-        _decode_bound(stats.max_values, index, types, f"{where}: _MAX_VALUES"),
+        _decode_bound(stats.min_values, index, fields, where),
+        _decode_bound(stats.max_values, index, fields, where),
         counts[index] if counts else None,
     )
 
 
-def _decode_bound(row: bytes, index: int, types: tuple[Any, ...], where: str) -> Any:
-    check_arity(row, len(types), where)
-    if not has_bounds(types[index]):
+def _decode_bound(row: bytes, index: int, fields: Sequence[Field], where: str) -> Any:
+    data_type = fields[index].type
+    if not has_bounds(data_type):
+        check_arity(row, len(fields), where)
         return None
     try:
-        return decode_field(row, index, types, where)
+        return decode_field(row, index, len(fields), data_type, where)
     except TableCorrupt:
-        if root_of(types[index]) == "DATE":
+        if root_of(data_type) == "DATE":
+            check_arity(row, len(fields), where)
             return None  # Java knows years that Python's dates do not: such a bound is unknown, not damaged
         raise
 

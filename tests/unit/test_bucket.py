@@ -86,7 +86,7 @@ def test_more_rows_than_one_block() -> None:
     """G8: the seam between blocks loses and repeats nothing."""
     numbers = np.arange(70_000, dtype=np.int32)
     hashes = key_hashes([pa.array(numbers)], [INT])
-    for i in (0, 32_767, 32_768, 65_536, 69_999):
+    for i in (0, 16_383, 16_384, 65_536, 69_999):
         assert hashes[i] == murmur_hash(row_bytes([i], [INT]))
 
 

@@ -104,7 +104,7 @@ def test_truncation(low: Any, high: Any, length: int, expected: tuple[Any, Any])
     assert truncated(Bounds(low, high), length) == Bounds(*expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=6), min_size=1), st.integers(1, 4))
 def test_truncated_bounds_enclose(values: list[str], length: int) -> None:
     """G4: no value lies outside of its column's bounds, in the order of UTF-8 bytes."""
@@ -120,7 +120,7 @@ def test_truncated_bounds_enclose(values: list[str], length: int) -> None:
 # ------------------------------------------------------------------------------------------------------------- floats
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.none() | st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf]) | st.floats(width=32), max_size=8),
     st.sampled_from(["FLOAT", "DOUBLE"]),
