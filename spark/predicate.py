@@ -1,0 +1,208 @@
+"""A bound predicate as a Spark column expression that keeps the same rows.
+
+Owns: the translation, and the cases in which Spark's comparisons differ from the format's. Must not know: plans, files.
+Source: core/predicate; the golden README on floats.
+
+Invariants: for every row `to_column` is true exactly where `to_arrow_mask` is; what cannot be said so is
+`Untranslatable`, and the caller lets Arrow judge. Of zeros Spark says -0.0 = 0.0, the format -0.0 < 0.0.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
+
+from ..core.predicate import And, Comparison, Not, Or, Predicate
+from ..core.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
+from .types import to_spark
+
+_MICRO = 1000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+class Untranslatable(Exception):
+    """Spark has no expression that keeps the same rows."""
+
+
+def column_of(name: str) -> Column:
+    """The column of this very name, dots and backticks included."""
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL spells it.
+
+    >>> quoted("a.b`c")
+    '`a.b``c`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def to_column(predicate: Predicate, fields: Sequence[Field]) -> Column:
+    """The predicate as a condition for `DataFrame.filter`.
+
+    Args:
+        predicate: bound to `fields`.
+        fields: the table's columns.
+
+    Raises:
+        Untranslatable: see the module.
+    """
+    return _column(predicate, {f.name: f for f in fields})
+
+
+def _column(predicate: Predicate, fields: Mapping[str, Field]) -> Column:
+    match predicate:
+        case Comparison(column=name):
+            data_type = fields[name].type
+            if not isinstance(data_type, AtomicType):
+                return _null_test(predicate)
+            return _leaf(predicate, data_type)
+        case And(parts=parts):
+            return reduce(lambda a, b: a & b, (_column(p, fields) for p in parts), F.lit(True))
+        case Or(parts=parts):
+            return reduce(lambda a, b: a | b, (_column(p, fields) for p in parts), F.lit(False))
+        case Not(part=part):
+            return ~_column(part, fields)
+        case _:
+            raise Untranslatable(str(predicate))
+
+
+def _null_test(leaf: Comparison) -> Column:
+    column = column_of(leaf.column)
+    if leaf.op == "is_null":
+        return column.isNull()
+    if leaf.op == "is_not_null":
+        return column.isNotNull()
+    raise Untranslatable(str(leaf))
+
+
+def _leaf(leaf: Comparison, data_type: AtomicType) -> Column:
+    if leaf.op in ("is_null", "is_not_null"):
+        return _null_test(leaf)
+    column = column_of(leaf.column)
+    if leaf.op == "in":
+        return _in(column, leaf.literals, data_type)
+    value = leaf.literals[0]
+    if value is None:
+        return _where_not_null(column, None)
+    if leaf.op in ("=", "!=", "<", "<=", ">", ">="):
+        return _compare(column, leaf.op, value, data_type)
+    if leaf.op == "like":
+        return column.like(like_for_spark(value))
+    test = {"starts_with": column.startswith, "ends_with": column.endswith, "contains": column.contains}[leaf.op]
+    return test(F.lit(value))
+
+
+def _where_not_null(column: Column, answer: bool | None) -> Column:
+    """The answer where the column has a value, unknown where it is null."""
+    return F.when(column.isNotNull(), F.lit(answer).cast("boolean"))
+
+
+def _compare(column: Column, op: str, value: Any, data_type: AtomicType) -> Column:
+    if data_type.root in TIMESTAMP_ROOTS:
+        micros, rest = divmod(int(value), _MICRO)
+        if rest:  # between two values that Spark can hold
+            if op in ("=", "!="):
+                return _where_not_null(column, op == "!=")
+            op = "<=" if op in ("<", "<=") else ">"
+        return _apply(column, op, _timestamp(micros, data_type))
+    if data_type.root in ("FLOAT", "DOUBLE") and value == 0:
+        return _compare_zero(column, op, math.copysign(1, value) < 0, _literal(value, data_type))
+    return _apply(column, op, _literal(value, data_type))
+
+
+def _apply(column: Column, op: str, literal: Column) -> Column:
+    match op:
+        case "=":
+            return column == literal
+        case "!=":
+            return column != literal
+        case "<":
+            return column < literal
+        case "<=":
+            return column <= literal
+        case ">":
+            return column > literal
+        case _:
+            return column >= literal
+
+
+def _compare_zero(column: Column, op: str, negative: bool, zero: Column) -> Column:
+    """Zeros have a sign here: -0.0 < 0.0. Spark tells them apart only as text."""
+    if op == "!=":
+        return ~_compare_zero(column, "=", negative, zero)
+    if op in ("<", "<="):
+        return ~_compare_zero(column, ">=" if op == "<" else ">", negative, zero)
+    is_negative = column.cast("string") == F.lit("-0.0")
+    same, other = (is_negative, ~is_negative) if negative else (~is_negative, is_negative)
+    if op == "=":
+        return (column == zero) & same
+    if op == ">":
+        return (column > zero) | ((column == zero) & other) if negative else column > zero
+    return column >= zero if negative else (column > zero) | ((column == zero) & same)
+
+
+def _in(column: Column, literals: tuple[Any, ...], data_type: AtomicType) -> Column:
+    values = [v for v in literals if v is not None]
+    if data_type.root in TIMESTAMP_ROOTS:
+        values = [v for v in values if int(v) % _MICRO == 0]
+        options = [_timestamp(int(v) // _MICRO, data_type) for v in values]
+    elif data_type.root in ("FLOAT", "DOUBLE"):
+        if any(v == 0 for v in values):
+            found = [_compare(column, "=", v, data_type) for v in values]
+            return _or_unknown(reduce(lambda a, b: a | b, found), literals)
+        options = [_literal(v, data_type) for v in values]
+    else:
+        options = [_literal(v, data_type) for v in values]
+    found_any = column.isin(*options) if options else _where_not_null(column, False)
+    return _or_unknown(found_any, literals)
+
+
+def _or_unknown(found: Column, literals: tuple[Any, ...]) -> Column:
+    """x IN (1, NULL) is true or unknown, never false."""
+    return F.when(found, F.lit(True)) if None in literals else found
+
+
+def _literal(value: Any, data_type: AtomicType) -> Column:
+    root = data_type.root
+    if root == "TIME" or root == "VARIANT":
+        raise Untranslatable(root)
+    if root in ("FLOAT", "DOUBLE"):
+        return F.lit(float(value)).cast(to_spark(data_type))
+    if root in INTEGER_ROOTS or root == "DECIMAL":
+        return F.lit(value).cast(to_spark(data_type))
+    return F.lit(value)
+
+
+def _timestamp(micros: int, data_type: AtomicType) -> Column:
+    try:
+        moment = (_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=None)
+    except OverflowError as error:
+        raise Untranslatable(str(error)) from error
+    text = moment.isoformat(sep=" ", timespec="microseconds")
+    if data_type.root == "TIMESTAMP":
+        return F.expr(f"TIMESTAMP_NTZ '{text}'")
+    return F.expr(f"TIMESTAMP_LTZ '{text}+00:00'")
+
+
+def like_for_spark(pattern: str) -> str:
+    r"""A LIKE pattern in which every backslash takes what Spark lets it take: `%`, `_` or itself.
+
+    >>> print(like_for_spark("a\\b\\%_\\"))
+    ab\%_\\
+    """
+    out, characters = [], iter(pattern)
+    for c in characters:
+        if c == "\\":
+            c = next(characters, "\\")
+            out.append(f"\\{c}" if c in "\\%_" else c)
+        else:
+            out.append(c)
+    return "".join(out)

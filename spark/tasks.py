@@ -1,0 +1,147 @@
+"""What runs on executors: rows into data files, and splits into rows. Pickled whole to the workers.
+
+Owns: `WriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
+Source: pyspark §3, §8.
+
+Invariants: each attempt of a task has its own file names, so that a retried or speculative attempt never touches another's
+files; an attempt that fails deletes what it wrote before it lets the error go; an attempt without rows says nothing.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..backends.store import Store
+from ..coordinator.message import CommitMessage
+from ..core import options as opt
+from ..core.errors import InvalidArgument, LakelatchError
+from ..core.schema import TableSchema
+from ..core.types import AtomicType, Field
+from ..core.values import MILLIS_PER_DAY
+from ..table.read import SplitReader
+from ..table.split import Split
+from ..table.transaction import with_partition
+from ..table.write import TableWriter
+from .types import arrow_field_for_spark, batch_for_spark
+
+MESSAGE_SCHEMA = "message binary"
+SPLIT_SCHEMA = "task int, splits binary"
+NO_COLUMN = Field(0, "_", AtomicType("BOOLEAN"))
+"""Stands for the rows of a result without columns: Spark's Arrow hand-over cannot count rows that have none."""
+
+
+def file_prefix(schema: TableSchema, job: str) -> str:
+    """What the names of all data files of a job begin with."""
+    return f"{schema.options.get(opt.DATA_FILE_PREFIX)}{job}-"
+
+
+def attempt_name(job: str) -> str:
+    """`<job>-<partition>-<attempt>` of the running task; attempt ids are never used twice in one Spark application."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("this runs inside of a Spark task only")
+    return f"{job}-{context.partitionId()}-{context.taskAttemptId()}"
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Writes the rows of one task.
+
+    Attributes:
+        store: of the table; its secrets travel with it, and show in no text (H19).
+        job: what the names of the job's files begin with, behind the table's prefix.
+        names: what the incoming columns are, by position.
+        filled: values of partition columns that the rows leave out.
+    """
+
+    store: Store
+    schema: TableSchema
+    job: str
+    names: tuple[str, ...]
+    filled: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of rows to one batch of pickled messages; nothing where there were no rows."""
+        messages = self.write(batches)
+        if messages:
+            yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
+
+    def write(self, batches: Iterable[Any]) -> list[CommitMessage]:
+        """Write all rows.
+
+        Raises:
+            LakelatchError: a value does not fit, or the store fails; this attempt's files are gone, or named.
+        """
+        writer = TableWriter(self.store, self.schema, attempt_name(self.job))
+        try:
+            for batch in with_partition(map(self._named, batches), self.filled, self.schema):
+                writer.write(batch)
+            return writer.finish()
+        except BaseException as error:
+            left = writer.abort()
+            if left and isinstance(error, LakelatchError):
+                error.message += f"; files that could not be deleted: {', '.join(left)}"
+            raise
+
+    def _named(self, batch: Any) -> Any:
+        batch = batch.rename_columns(list(self.names))
+        for i, name in enumerate(self.names):
+            target = self.schema.by_name[name].type
+            if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):
+                batch = batch.set_column(i, name, _time_of_millis(batch.column(i), name))
+        return batch
+
+
+def _time_of_millis(array: Any, name: str) -> Any:
+    """Numbers as times of day: a number that is none would otherwise be stored as it is."""
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(array)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is not None and not 0 <= low <= high < MILLIS_PER_DAY:
+        wrong = low if low < 0 else high
+        raise InvalidArgument(f"column '{name}': {wrong} is no millisecond of the day")
+    return array.cast(pa.int32()).cast(pa.time32("ms"))
+
+
+def messages_of(rows: Iterable[Any]) -> list[CommitMessage]:
+    """The messages of a job, from the rows that `collect` gave: one task's each, whatever was retried."""
+    return [pickle.loads(bytes(row[0])) for row in rows]
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Reads splits into batches as Spark takes them.
+
+    Attributes:
+        store: of the table.
+        reader: knows columns, filter and schemas.
+        has_time: the session knows the type TIME.
+    """
+
+    store: Store
+    reader: SplitReader
+    has_time: bool = False
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of `SPLIT_SCHEMA` to batches of rows."""
+        for batch in batches:
+            for packed in batch.column(1):
+                yield from self.read(pickle.loads(packed.as_py()))
+
+    def read(self, splits: Sequence[Split]) -> Iterator[Any]:
+        """The rows of some splits."""
+        fields = self.reader.output
+        schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields or (NO_COLUMN,)])
+        for batch in self.reader.batches(self.store, splits):
+            if fields:
+                yield batch_for_spark(batch, fields, schema)
+            else:
+                yield pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.bool_())], schema=schema)

@@ -1,0 +1,200 @@
+"""A DataFrame into a table: one Spark job, one commit, in the user's own process.
+
+Owns: `write`, and the cleaning up after a job that failed. Must not know: how rows become files, how a commit is made.
+Source: api; design §6; pyspark §3.b, §8.
+
+Invariants: exactly one action runs on the frame; an identity that has landed runs none; an overwrite replaces what was
+there before the job began (H13); files are deleted only while nothing that names them can have been sent (H5).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ..backends.store import Store
+from ..coordinator.message import CommitMessage
+from ..coordinator.receipt import Receipt
+from ..coordinator.request import Isolation
+from ..core import errors
+from ..core import options as opt
+from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableNotFound
+from ..core.paths import TablePaths
+from ..core.schema import TableSchema
+from ..table.create import Schema, create_table, open_table
+from ..table.table import Table
+from ..table.transaction import overwrite_spec
+from ..table.write import UNAWARE_BUCKET, check_writable
+from .columns import match_columns
+from .tasks import MESSAGE_SCHEMA, WriteTask, file_prefix, messages_of
+from .types import from_spark_schema
+
+Mode = Literal["append", "overwrite", "overwrite-partitions"]
+_MODES = ("append", "overwrite", "overwrite-partitions")
+_LOG = logging.getLogger("lakelatch.spark")
+_OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")
+
+
+def write(
+    df: Any,
+    url: str,
+    mode: Mode = "append",
+    *,
+    partition: Mapping[str, Any] | None = None,
+    commit_user: str | None = None,
+    identifier: int | None = None,
+    isolation: Isolation = "snapshot",
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    partition_by: Sequence[str] | str | None = None,
+    primary_key: Sequence[str] | str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Receipt:
+    """Write a DataFrame into a table: one commit.
+
+    Args:
+        df: a DataFrame, classic or Connect; its columns are matched by name.
+        url: of the table, as seen from the driver and the executors.
+        mode: `append`; `overwrite` replaces `partition` ({} or none for a table without partitions = everything);
+            `overwrite-partitions` replaces each partition that the frame has rows of.
+        partition: for `overwrite`: the partition, in whole or part; its columns may be left out of the frame.
+        commit_user, identifier: exactly once: a second run answers the first one's receipt, and runs no job. Both or
+            neither; the identifiers of a user grow.
+        isolation: of an overwrite: `snapshot`: rows that others append meanwhile stay; `serializable`: they conflict.
+        properties: kept in the snapshot.
+        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
+        partition_by, primary_key, options: make the table where there is none; with none of them it must exist.
+
+    Returns:
+        The receipt.
+
+    Raises:
+        TableNotFound: there is no table, and nothing says how to make one.
+        InvalidArgument: columns, values or arguments that do not fit. Nothing was committed.
+        LakelatchError: as any commit's. Where Spark's job fails, Spark's own error is raised, with `left_files`:
+            the names of this job's data files that could not be deleted.
+
+    Example:
+        ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
+    """
+    if mode not in _MODES:
+        raise InvalidArgument(f"mode {mode!r}: use one of {', '.join(_MODES)}")
+    if partition is not None and mode != "overwrite":
+        raise InvalidArgument("partition= goes with mode='overwrite' only")
+    dynamic = mode == "overwrite-partitions"
+    table = _table(df, url, partition_by, primary_key, options, storage_options)
+    schema = table.schema
+    check_writable(schema)
+    spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else None
+    columns = match_columns(df.schema, schema, tuple(spec or ()))
+    job = str(uuid.uuid4())
+    with table.transaction(
+        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+    ) as tx:
+        if not tx.replayed:
+            before = table.timeline.latest() if mode != "append" else None
+            task = WriteTask(table.store, schema, job, columns.names, spec or {})
+            messages = _run(columns.select(df), task)
+            if mode == "append":
+                tx.append_messages(messages)
+            else:
+                tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
+    return tx.receipt
+
+
+def _table(
+    df: Any,
+    url: str,
+    partition_by: Sequence[str] | str | None,
+    primary_key: Sequence[str] | str | None,
+    options: Mapping[str, Any] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Table:
+    """The table, made where there is none and the arguments say how."""
+    made = None
+    try:
+        table = open_table(url, storage_options=storage_options)
+    except TableNotFound:
+        if partition_by is None and primary_key is None and options is None:
+            raise
+        made = table = create_table(
+            url,
+            Schema(from_spark_schema(df.schema)),
+            partition_by=partition_by or (),
+            primary_key=primary_key or (),
+            options=options,
+            exist_ok=True,  # two writers may make it at once; whose schema won is checked below
+            storage_options=storage_options,
+        )
+    _check_keys("partition_by", partition_by, table.schema.partition_keys, made is not None)
+    _check_keys("primary_key", primary_key, table.schema.primary_keys, made is not None)
+    return table
+
+
+def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, ...], made: bool) -> None:
+    if wanted is None:
+        wanted = () if made else keys
+    given = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    if given != keys:
+        raise InvalidArgument(f"{name} is {list(given)}, but the table has {list(keys)}", next_step="leave it out")
+
+
+# ----------------------------------------------------------------------------------------------------------- the job
+
+
+def _run(frame: Any, task: WriteTask) -> list[CommitMessage]:
+    """The one action. Its messages; on failure nothing of the job is left, or the error says what is."""
+    try:
+        # One row per task that wrote: of a task that ran twice Spark returns one attempt's.
+        return messages_of(frame.mapInArrow(task, MESSAGE_SCHEMA).collect())
+    except BaseException as error:
+        left = _remove_job(task.store, task.schema, task.job)
+        raise _job_error(error, left, file_prefix(task.schema, task.job)) from error
+
+
+def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
+    """Delete the job's data files: nothing that names them was ever made. What cannot be deleted is returned."""
+    prefix = file_prefix(schema, job)
+    found: list[str] = []
+    try:
+        found = [
+            info.key for info in store.list(_data_folder(schema)) if info.key.rpartition("/")[2].startswith(prefix)
+        ]
+        store.delete_many(found)
+    except StoreUnavailable as error:
+        _LOG.warning("files of job %s could not be deleted: %s", job, error)
+        return found or [f"{_data_folder(schema)}**/{prefix}*"]
+    return []
+
+
+def _data_folder(schema: TableSchema) -> str:
+    """The folder below which all data files lie, as narrow as it is known."""
+    directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
+    if not schema.partition_keys:
+        return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
+    return f"{directory.strip('/')}/" if directory else ""
+
+
+def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseException:
+    """What to raise for a job that failed: an error of ours that an executor raised, else Spark's, with `left_files`."""
+    told = (
+        f"nothing was committed; files that could not be deleted: {', '.join(left)}"
+        if left
+        else "nothing was committed"
+    )
+    found = _OURS.findall(str(error))
+    kind = getattr(errors, found[-1][0], None) if found else None
+    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not errors.OutcomeUnknown:
+        raised: BaseException = kind(f"{found[-1][1]}; {told}", next_step="")
+    else:
+        raised = error
+        if hasattr(error, "add_note"):
+            error.add_note(f"lakelatch: {told}; all data files of this job begin with {prefix}")
+    try:
+        raised.left_files = left  # type: ignore[attr-defined]
+    except AttributeError:
+        _LOG.warning("%s", told)
+    return raised
