@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+import ssl
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 
 import java_home
@@ -64,11 +67,37 @@ def _fetch_commands(folder: Path) -> list[list[str]]:
         commands.append(["mvn", "-q", "-B", "dependency:copy", coordinates, f"-DoutputDirectory={folder}"])
     (ivy,) = pyspark_jars().glob("ivy-*.jar")
     java = str(java_home.wire() / "bin" / "java")
-    ivy_cache = f"-Divy.cache.dir={folder / 'ivy'}"
     target = f"{folder}/[artifact]-[revision].[ext]"
     options = ["-confs", "default", "-notransitive", "-dependency", GROUP, ARTIFACT, VERSION, "-retrieve", target]
-    commands.append([java, ivy_cache, "-jar", str(ivy), *options])
+    for number, trust in enumerate(([], _trust_of_this_machine(folder))):
+        commands.append([java, *trust, f"-Divy.cache.dir={folder}/ivy-{number}", "-jar", str(ivy), *options])
     return commands
+
+
+def _trust_of_this_machine(folder: Path) -> list[str]:
+    """Java options to trust the authorities that this machine's other programs trust: a Java from a wheel has its own list."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    named = [os.environ.get(n) for n in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")]
+    candidates = [*named, ssl.get_default_verify_paths().cafile, "/etc/ssl/certs/ca-certificates.crt"]
+    bundle = next((Path(c) for c in candidates if c and Path(c).exists()), None)
+    if bundle is None:
+        return []
+    entries = []
+    for number, text in enumerate(
+        re.findall(rb"-----BEGIN CERT.*?-----END CERTIFICATE-----", bundle.read_bytes(), re.DOTALL)
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                entries.append(pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(text), str(number).encode()))
+            except (ValueError, Warning):
+                continue  # a certificate that the standard forbids: nobody's registry stands on it
+    store = folder / "trust.p12"
+    store.write_bytes(pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(b"changeit")))
+    ssl_option = "-Djavax.net.ssl.trustStore"
+    return [f"{ssl_option}={store}", f"{ssl_option}Type=PKCS12", f"{ssl_option}Password=changeit"]
 
 
 def start() -> None:
