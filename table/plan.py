@@ -14,9 +14,8 @@ from typing import Any
 
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.data_file import ADD, ManifestEntry
+from ..core.data_file import ADD, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
-from ..core.folding import live
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
 from ..core.predicate import Predicate, bind
@@ -24,6 +23,7 @@ from ..core.pruning import may_match_range, partition_matches, split_predicate
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from ..core.types import Field, RowType, with_nullable
+from .bucket_pruning import BucketPruner
 from .file_pruning import FilePruner
 from .refusals import check_files_readable, check_no_deletion_vectors, check_schema_readable
 from .split import FilePlaces, Split, is_external, pack
@@ -44,6 +44,7 @@ class ScanPlan:
         manifests_read: those whose partition statistics could not rule them out.
         files_considered: live files in the manifests that were read.
         files_pruned_by_partition: of these, files of other partitions.
+        files_pruned_by_bucket: of these, files of buckets that cannot hold a wanted key.
         files_pruned_by_statistics: of these, files whose column statistics rule the predicate out.
     """
 
@@ -56,6 +57,7 @@ class ScanPlan:
     manifests_read: int = 0
     files_considered: int = 0
     files_pruned_by_partition: int = 0
+    files_pruned_by_bucket: int = 0
     files_pruned_by_statistics: int = 0
 
     @property
@@ -84,6 +86,7 @@ class ScanPlan:
             "manifests_read": self.manifests_read,
             "files_considered": self.files_considered,
             "files_pruned_by_partition": self.files_pruned_by_partition,
+            "files_pruned_by_bucket": self.files_pruned_by_bucket,
             "files_pruned_by_statistics": self.files_pruned_by_statistics,
             "files": self.file_count,
             "row_count": self.row_count,
@@ -102,6 +105,7 @@ class ScanPlan:
             + _because(self.manifests_considered - self.manifests_read, "by their partition statistics"),
             f"files      {self.file_count} to read of {self.files_considered}"
             + _because(self.files_pruned_by_partition, "by partition")
+            + _because(self.files_pruned_by_bucket, "by bucket")
             + _because(self.files_pruned_by_statistics, "by column statistics"),
             f"splits     {len(self.splits)}, {self.row_count} rows, {self.size} bytes",
         ]
@@ -133,7 +137,7 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         TableCorrupt: metadata is missing or damaged; names the file.
         InvalidArgument: the predicate does not fit the columns.
     """
-    check_schema_readable(schema)
+    check_schema_readable(schema, timeline.paths.branch)
     bound = None if where is None else bind(where, schema.fields)
     if snapshot is None:
         return ScanPlan(None, schema.id, where=bound)
@@ -142,11 +146,13 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
     entries, other_partitions = _of_partitions(timeline.entries(readable), on_partition, codec)
-    alive = live(entries)
-    kept = alive
+    alive = _alive(entries)
+    in_bucket = kept = alive
     if residual is not None:
+        buckets = BucketPruner(residual, schema, timeline.schema)
+        in_bucket = [e for e in alive if buckets.may_match(e)]
         pruner = FilePruner(residual, schema, timeline.schema, codec)
-        kept = [e for e in alive if pruner.may_match(e)]
+        kept = [e for e in in_bucket if pruner.may_match(e)]
     check_files_readable(schema, kept)
     if snapshot.index_manifest is not None:
         check_no_deletion_vectors(timeline.index_entries(snapshot), kept)
@@ -160,13 +166,30 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         len(readable),
         len(alive) + other_partitions,
         other_partitions,
-        len(alive) - len(kept),
+        len(alive) - len(in_bucket),
+        len(in_bucket) - len(kept),
     )
 
 
 def count_rows(plan: ScanPlan) -> int | None:
     """How many rows a plan gives, from metadata alone; None where rows must be tested to know."""
     return plan.row_count if plan.residual is None else None
+
+
+def _alive(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The files that are added and not deleted, in order; entries may come in any order of manifests.
+
+    Raises:
+        TableCorrupt: a file is deleted that nothing adds: then another one, that should be gone, may still be there.
+    """
+    added: dict[EntryIdentity, ManifestEntry] = {}
+    deleted: dict[EntryIdentity, ManifestEntry] = {}
+    for entry in entries:
+        (added if entry.kind == ADD else deleted)[entry.identity] = entry
+    for identity, entry in deleted.items():
+        if added.pop(identity, None) is None:
+            raise TableCorrupt(f"a manifest deletes data file {entry.file.file_name} (_KIND 1), which no manifest adds")
+    return list(added.values())
 
 
 def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:

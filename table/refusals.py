@@ -11,19 +11,23 @@ from collections.abc import Iterable, Sequence
 from ..core import options as opt
 from ..core.data_file import IndexEntry, ManifestEntry
 from ..core.errors import Unsupported
-from ..core.paths import format_of
+from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, walk_fields
 
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
+FALLBACK_BRANCH = "scan.fallback-branch"
 READABLE_FORMATS = ("parquet",)
 
 
-def check_schema_readable(schema: TableSchema) -> None:
+def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> None:
     """Refuse tables whose rows need more than the rows of their files.
 
+    Args:
+        branch: the branch that is read.
+
     Raises:
-        Unsupported: a primary key, or a BLOB column.
+        Unsupported: a primary key, a BLOB column, or partitions that are read from another branch.
     """
     if schema.primary_keys:
         keys = ", ".join(schema.primary_keys)
@@ -32,6 +36,12 @@ def check_schema_readable(schema: TableSchema) -> None:
             f"reading a table with a primary key ({keys}; option 'merge-engine' = {engine}) is not supported yet: the rows of"
             " several files would have to be merged",
             next_step="read it with Apache Paimon",
+        )
+    fallback = schema.options.texts.get(FALLBACK_BRANCH)
+    if fallback and branch == DEFAULT_BRANCH:
+        raise Unsupported(
+            f"partitions that the table lacks are to be read from branch '{fallback}' (option '{FALLBACK_BRANCH}'): not supported yet",
+            next_step="read the branches one by one, or remove the option",
         )
     for field in walk_fields(schema.fields):
         if isinstance(field.type, AtomicType) and field.type.root == "BLOB":

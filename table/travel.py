@@ -1,6 +1,6 @@
 """Which snapshot is meant: by id, by tag, by time.
 
-Owns: `snapshot_at` and its errors, which say what there is instead. Must not know: rows, schemas.
+Owns: `snapshot_at` and its errors, which say what there is instead; `schema_at`. Must not know: rows, files.
 Source: commit-protocol §5; data-layer §5.3. Invariants: a missing snapshot inside the range that exists is damage, one outside
 of it is a question that cannot be answered; clocks of several writers need not agree to a minute (see `SKEW_MS`).
 """
@@ -8,6 +8,7 @@ of it is a question that cannot be answered; clocks of several writers need not 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..backends.store import ObjectNotFound
 from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.literals import coerce_literal
+from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from ..core.types import timestamp as timestamp_type
 from ..core.values import NANOS_PER_MILLI
@@ -48,6 +50,15 @@ def snapshot_at(
     if tag is not None:
         return _by_tag(timeline, tag)
     return _by_time(timeline, epoch_millis(timestamp))
+
+
+def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> TableSchema:
+    """The schema that a snapshot is read as: its own columns, with the options that the table has now.
+
+    Args:
+        latest: the table's newest schema.
+    """
+    return replace(timeline.schema(snapshot.schema_id), option_texts=latest.option_texts)
 
 
 def epoch_millis(moment: Any) -> int:
