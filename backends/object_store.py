@@ -34,6 +34,9 @@ OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout"})
 SLOWEST_BYTES_PER_SECOND = 256 << 10
 """A deadline grows with the bytes sent or asked for, at this rate."""
 
+CONNECT_SECONDS = 60.0
+"""For making a client: it may fetch credentials, and reads its own large models on a busy machine."""
+
 CREATE_LIMIT_BYTES = 64 << 20
 """An object that is created on a condition is one request, and small: snapshots, schemas, tags."""
 
@@ -260,7 +263,7 @@ class FsspecStore(ABC):
         held = self._connection
         if held is None or held[0] != os.getpid():
             try:
-                held = (os.getpid(), shared_filesystem(self._connect, type(self), self._options, self._seconds(0)))
+                held = (os.getpid(), shared_filesystem(self._connect, type(self), self._given))
             except LakelatchError:
                 raise
             except Exception as error:
@@ -326,16 +329,14 @@ _SHARED: dict[tuple[int, str], Any] = {}
 _SHARED_LIMIT = 16
 
 
-def shared_filesystem(
-    connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions, seconds: float
-) -> Any:
+def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions) -> Any:
     """One file system per process, kind of store and set of options: opening another table costs no new client."""
     from fsspec.asyn import get_loop, sync
 
     identity = (os.getpid(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
     held = _SHARED.get(identity)
     if held is None:
-        made = sync(get_loop(), connect, timeout=seconds)
+        made = sync(get_loop(), connect, timeout=CONNECT_SECONDS)
         while len(_SHARED) >= _SHARED_LIMIT:
             _SHARED.pop(next(iter(_SHARED)), None)
         held = _SHARED.setdefault(identity, made)  # two threads may both have connected: one of the two stays

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from servers.fault_proxy import FaultProxy
-from servers.s3 import s3_server
+from servers.s3 import S3Server, s3_server
 
 from lakelatch.backends.object_store import Patience
 from lakelatch.backends.probe import ProbedStores, probe
@@ -128,8 +128,8 @@ def test_large_uploads_survive(store: S3Store, proxy: FaultProxy, fault: str) ->
 def test_silence_ends_at_the_deadline(faulty_s3: tuple[str, dict[str, Any], FaultProxy]) -> None:
     """H2: a server that swallows the request does not hang the writer, whatever the client's own timeouts do."""
     url, options, proxy = faulty_s3
-    store = S3Store(url, {**options, "request_timeout": 0.5, "config_kwargs": {"read_timeout": 600}}, Patience(sends=1))
-    store.put("warm", b"")
+    S3Store(url, options).put("warm", b"")
+    store = S3Store(url, {**options, "request_timeout": 1, "config_kwargs": {"read_timeout": 600}}, Patience(sends=1))
     proxy.set(latency_ms=600_000)
     assert isinstance(store.put_if_absent("snapshot-1", b"mine"), Unknown)
     with pytest.raises(StoreUnavailable, match="cannot read warm"):
@@ -191,8 +191,12 @@ SECRET = "wrong-secret-9f8e7d"
     ],
     ids=["secret", "key", "profile", "bucket"],
 )
-def test_refusals_that_prove_that_nothing_was_done(s3: S3, change: dict[str, Any], place: str, says: str) -> None:
+def test_refusals_that_prove_that_nothing_was_done(
+    s3_host: S3Server, s3: S3, change: dict[str, Any], place: str, says: str
+) -> None:
     """G2: these are errors, not unknown outcomes; they name store and key and the next step, and no secret (H19)."""
+    if says == "credentials" and s3_host.name.startswith("moto"):
+        pytest.skip("moto checks no signature: this needs versitygw")
     url, options = s3
     store = S3Store(place.format(url=url), {**options, **change}, QUICK)
     secrets = [SECRET, options["secret"]]
