@@ -180,13 +180,9 @@ def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
 
 def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
     """Writers disagree on NaN and on signed zeros: ORC's bounds leave NaN out, or are NaN both when it came first."""
-    if low is not None and (math.isnan(low) or (not trusts_floats and high is not None and math.isnan(high))):
-        low = None
-    if low == 0:
-        low = -0.0
     if not trusts_floats:
-        return low, None
-    return low, 0.0 if high == 0 else high
+        low, high = None if low is not None and math.isnan(low) else low, None
+    return -0.0 if low == 0 else low, 0.0 if high == 0 else high
 
 
 def _below(key: Any, low: Any) -> bool:

@@ -176,9 +176,8 @@ class _Column:
             self._merge(array_bounds(array, self.field.type))
 
     def take_footer(self, footer: Any) -> None:
-        known, bounds = footer_bounds(footer, self.field)
-        self._unknown = not known
-        self._merge(bounds)
+        self._unknown = False
+        self._merge(footer_bounds(footer, self.field))
 
     def _merge(self, found: Bounds | None) -> None:
         if found is None:

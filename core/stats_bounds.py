@@ -40,6 +40,9 @@ class Bounds(NamedTuple):
     max: Any
 
 
+_UNKNOWN = Bounds(None, None)
+
+
 def has_bounds(data_type: DataType) -> bool:
     """Does the format keep minimum and maximum for the type? Not for types with parts, VARIANT, BLOB, GEOMETRY."""
     return root_of(data_type) in _WITH_BOUNDS
@@ -62,7 +65,7 @@ def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
     try:
         return Bounds(arrow_scalar_value(pair["min"], data_type), arrow_scalar_value(pair["max"], data_type))
     except (InvalidArgument, UnicodeDecodeError):
-        return Bounds(None, None)  # a date beyond the year 9999, text that is none: unknown is safe
+        return _UNKNOWN  # a date beyond the year 9999, text that is none: unknown is safe
 
 
 def _enclosing(found: list[Bounds]) -> Bounds | None:
@@ -104,38 +107,34 @@ def _min_max_with_nan(array: Any) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------------------------ footers
 
 
-def footer_bounds(footer: Any, field: Field) -> tuple[bool, Bounds | None]:
+def footer_bounds(footer: Any, field: Field) -> Bounds | None:
     """Bounds of a top-level text or binary column as a Parquet footer has them.
 
     Args:
-        footer: `pq.FileMetaData` of a file that was written by pyarrow, which keeps them whole or not at all.
+        footer: `pq.FileMetaData` of a file that was written by pyarrow, which keeps bounds whole or not at all.
         field: the column.
 
     Returns:
-        Whether they are known; and the bounds, None if the column has no value at all.
+        The bounds, unknown ones where a row group lacks them; None if the column has no value at all.
     """
     index = next((i for i in range(footer.num_columns) if footer.schema.column(i).path == field.name), None)
     if index is None:
-        return False, None
+        return _UNKNOWN
     text = root_of(field.type) in STRING_ROOTS
     found: list[Bounds] = []
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(index)
         statistics = chunk.statistics
-        if (
-            statistics is not None
-            and statistics.has_null_count
-            and statistics.null_count == footer.row_group(group).num_rows
-        ):
+        if statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values:
             continue
         if statistics is None or not statistics.has_min_max:
-            return False, None
+            return _UNKNOWN
         low, high = _raw_bytes(statistics.min_raw), _raw_bytes(statistics.max_raw)
         try:
             found.append(Bounds(low.decode(), high.decode()) if text else Bounds(low, high))
         except UnicodeDecodeError:
-            return False, None
-    return True, _enclosing(found)
+            return _UNKNOWN
+    return _enclosing(found)
 
 
 def _raw_bytes(value: Any) -> bytes:
@@ -159,7 +158,7 @@ def truncated(bounds: Bounds, length: int) -> Bounds:
     if len(high) > length:
         high = _raised_text(high[:length]) if isinstance(high, str) else _raised_bytes(bytes(high[:length]))
         if high is None:
-            return Bounds(None, None)
+            return _UNKNOWN
     return Bounds(low[:length], high)
 
 

@@ -210,6 +210,17 @@ def test_counts_must_agree() -> None:
         row_bytes([1], [INT, INT])
 
 
+def test_digits_of_big_decimals_are_the_fewest() -> None:
+    """G8: two's complement as Java's BigInteger gives it, in single rows and in blocks, at every change of length."""
+    edges = [n for bits in range(0, 121, 8) for n in (1 << bits, (1 << bits) - 1, 1 << bits >> 1, (1 << bits >> 1) - 1)]
+    values = [Decimal(sign * n) for n in edges for sign in (1, -1)] + [None]
+    kind = decimal(38, 0)
+    block = RowBlock([pa.array(values, pa.decimal128(38, 0))], [kind])
+    for value, row in zip(values, block.matrix(), strict=True):
+        assert row.tobytes() == row_bytes([value], [kind])
+        assert decode_row(encode_row([value], [kind]), [kind]) == (value,)
+
+
 def test_signed_zero_and_nan_keep_their_bits() -> None:
     """G8: -0.0 and 0.0 are two keys."""
     double = AtomicType("DOUBLE")

@@ -94,6 +94,7 @@ def test_one_row_is_pruned_exactly(table: pa.Table, predicate: Any) -> None:
         (X.is_in([7, 9]), ColumnStats(1, 4, 0), 9, False),
         (X.is_in([0, 2, 9]), ColumnStats(1, 4, 0), 9, True),
         (~X.is_in([5, 6]), ColumnStats(5, 5, 0), 9, False),
+        (~X.is_in([5, 6]), ColumnStats(5, 6, 0), 9, True),
         (~Comparison("in", "x", (1, None)), ColumnStats(5, 6, 0), 9, False),
         (X.is_null(), ColumnStats(1, 4, 0), 9, False),
         (X.is_null(), ColumnStats(1, 4, None), 9, True),
@@ -120,6 +121,7 @@ def test_numbers(predicate: Any, stats: ColumnStats, rows: int, expected: bool) 
         (X.starts_with("b"), "c", "d", False),
         (X.starts_with("b"), "a", "az", False),
         (X.starts_with("b"), "a", "b", True),
+        (X.starts_with("b"), "ba", "bz", True),
         (X.starts_with("bc"), "b", "bb", False),
         (X.starts_with("bc"), "b", "bcd", True),
         (X.starts_with("bcd"), "bce", "bcf", False),
@@ -142,7 +144,10 @@ def test_trusted_floats_prune() -> None:
     stats = {"x": ColumnStats(1.0, 4.0, 0)}
     assert not may_match(X > 5.0, stats, 9, trust_float_bounds=True) and may_match(X > 5.0, stats, 9)
     assert not may_match(X < 1.0, stats, 9)
-    assert may_match(X < 0.0, {"x": ColumnStats(0.0, 4.0, 0)}, 9), "another writer's 0.0 may stand for -0.0"
+    zeros = {"x": ColumnStats(0.0, -0.0, 0)}
+    assert may_match(X < 0.0, zeros, 9, trust_float_bounds=True), "another writer's 0.0 may stand for -0.0"
+    assert may_match(X >= 0.0, zeros, 9, trust_float_bounds=True), "and its -0.0 for 0.0"
+    assert may_match(X < 0.0, {"x": ColumnStats(math.nan, math.nan, 0)}, 9), "ORC's, when NaN came first"
 
 
 def test_prefix_of_a_pattern() -> None:
