@@ -13,8 +13,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import Empty
 from typing import Any
 
+from ..core.errors import StoreUnavailable
 from .store import AlreadyThere, Created, ObjectNotFound, Store
 
 START_SECONDS = 120.0
@@ -117,7 +119,7 @@ def _process_answers(store: Store, racers: int, rounds: int, prefix: str) -> lis
     for process in processes:
         process.start()
     try:
-        answers = [queue.get(timeout=START_SECONDS + 60 * rounds) for _ in processes]
+        answers = _collected(processes, queue)
     finally:
         for process in processes:
             process.join(timeout=10)
@@ -126,8 +128,21 @@ def _process_answers(store: Store, racers: int, rounds: int, prefix: str) -> lis
     return _gathered(answers)
 
 
+def _collected(processes: list[Any], queue: Any) -> list[list[str] | Exception]:
+    """The racers' answers, in the order of the racers."""
+    answers: dict[int, list[str] | Exception] = {}
+    while len(answers) < len(processes):
+        try:
+            racer, answer = queue.get(timeout=1.0)
+            answers[racer] = answer
+        except Empty:
+            if any(process.exitcode for process in processes):
+                raise StoreUnavailable("a racer died before it could answer") from None
+    return [answers[racer] for racer in range(len(processes))]
+
+
 def _process(store: Store, racer: int, rounds: int, prefix: str, barrier: Any, queue: Any) -> None:
-    queue.put(_guarded(store, racer, rounds, prefix, barrier))
+    queue.put((racer, _guarded(store, racer, rounds, prefix, barrier)))
 
 
 def _gathered(answers: list[list[str] | Exception]) -> list[list[str]]:

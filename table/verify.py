@@ -48,6 +48,8 @@ def verify(table: Table, snapshots: Which = None, data: bool = False) -> list[Fi
 
     Source: format-metadata §11.
     """
+    if snapshots is None and table.pinned is not None:
+        snapshots = [table.pinned.id]
     return verify_store(table.store, branch=table.paths.branch, snapshots=snapshots, data=data)
 
 

@@ -1,0 +1,141 @@
+"""Arguments that many commands share, and what their texts mean.
+
+Owns: the parser that reports like everything else does, `k=v` pairs, opening the table that was meant.
+Must not know: single commands. Invariant: a secret that was typed never comes back in a message (H19).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from ..backends.store import Store
+    from ..table.table import Table
+
+_PAIR = re.compile(r"([\w.-]+)=\S+")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are `InvalidArgument`, without the values of secrets."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        from ..backends.storage_options import HIDDEN, is_secret
+
+        def shown(found: re.Match[str]) -> str:
+            return f"{found[1]}={HIDDEN}" if is_secret(found[1]) else found[0]
+
+        raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"see `{self.prog} --help`")
+
+
+Commands = Any
+"""What `add_subparsers` gives: argparse has no public name for it."""
+
+
+def add_command(commands: Commands, name: str, run: Any, about: str, example: str) -> Parser:
+    """A command with the arguments that all of them have.
+
+    Args:
+        run: called with the parsed arguments and the output; answers the exit code.
+        about: one line.
+        example: one or more command lines.
+    """
+    epilog = "example:\n  " + example.replace("\n", "\n  ")
+    parser: Parser = commands.add_parser(name, help=about, description=about, epilog=epilog)
+    parser.set_defaults(run=run)
+    parser.add_argument("url", metavar="URL", help="the table: a path, s3://bucket/path, …")
+    parser.add_argument("--json", action="store_true", help="one JSON object, or one a line, with stable keys")
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="for the store (repeatable), such as endpoint_url=http://host:9000; a value may be JSON",
+    )
+    return parser
+
+
+def add_branch(parser: Parser) -> None:
+    parser.add_argument("--branch", default="main", metavar="NAME", help="a branch of the table (main)")
+
+
+def add_travel(parser: Parser) -> None:
+    """Which snapshot is meant; the newest by default."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
+    which.add_argument("--tag", metavar="NAME", help="as of this tag")
+    which.add_argument("--timestamp", metavar="TIME", help="as of this time: ISO text with a zone, or ms since 1970")
+
+
+def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
+    """`k=v` texts as a dict.
+
+    Raises:
+        InvalidArgument: no `=`, or a name twice; never shows a value.
+
+    >>> pairs(["a=1", "b=x=y"], "--option")
+    {'a': '1', 'b': 'x=y'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidArgument(f"{argument} takes name=value", next_step=f"write {argument} name=value")
+        if name in found:
+            raise InvalidArgument(f"{argument} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def names(text: str | None) -> list[str] | None:
+    """A comma-separated list of names; None stays None."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The storage options; `true`, `false` and values in JSON's brackets are what they say, all else is text."""
+    found: dict[str, Any] = {}
+    for name, text in pairs(args.storage_option, "--storage-option").items():
+        found[name] = text
+        if text in ("true", "false") or text[:1] in ("{", "["):
+            try:
+                found[name] = json.loads(text)
+            except ValueError:
+                raise InvalidArgument(f"--storage-option {name} is no JSON") from None
+    return found
+
+
+def open_store_of(args: argparse.Namespace) -> Store:
+    """The store at the URL."""
+    from ..backends.registry import open_store
+
+    return open_store(args.url, storage_options_of(args))
+
+
+def open_table_of(args: argparse.Namespace) -> Table:
+    """The table at the URL, its newest state."""
+    from ..table.create import open_table
+
+    return open_table(args.url, branch=getattr(args, "branch", "main"), storage_options=storage_options_of(args))
+
+
+def open_as_of(args: argparse.Namespace) -> Table:
+    """The table as of the snapshot, tag or time that was asked for."""
+    table = open_table_of(args)
+    given: Mapping[str, Any] = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": _moment(args.timestamp)}
+    if all(value is None for value in given.values()):
+        return table
+    return table.at(**given)
+
+
+def _moment(text: str | None) -> str | int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

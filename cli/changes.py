@@ -1,0 +1,247 @@
+"""Commands that change a table: `create`, `write`.
+
+Owns: their arguments and answers. Must not know: formats of files (see `sources`), how a commit is made.
+Invariants: one `write` is one commit, however many files it names; it keeps a journal, so that what happened to a commit
+whose process died can be found out; rows are streamed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import InvalidArgument, TableCorrupt
+from .arguments import Commands, add_branch, add_command, names, open_table_of, pairs, storage_options_of
+from .exit_codes import OK
+from .output import Output
+
+if TYPE_CHECKING:
+    from ..core.types import Field
+    from ..table.table import Table
+
+JOURNAL = "LAKELATCH_JOURNAL"
+MODES = ("append", "overwrite", "overwrite-partitions")
+_FILE_FORMATS = ("parquet", "csv", "json", "arrow")
+_PROGRESS_SECONDS = 1.0
+
+
+def register(commands: Commands) -> None:
+    _register_create(commands)
+    _register_write(commands)
+
+
+# --------------------------------------------------------------------------------------------------------------- create
+
+
+def _register_create(commands: Commands) -> None:
+    example = (
+        "lakelatch create s3://lake/flights --column carrier:STRING --column 'dep_delay:DECIMAL(8, 2)'"
+        " --column month:INT --partition-by month"
+    )
+    parser = add_command(commands, "create", create, "Make a table.", example)
+    columns = parser.add_mutually_exclusive_group(required=True)
+    columns.add_argument(
+        "--column",
+        action="append",
+        metavar="NAME:TYPE",
+        help="a column (repeatable); the type in SQL, or as the format's JSON for ROW, ARRAY, MAP",
+    )
+    columns.add_argument("--schema-json", metavar="FILE", help="columns, keys and options of a schema file in JSON")
+    columns.add_argument("--like", metavar="FILE", help="the columns of a Parquet or Arrow file")
+    parser.add_argument("--partition-by", metavar="A,B", help="partition columns")
+    parser.add_argument("--primary-key", metavar="A,B", help="primary key columns")
+    parser.add_argument("--option", action="append", default=[], metavar="K=V", help="a table option (repeatable)")
+    parser.add_argument("--comment", metavar="TEXT", help="what the table is")
+    parser.add_argument("--exist-ok", action="store_true", help="a table that is there already is no error")
+
+
+def create(args: argparse.Namespace, output: Output) -> int:
+    from ..table.create import Schema, create_table
+
+    given: dict[str, Any] = {}
+    if args.like is not None:
+        from .sources import schema_of
+
+        columns: Any = schema_of(args.like)
+    elif args.schema_json is not None:
+        given, fields = _schema_file(args.schema_json)
+        columns = Schema(fields)
+    else:
+        columns = Schema([_column(text) for text in args.column])
+    table = create_table(
+        args.url,
+        columns,
+        partition_by=names(args.partition_by) or given.get("partitionKeys") or (),
+        primary_key=names(args.primary_key) or given.get("primaryKeys") or (),
+        options={**(given.get("options") or {}), **pairs(args.option, "--option")},
+        comment=args.comment if args.comment is not None else given.get("comment"),
+        exist_ok=args.exist_ok,
+        storage_options=storage_options_of(args),
+    )
+    if output.as_json:
+        from .history import schema_record
+
+        output.record({"url": table.url, **schema_record(table.schema)})
+    else:
+        output.line(f"{table.url}: {len(table.schema.fields)} columns, schema {table.schema.id}")
+    return OK
+
+
+def _column(text: str) -> tuple[str, Any] | Field:
+    from ..core.types import parse_type
+
+    name, colon, kind = text.partition(":")
+    if not colon or not name.strip() or not kind.strip():
+        raise InvalidArgument(f"--column {text!r} is no NAME:TYPE", next_step="write --column carrier:STRING")
+    where = f"column {name!r}"
+    try:
+        json_type = json.loads(kind) if kind.lstrip().startswith("{") else kind
+        parse_type(json_type, where)
+    except (ValueError, TableCorrupt) as error:
+        said = error.message if isinstance(error, TableCorrupt) else f"{where}: {error}"
+        raise InvalidArgument(said, next_step="types are SQL's: BIGINT, STRING NOT NULL, DECIMAL(10, 2), …") from error
+    return name.strip(), json_type
+
+
+def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
+    """Keys, options and comment, and the columns, of a schema file: ours, or a plain list of fields."""
+    from ..core.types import parse_field
+
+    try:
+        raw = json.loads(Path(path).read_bytes())
+        given = raw if isinstance(raw, dict) else {"fields": raw}
+        fields = [parse_field(f, path) if "id" in f else (str(f["name"]), f["type"]) for f in given["fields"]]
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidArgument(
+            f"{path} is no schema: {error!r}", next_step='it needs {"fields": [{"name": …, "type": …}]}'
+        ) from error
+    except TableCorrupt as error:
+        raise InvalidArgument(error.message, next_step="see the format's types") from error
+    return given, fields
+
+
+# ---------------------------------------------------------------------------------------------------------------- write
+
+
+def _register_write(commands: Commands) -> None:
+    example = (
+        "lakelatch write s3://lake/flights january.parquet february.csv --commit-user etl-7 --identifier 42\n"
+        "duckdb -c '…' | lakelatch write ./flights - --format csv --mode overwrite --partition month=1"
+    )
+    parser = add_command(commands, "write", write, "Add or replace rows: one commit.", example)
+    add_branch(parser)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines, Arrow IPC; - for stdin")
+    parser.add_argument("--format", choices=_FILE_FORMATS, help="of all files; by their extensions otherwise")
+    parser.add_argument("--null", action="append", default=[], metavar="TEXT", help="means null in CSV, such as NA")
+    parser.add_argument(
+        "--mode", choices=MODES, default=MODES[0], help="append (default); overwrite: the table, or --partition;"
+        " overwrite-partitions: each partition that the rows touch",
+    )  # fmt: skip
+    parser.add_argument("--partition", action="append", default=[], metavar="K=V", help="what overwrite replaces")
+    parser.add_argument(
+        "--isolation",
+        choices=("snapshot", "serializable"),
+        default="snapshot",
+        help="of an overwrite: rows that others append meanwhile stay (snapshot), or are a conflict",
+    )
+    parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: the commit lands exactly once")
+    parser.add_argument("--identifier", type=int, metavar="N", help="grows with each commit of a user")
+    parser.add_argument("--property", action="append", default=[], metavar="K=V", help="kept in the snapshot")
+    parser.add_argument(
+        "--journal", metavar="PATH", help=f"where the commit's events go (${JOURNAL}, or the state folder)"
+    )
+
+
+def write(args: argparse.Namespace, output: Output) -> int:
+    from ..table.transaction import check_identity
+    from .sources import format_of_name
+
+    check_identity(args.commit_user, args.identifier)
+    if args.partition and args.mode != "overwrite":
+        raise InvalidArgument("--partition belongs to --mode overwrite")
+    if args.isolation != "snapshot" and args.mode == "append":
+        raise InvalidArgument("--isolation belongs to an overwrite")
+    for name in args.files:
+        format_of_name(name, args.format)  # said before anything is opened
+    table = open_table_of(args)
+    journal = _keep_journal(table, args.journal, output)
+    counted = _Counted(args.files, table.arrow_schema, args.format, tuple(args.null))
+    identity = {"commit_user": args.commit_user, "identifier": args.identifier}
+    properties = pairs(args.property, "--property")
+    with table.transaction(isolation=args.isolation, properties=properties, **identity) as tx:
+        if args.mode == "append":
+            tx.append(counted)
+        elif args.mode == "overwrite":
+            tx.overwrite(counted, partition=pairs(args.partition, "--partition"), dynamic=False)
+        else:
+            tx.overwrite(counted, partition=None, dynamic=True)
+    receipt = tx.receipt
+    if output.as_json:
+        output.record({**receipt.to_dict(), "rows": counted.rows, "journal": journal})
+    else:
+        output.line(str(receipt))
+        if not receipt.replayed:
+            output.note(f"{counted.rows} rows written")
+    table.committer.settle()
+    return OK
+
+
+class _Counted:
+    """The rows of files, one after another; says on a terminal how far it is."""
+
+    def __init__(self, files: Sequence[str], schema: Any, file_format: str | None, nulls: tuple[str, ...]) -> None:
+        self._files, self._schema, self._format, self._nulls = files, schema, file_format, nulls
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        from .sources import rows_of
+
+        told, shows = time.monotonic(), sys.stderr.isatty()
+        for name in self._files:
+            for batch in rows_of(name, self._schema, self._format, self._nulls):
+                self.rows += batch.num_rows
+                yield batch
+                if shows and time.monotonic() - told > _PROGRESS_SECONDS:
+                    told = time.monotonic()
+                    print(f"\r{name}: {self.rows:,} rows", end="", file=sys.stderr, flush=True)
+        if shows:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def default_journal() -> Path:
+    """Where `write` keeps its journal when nobody says: the user's state folder."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "lakelatch" / "journal.jsonl"
+
+
+def journal_path(argument: str | None) -> Path:
+    """The journal that `write` uses and `explain` reads, unless the table names one."""
+    return Path(argument or os.environ.get(JOURNAL) or default_journal())
+
+
+def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
+    """Give the table's commits a journal: the one that was named, else the environment's, the table's, the user's."""
+    from ..coordinator.journal import FileJournal
+    from ..core import options as opt
+
+    named = argument or os.environ.get(JOURNAL)
+    own = table.schema.options.get(opt.COMMIT_JOURNAL)
+    if not named and own:
+        return own
+    path = journal_path(argument)
+    try:
+        table.committer.journal = FileJournal(path)
+    except OSError as error:
+        if named:
+            raise InvalidArgument(f"journal {path} cannot be written: {error.strerror}") from error
+        output.note(f"no journal is kept: {path} cannot be written ({error.strerror})")
+        return None
+    return str(path)

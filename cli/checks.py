@@ -1,0 +1,84 @@
+"""Commands that look for trouble: `verify`, `doctor`.
+
+Owns: their arguments and exit codes. Must not know: what is checked (see `table.verify`, `doctor`).
+Invariant: 0 means that nothing is wrong; a warning alone is no problem found.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..core.errors import InvalidArgument
+from .arguments import Commands, add_branch, add_command, open_store_of, storage_options_of
+from .exit_codes import OK, PROBLEMS, UNAVAILABLE
+from .output import Output
+
+DEFAULT_ROUNDS = 20
+
+
+def register(commands: Commands) -> None:
+    about = (
+        "Check that a table's files are all there and say the same. Schemas, snapshots, tags and hints always; manifests,"
+        " counts and data files of the newest snapshot, or of those that are named. Reads only."
+    )
+    parser = add_command(commands, "verify", verify, about, "lakelatch verify s3://lake/flights --all --data")
+    add_branch(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--snapshot", type=int, action="append", metavar="N", help="this snapshot (repeatable)")
+    which.add_argument("--all", action="store_true", help="every snapshot and tag")
+    parser.add_argument("--data", action="store_true", help="open each data file's footer: row counts and statistics")
+    about = (
+        "Check a store: can it be reached and written, does it create atomically, how fast is it, do clocks agree; and"
+        " whether the table's history stands. Writes a few objects under an own folder, and deletes them."
+    )
+    parser = add_command(commands, "doctor", doctor, about, "lakelatch doctor s3://lake/flights --race 8")
+    add_branch(parser)
+    parser.add_argument("--race", type=int, metavar="N", help="let N processes race to create the same objects")
+    parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, metavar="R", help="objects they race for (20)")
+
+
+def verify(args: argparse.Namespace, output: Output) -> int:
+    from ..table.verify import verify_store
+
+    store = open_store_of(args)
+    which: Any = "all" if args.all else args.snapshot
+    found = verify_store(store, branch=args.branch, snapshots=which, data=args.data)
+    errors = sum(finding.severity == "error" for finding in found)
+    if output.as_json:
+        output.record(
+            {
+                "url": store.url,
+                "ok": not errors,
+                "errors": errors,
+                "warnings": len(found) - errors,
+                "findings": [finding.to_dict() for finding in found],
+            }
+        )
+    else:
+        for finding in found:
+            output.line(str(finding))
+        problems = f"{errors} errors, {len(found) - errors} warnings" if found else "nothing is wrong"
+        output.note(f"{store.url}: {problems}")
+    return PROBLEMS if errors else OK
+
+
+def doctor(args: argparse.Namespace, output: Output) -> int:
+    from .doctor import examine
+
+    if args.race is not None and not 2 <= args.race <= 256:
+        raise InvalidArgument(f"--race {args.race}: between 2 and 256 processes can race")
+    if args.rounds < 1:
+        raise InvalidArgument(f"--rounds {args.rounds}: at least one")
+    store = open_store_of(args)
+    checks = examine(store, storage_options_of(args), args.branch, args.race, args.rounds)
+    failed = any(check.status == "fail" for check in checks)
+    if output.as_json:
+        output.record({"url": store.url, "ok": not failed, "checks": [check.to_dict() for check in checks]})
+    else:
+        output.table(
+            ["check", "status", "detail", "next"], [[c.check, c.status, c.detail, c.next_step] for c in checks]
+        )
+    if checks[0].status == "fail":
+        return UNAVAILABLE
+    return PROBLEMS if failed else OK

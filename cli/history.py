@@ -1,0 +1,322 @@
+"""Commands that tell what a table is and how it came to be: `log`, `show`, `files`, `schema`, `explain`.
+
+Owns: their arguments, the stable keys of their JSON. Must not know: how anything is read.
+Invariants: `log` works on a damaged table and says what it noticed: a gap, or a snapshot that another writer has replaced
+(G1); nothing here changes a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import InvalidArgument
+from .arguments import Commands, add_branch, add_command, add_travel, open_as_of, open_table_of
+from .exit_codes import OK
+from .output import Output, moment
+
+if TYPE_CHECKING:
+    from ..coordinator.journal import Entry
+    from ..core.schema import TableSchema
+    from ..core.snapshot import Snapshot
+    from ..table.table import Table
+
+
+def register(commands: Commands) -> None:
+    parser = add_command(
+        commands, "log", log, "List the snapshots, newest first, and what is odd about them.",
+        "lakelatch log s3://lake/flights --limit 10",
+    )  # fmt: skip
+    add_branch(parser)
+    parser.add_argument("--limit", type=int, metavar="N", help="only the newest so many")
+    parser = add_command(
+        commands, "show", show, "Show everything about one snapshot.", "lakelatch show s3://lake/flights 7"
+    )
+    add_branch(parser)
+    parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
+    parser = add_command(
+        commands, "files", files, "List the live data files.", "lakelatch files s3://lake/flights --snapshot 7 --json"
+    )
+    add_branch(parser)
+    add_travel(parser)
+    parser = add_command(
+        commands, "schema", schema, "Show columns, keys and options.", "lakelatch schema s3://lake/flights --all"
+    )
+    add_branch(parser)
+    parser.add_argument("--all", action="store_true", help="every schema that the table ever had, oldest first")
+    parser = add_command(
+        commands, "explain", explain, "Tell how a snapshot came to be: its base, its attempts, whom it lost to.",
+        "lakelatch explain s3://lake/flights 7",
+    )  # fmt: skip
+    add_branch(parser)
+    parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
+    parser.add_argument("--journal", metavar="PATH", help="of the writer; the one that `write` keeps by default")
+
+
+# ------------------------------------------------------------------------------------------------------------------ log
+
+
+def log(args: argparse.Namespace, output: Output) -> int:
+    from ..table.system import history_row
+    from ..table.verify_history import lineage_findings
+
+    if args.limit is not None and args.limit < 1:
+        raise InvalidArgument(f"--limit {args.limit} is no number of snapshots")
+    table = open_table_of(args)
+    # One more than is shown: whether the oldest shown still stands on its base.
+    wanted = None if args.limit is None else args.limit + 1
+    snapshots, findings = lineage_findings(table.timeline, wanted)
+    shown = list(reversed(snapshots))[: args.limit]
+    notices: dict[str, list[str]] = {}
+    for finding in findings:
+        notices.setdefault(finding.file, []).append(finding.message)
+    told = {table.paths.snapshot(s.id) for s in shown}
+    if output.as_json:
+        for snapshot in shown:
+            output.record({**history_row(snapshot), "notices": notices.get(table.paths.snapshot(snapshot.id), [])})
+    else:
+        output.table(*_log_rows([history_row(s) for s in shown]))
+    for file, messages in notices.items():
+        for message in messages:
+            if not output.as_json or file not in told:
+                output.note(
+                    json.dumps({"notice": message, "file": file}) if output.as_json else f"notice: {file} {message}"
+                )
+    return OK
+
+
+def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    columns = ["snapshot", "time", "kind", "operation", "user", "identifier", "rows", "total", "attempts"]
+    keys = ["kind", "operation", "commit_user", "identifier"]
+    rows = [
+        [
+            row["snapshot_id"],
+            moment(row["time_ms"]),
+            *("" if row[key] is None else row[key] for key in keys),
+            row["delta_rows"],
+            row["total_rows"],
+            row["attempts"],
+        ]
+        for row in history
+    ]
+    return columns, rows
+
+
+# ----------------------------------------------------------------------------------------------------------------- show
+
+
+def show(args: argparse.Namespace, output: Output) -> int:
+    table = open_table_of(args)
+    snapshot = _snapshot(table, args.snapshot)
+    told = show_record(table, snapshot)
+    if output.as_json:
+        output.record(told)
+        return OK
+    facts = {key: value for key, value in told.items() if not isinstance(value, dict | list) and value is not None}
+    facts["time"] = moment(snapshot.time_ms)
+    output.facts(facts)
+    for key, value in told["properties"].items():
+        output.line(f"property {key} = {value}")
+    if told["manifests"]:
+        columns = list(told["manifests"][0])
+        output.line("")
+        output.table(columns, [[m[c] for c in columns] for m in told["manifests"]])
+    if told["index_files"]:
+        columns = list(told["index_files"][0])
+        output.line("")
+        output.table(columns, [[m[c] for c in columns] for m in told["index_files"]])
+    return OK
+
+
+def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    """Everything about a snapshot, with stable keys."""
+    from ..table.system import history_row
+
+    timeline = table.timeline
+    lists = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list}
+    if snapshot.changelog_manifest_list is not None:
+        lists["changelog"] = snapshot.changelog_manifest_list
+    manifests = [
+        {
+            "list": which,
+            "manifest": m.file_name,
+            "size": m.file_size,
+            "added_files": m.num_added_files,
+            "deleted_files": m.num_deleted_files,
+            "schema_id": m.schema_id,
+        }
+        for which, name in lists.items()
+        for m in timeline.manifest_list(name)
+    ]
+    index = [
+        {"type": e.file.index_type, "file": e.file.file_name, "size": e.file.file_size, "row_count": e.file.row_count}
+        for e in timeline.index_entries(snapshot)
+    ]
+    raw: dict[str, Any] = json.loads(snapshot.to_json())
+    properties = raw.pop("properties", {})
+    names = {
+        "id": "snapshot_id", "timeMillis": "time_ms", "commitKind": "kind", "commitIdentifier": "identifier",
+        "totalRecordCount": "total_rows", "deltaRecordCount": "delta_rows", "changelogRecordCount": "changelog_rows",
+        "writerVersion": "writer",
+    }  # fmt: skip
+    told = {names.get(key) or _snake(key): value for key, value in raw.items()}
+    return {
+        **told,
+        "identity": snapshot.identity,
+        "properties": properties,
+        "manifests": manifests,
+        "index_files": index,
+    }
+
+
+def _snake(name: str) -> str:
+    """`baseManifestList` as `base_manifest_list`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot:
+    from ..table.travel import snapshot_at
+
+    found = table.snapshot() if snapshot_id is None else snapshot_at(table.timeline, snapshot=snapshot_id)
+    if found is None:
+        raise InvalidArgument(f"{table.url} has no snapshot yet")
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- files, schema
+
+
+def files(args: argparse.Namespace, output: Output) -> int:
+    found = open_as_of(args).files()
+    if output.as_json:
+        for row in found.to_pylist():
+            output.record(row)
+        return OK
+    columns = ["partition", "bucket", "file_path", "level", "record_count", "file_size_in_bytes", "schema_id"]
+    output.table(columns, [[row[c] for c in columns] for row in found.select(columns).to_pylist()])
+    return OK
+
+
+def schema(args: argparse.Namespace, output: Output) -> int:
+    table = open_table_of(args)
+    shown = table.schemas() if args.all else [table.schema]
+    for position, each in enumerate(shown):
+        if output.as_json:
+            output.record(schema_record(each))
+            continue
+        if position:
+            output.line("")
+        _print_schema(each, output)
+    return OK
+
+
+def schema_record(found: TableSchema) -> dict[str, Any]:
+    """A schema with stable keys; `type` is SQL text."""
+    from ..core.types import sql
+
+    columns = [
+        {
+            "id": f.id,
+            "name": f.name,
+            "type": sql(f.type),
+            "nullable": f.type.nullable,
+            "comment": f.description,
+            "default": f.default_value,
+        }
+        for f in found.fields
+    ]
+    return {
+        "schema_id": found.id,
+        "columns": columns,
+        "partition_keys": list(found.partition_keys),
+        "primary_keys": list(found.primary_keys),
+        "options": dict(found.option_texts),
+        "comment": found.comment,
+        "time_ms": found.time_ms,
+    }
+
+
+def _print_schema(found: TableSchema, output: Output) -> None:
+    told = schema_record(found)
+    facts: dict[str, Any] = {"schema": found.id, "made": moment(found.time_ms)}
+    if found.comment:
+        facts["comment"] = found.comment
+    for key in ("partition_keys", "primary_keys"):
+        if told[key]:
+            facts[key.replace("_", " ")] = ", ".join(told[key])
+    output.facts(facts)
+    for name, value in sorted(told["options"].items()):
+        output.line(f"option {name} = {value}")
+    keys = ("id", "name", "type", "comment", "default")
+    output.table(keys, [["" if c[k] is None else c[k] for k in keys] for c in told["columns"]])
+
+
+# -------------------------------------------------------------------------------------------------------------- explain
+
+
+def explain(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.explain import timeline_of
+
+    table = open_table_of(args)
+    snapshot = _snapshot(table, args.snapshot)
+    events, path = _events_of(table, snapshot, args.journal)
+    if output.as_json:
+        output.record({**explain_record(table, snapshot), "journal": [e.to_json() for e in events]})
+        return OK
+    output.line(table.explain(snapshot))
+    if events:
+        output.line(f"\njournal {path}")
+        output.line(timeline_of(events))
+    elif args.journal is not None:
+        output.note(f"{path} has no events of this snapshot")
+    return OK
+
+
+def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    """How a snapshot came to be, with stable keys."""
+    from ..coordinator.attempt import ATTEMPTS_PROPERTY
+    from ..coordinator.timeline import base_of
+    from ..core.data_file import ADD
+    from ..table.system import history_row
+
+    base = base_of(snapshot)
+    found = None if base is None else table.timeline.find(base.id)
+    state = "unknown" if base is None else "gone" if found is None else "there"
+    if base is not None and found is not None and found.identity != base.identity:
+        state = "replaced"
+    entries = table.timeline.entries(table.timeline.delta_manifests(snapshot))
+    added = sum(e.kind == ADD for e in entries)
+    return {
+        **history_row(snapshot),
+        "identity": snapshot.identity,
+        "base": None if base is None else {"snapshot_id": base.id, "identity": base.identity},
+        "base_state": state,
+        "lost": json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]")),
+        "added_files": added,
+        "deleted_files": len(entries) - added,
+    }
+
+
+def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[list[Entry], Path]:
+    """The events of the commit that made a snapshot, where a journal has them."""
+    from ..coordinator.journal import read_journal
+    from ..core import options as opt
+    from .changes import JOURNAL, journal_path
+
+    own = table.schema.options.get(opt.COMMIT_JOURNAL)
+    path = Path(own) if own and not argument and not _environment(JOURNAL) else journal_path(argument)
+    if not path.exists():
+        if argument is not None:
+            raise InvalidArgument(f"there is no journal {path}")
+        return [], path
+    # Twice through the file, so that a journal of years is never held in memory.
+    commits = {e.commit for e in read_journal(path) if getattr(e.event, "snapshot_uuid", None) == snapshot.identity}
+    return [e for e in read_journal(path) if e.commit in commits], path
+
+
+def _environment(name: str) -> str | None:
+    import os
+
+    return os.environ.get(name)

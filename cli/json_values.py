@@ -1,0 +1,197 @@
+"""Values as text that loses nothing: Arrow columns to JSON's values, and back.
+
+Owns: the spelling of every type. Must not know: files, tables, where text goes.
+
+| type | JSON |
+|---|---|
+| BOOLEAN, integers, text | as JSON has them |
+| FLOAT, DOUBLE | number; "NaN", "Infinity", "-Infinity" as text |
+| DECIMAL | text, every digit of the scale |
+| DATE, TIME, TIMESTAMP | ISO text, every digit of the second; with Z where it is a point in time |
+| BINARY, VARBINARY, BYTES | hex text with 0x |
+| ROW, ARRAY, MAP | object, list, list of [key, value] |
+
+Invariant: `from_json(to_json(a), a.type)` equals `a`, null for null.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows of a batch, each ready for `json.dumps`.
+
+    >>> list(json_rows(pa.record_batch({"d": pa.array([Decimal("1.50"), None]), "b": pa.array([b"a", b""])})))
+    [{'d': '1.50', 'b': '0x61'}, {'d': None, 'b': '0x'}]
+    """
+    names = batch.schema.names
+    if not names:
+        yield from ({} for _ in range(batch.num_rows))
+        return
+    columns = [to_json(column) for column in batch.columns]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def to_json(array: pa.Array) -> list[Any]:
+    """The values of an array in JSON's forms."""
+    kind = array.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return to_json(array.cast(kind.value_type))
+    if types.is_struct(kind):
+        return _objects(array)
+    if types.is_map(kind):
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        found = to_json(pa.ListArray.from_arrays(array.offsets, pairs))
+        told = [[[pair["key"], pair["value"]] for pair in value or ()] for value in found]
+        return [value if valid else None for value, valid in zip(told, array.is_valid().to_pylist(), strict=True)]
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _lists(array)
+    if types.is_floating(kind):
+        return [_number(value) for value in array.to_pylist()]
+    if types.is_decimal(kind):
+        return [None if value is None else f"{value:f}" for value in array.to_pylist()]
+    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
+        return [None if text is None else text.replace(" ", "T") for text in pc.cast(array, pa.string()).to_pylist()]
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _objects(array: Any) -> list[Any]:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    valid = array.is_valid().to_pylist()
+    if not names:
+        return [{} if there else None for there in valid]
+    parts = zip(*(to_json(part) for part in array.flatten()), strict=True)
+    return [dict(zip(names, row, strict=True)) if there else None for row, there in zip(parts, valid, strict=True)]
+
+
+def _lists(array: Any) -> list[Any]:
+    values = iter(to_json(array.flatten()))  # leaves the parts of null lists out
+    lengths = pc.list_value_length(array).to_pylist()
+    valid = array.is_valid().to_pylist()
+    return [
+        list(itertools.islice(values, length)) if there else None for length, there in zip(lengths, valid, strict=True)
+    ]
+
+
+def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with every column that CSV has no form for turned into text: what is nested becomes JSON."""
+    columns = []
+    for column in batch.columns:
+        kind = column.type
+        if pa.types.is_nested(kind):
+            texts = [None if v is None else json.dumps(v, ensure_ascii=False) for v in to_json(column)]
+            column = pa.array(texts, pa.string())
+        elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind)):
+            told = [v if v is None or isinstance(v, str) else repr(v) for v in to_json(column)]
+            column = pa.array(told, pa.string())
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+# ------------------------------------------------------------------------------------------------------------- and back
+
+
+def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """An array of JSON's values.
+
+    Args:
+        values: as `json.loads(…, parse_float=Decimal)` gives them: a number with a fraction is a `Decimal`.
+        kind: the type that is wanted.
+
+    Raises:
+        pa.ArrowException, TypeError, ValueError, ArithmeticError: a value is none of the type.
+
+    >>> from_json(["0x61", None], pa.binary()).to_pylist()
+    [b'a', None]
+    """
+    types = pa.types
+    if types.is_struct(kind):
+        return _struct(values, kind)
+    if types.is_map(kind):
+        flat, offsets = _flat(values)
+        keys = from_json([pair[0] for pair in flat], kind.key_type)
+        items = from_json([pair[1] for pair in flat], kind.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+    if types.is_list(kind):
+        flat, offsets = _flat(values)
+        return pa.ListArray.from_arrays(offsets, from_json(flat, kind.value_type)).cast(kind)
+    if types.is_fixed_size_list(kind):
+        return from_json(values, pa.list_(kind.value_type)).cast(kind)
+    if types.is_floating(kind):
+        return pa.array([_float(v) for v in values], kind)
+    if types.is_decimal(kind):
+        return pa.array([None if v is None else _decimal(v) for v in values], kind)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return pa.array([_unhexed(v) for v in values], kind)
+    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
+        return pa.array(values, pa.string()).cast(kind)
+    return pa.array(values, kind)
+
+
+def _struct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    known = {f.name for f in fields}
+    for value in values:
+        if value is not None and not known.issuperset(value):
+            raise ValueError(f"the type has no field {min(set(value) - known)!r}")
+    parts = [from_json([None if v is None else v.get(f.name) for v in values], f.type) for f in fields]
+    missing = pa.array([v is None for v in values], pa.bool_())
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=missing)
+
+
+def _flat(values: Sequence[Any]) -> tuple[list[Any], pa.Array]:
+    """Lists one behind the other, and where each begins; a null where the list is null."""
+    flat: list[Any] = []
+    offsets: list[int | None] = []
+    for value in values:
+        offsets.append(None if value is None else len(flat))
+        if value is not None:
+            if not isinstance(value, list):
+                raise TypeError(f"{value!r} is no list")
+            flat.extend(value)
+    return flat, pa.array([*offsets, len(flat)], pa.int32())
+
+
+def _float(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        if value not in _NOT_NUMBERS:
+            raise ValueError(f"{value!r} is no number")
+        return _NOT_NUMBERS[value]
+    return float(value)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise TypeError(f"{value!r} is no decimal number")
+    return Decimal(value)
+
+
+def _unhexed(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.startswith("0x"):
+        raise ValueError(f"{value!r} is no hex text such as 0x00ff")
+    return bytes.fromhex(value[2:])

@@ -1,0 +1,103 @@
+"""The command `lakelatch`: from the words that were typed to an exit code.
+
+Owns: the list of commands, errors at the top. Must not know: what a command does.
+Invariants: no traceback reaches a person (`LAKELATCH_DEBUG=1` asks for it); a reader that closes the pipe is no error;
+`lakelatch --version` imports neither pyarrow nor a store's client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from .. import __version__
+from ..core.errors import LakelatchError
+from . import changes, checks, history, rows
+from .arguments import Parser, storage_options_of
+from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
+from .output import Output, print_error
+
+ABOUT = "Tables in the Apache Paimon format, with safe commits from many writers, on plain object stores."
+DEBUG = "LAKELATCH_DEBUG"
+
+
+def build_parser() -> Parser:
+    """The parser of all commands."""
+    codes = "\n".join(f"  {code}  {meaning}" for code, meaning in MEANINGS.items())
+    parser = Parser(
+        prog="lakelatch",
+        description=ABOUT,
+        epilog=f"exit codes:\n{codes}\n\n{DEBUG}=1 shows where an error came from.",
+    )
+    parser.add_argument("--version", action="version", version=f"lakelatch {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
+    for group in (changes, rows, history, checks):
+        group.register(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: the words behind `lakelatch`; those of this process by default.
+
+    Returns:
+        The exit code (see `exit_codes`).
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words
+    parser = build_parser()
+    args: argparse.Namespace | None = None
+    try:
+        args = parser.parse_args(words)
+        if args.command is None:
+            parser.print_help(sys.stderr)
+            return USAGE
+        code: int = args.run(args, Output(as_json))
+        sys.stdout.flush()
+        return code
+    except SystemExit as asked:  # argparse's --help and --version
+        return int(asked.code or OK)
+    except LakelatchError as error:
+        _tell(error, args, as_json)
+        return exit_code_of(error)
+    except BrokenPipeError:
+        # Whoever read has enough: give the interpreter nothing to complain about at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        _tell(LakelatchError(message, next_step=f"{DEBUG}=1 shows where; please report it"), args, as_json)
+        return PROBLEMS
+
+
+def _tell(error: LakelatchError, args: argparse.Namespace | None, as_json: bool) -> None:
+    redact = _redactor(args)
+    if os.environ.get(DEBUG):
+        import traceback
+
+        print(redact(traceback.format_exc()), file=sys.stderr)
+    print_error(error, redact, as_json)
+
+
+def _redactor(args: argparse.Namespace | None) -> Any:
+    """What takes the secrets of this run's storage options out of a text."""
+    if args is None or not getattr(args, "storage_option", None):
+        return lambda text: text
+    from ..backends.storage_options import StorageOptions
+
+    try:
+        return StorageOptions(storage_options_of(args)).redact
+    except LakelatchError:
+        return lambda text: text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

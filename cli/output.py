@@ -1,0 +1,151 @@
+"""Where a command's words go.
+
+Owns: JSON, tables by Rich on a terminal and plain elsewhere, notes on stderr, errors.
+Must not know: what is printed. Invariants: stdout carries the answer and nothing else; with `--json` everything on stdout
+is JSON, one value a line; without Rich the same tables come out plain.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from ..core.errors import LakelatchError, OutcomeUnknown
+
+
+class Output:
+    """Prints for one run of the command.
+
+    Args:
+        as_json: `--json` was given.
+    """
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+
+    @property
+    def on_terminal(self) -> bool:
+        return sys.stdout.isatty()
+
+    def record(self, value: Mapping[str, Any]) -> None:
+        """One JSON object as a line."""
+        print(json.dumps(value, ensure_ascii=False, default=str))
+
+    def line(self, text: str) -> None:
+        print(text)
+
+    def note(self, text: str) -> None:
+        """Something beside the answer: progress, notices."""
+        print(text, file=sys.stderr, flush=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Rows under their columns' names."""
+        if self.on_terminal and self._rich_table(columns, rows):
+            return
+        plain = PlainTable(columns, rows)
+        for text in (plain.header, *plain.lines(rows)):
+            print(text)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Names and values, one pair a line."""
+        width = max((len(name) for name in facts), default=0)
+        for name, value in facts.items():
+            print(f"{name:<{width}}  {cell(value)}".rstrip())
+
+    def _rich_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+        try:
+            from rich import box
+            from rich.console import Console
+            from rich.table import Table
+            from rich.text import Text
+        except ImportError:
+            return False
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+        for i, name in enumerate(columns):
+            table.add_column(Text(name), justify="right" if _is_numeric(rows, i) else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(cell(value), style="dim" if value is None else "") for value in row))
+        Console().print(table)
+        return True
+
+
+class PlainTable:
+    """Rows under each other in columns, as wide as the first rows need them; later rows may stick out.
+
+    Args:
+        columns: their names.
+        first_rows: what decides on widths and on which side a column is aligned.
+
+    >>> table = PlainTable(["id", "name"], [[1, "a"], [10, None]])
+    >>> table.header, table.lines([[1, "a"], [10, None]])
+    ('id  name', [' 1  a', '10  null'])
+    """
+
+    def __init__(self, columns: Sequence[str], first_rows: Sequence[Sequence[Any]]) -> None:
+        texts = [[cell(value) for value in row] for row in first_rows]
+        self._widths = [max(len(name), *(len(row[i]) for row in texts), 0) for i, name in enumerate(columns)]
+        self._right = [_is_numeric(first_rows, i) for i in range(len(columns))]
+        self.header = self._line(columns)
+
+    def lines(self, rows: Sequence[Sequence[Any]]) -> list[str]:
+        return [self._line([cell(value) for value in row]) for row in rows]
+
+    def _line(self, texts: Sequence[str]) -> str:
+        aligned = zip(texts, self._widths, self._right, strict=True)
+        return "  ".join(t.rjust(width) if right else t.ljust(width) for t, width, right in aligned).rstrip()
+
+
+def _is_numeric(rows: Sequence[Sequence[Any]], column: int) -> bool:
+    values = [row[column] for row in rows if row[column] is not None]
+    return bool(values) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+
+
+def cell(value: Any) -> str:
+    """A value in a table, on one line.
+
+    >>> cell(None), cell(True), cell({"a": 1}), cell("two\\nlines")
+    ('null', 'true', '{"a": 1}', 'two\\\\nlines')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\x1b", "\\x1b")
+
+
+def moment(time_ms: int | None) -> str:
+    """Milliseconds since 1970 as ISO text in UTC.
+
+    >>> moment(0)
+    '1970-01-01T00:00:00.000Z'
+    """
+    if time_ms is None:
+        return ""
+    try:
+        told = datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+    return told.replace("+00:00", "Z")
+
+
+def print_error(error: LakelatchError, redact: Any, as_json: bool) -> None:
+    """An error on stderr: one line, and what to do next; with `--json` one object.
+
+    Args:
+        redact: takes a text, gives it without secrets (H19).
+    """
+    message, next_step = redact(" ".join(error.message.split())), redact(error.next_step)
+    if as_json:
+        told: dict[str, Any] = {"code": error.code, "message": message, "next_step": next_step}
+        if isinstance(error, OutcomeUnknown):
+            told["identity"] = error.identity
+        print(json.dumps(told, ensure_ascii=False, default=str), file=sys.stderr)
+        return
+    print(f"error: {message}", file=sys.stderr)
+    if next_step:
+        print(f"next: {next_step}", file=sys.stderr)

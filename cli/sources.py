@@ -1,0 +1,206 @@
+"""Rows out of files that a person names: Parquet, CSV, JSON lines, Arrow IPC, or standard input.
+
+Owns: formats, their extensions, reading them as streams. Must not know: tables' files, what is done with the rows.
+Invariants: memory is bounded by a few megabytes of each file; text is read as the table's types, never guessed for a
+column that the table has; what cannot be read is one error that names the file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from ..core.errors import InvalidArgument
+from .json_values import from_json
+
+FORMATS = ("parquet", "csv", "json", "arrow")
+STDIN = "-"
+JSON_ROWS = 1 << 14
+_EXTENSIONS = {
+    "parquet": "parquet", "pq": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
+    "arrow": "arrow", "arrows": "arrow", "ipc": "arrow", "feather": "arrow",
+}  # fmt: skip
+_COMPRESSIONS = ("gz", "bz2", "zst", "lz4")
+_ARROW_FILE_MAGIC = b"ARROW1"
+
+
+def format_of_name(name: str, given: str | None = None) -> str:
+    """The format of a file, by its extension (`.gz` and the like do not count) where none is given.
+
+    >>> format_of_name("flights.csv.gz"), format_of_name("-"), format_of_name("rows.txt", "json")
+    ('csv', 'arrow', 'json')
+    """
+    if given is not None:
+        return given
+    if name == STDIN:
+        return "arrow"
+    parts = Path(name).name.lower().split(".")[1:]
+    if parts and parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    if not parts or parts[-1] not in _EXTENSIONS:
+        raise InvalidArgument(f"{name}: the format is not known", next_step=f"say --format {'|'.join(FORMATS)}")
+    return _EXTENSIONS[parts[-1]]
+
+
+def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls: tuple[str, ...] = ()) -> Iterator[Any]:
+    """The rows of a file as record batches.
+
+    Args:
+        name: a path, or `-` for standard input.
+        schema: the table's columns: text is read as their types.
+        file_format: one of `FORMATS`; by the extension where None.
+        nulls: texts that mean null in CSV, beside the empty one.
+
+    Raises:
+        InvalidArgument: there is no such file, or it is none of its format; names the file.
+    """
+    kind = format_of_name(name, file_format)
+    with _blamed(name):
+        if kind == "parquet":
+            yield from _parquet_rows(name)
+            return
+        with _opened(name) as source:
+            if kind == "csv":
+                yield from _csv_rows(source, schema, nulls)
+            elif kind == "json":
+                yield from _json_rows(source, schema, name)
+            else:
+                yield from _arrow_rows(source)
+
+
+def schema_of(name: str, file_format: str | None = None) -> pa.Schema:
+    """The columns of a Parquet or Arrow file."""
+    import pyarrow.parquet as pq
+
+    kind = format_of_name(name, file_format)
+    with _blamed(name):
+        if kind == "parquet":
+            return pq.read_schema(name)
+        if kind == "arrow":
+            with _opened(name) as source:
+                return _arrow_reader(source).schema
+    raise InvalidArgument(f"{name}: a {kind} file has no types", next_step="give --column or --schema-json")
+
+
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    where = "standard input" if name == STDIN else name
+    try:
+        yield
+    except InvalidArgument:
+        raise
+    except OSError as error:
+        raise InvalidArgument(f"{where} cannot be read: {error.strerror or error}") from error
+    except (pa.ArrowException, ValueError, UnicodeError) as error:
+        raise InvalidArgument(f"{where}: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[Any]:
+    if name == STDIN:
+        yield pa.PythonFile(sys.stdin.buffer, mode="r")
+        return
+    with pa.input_stream(name, compression="detect") as source:
+        yield source
+
+
+def _parquet_rows(name: str) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    if name == STDIN:
+        raise InvalidArgument("Parquet is no stream", next_step="name a file, or send --format arrow")
+    with pq.ParquetFile(name) as file:
+        yield from file.iter_batches()
+
+
+def _arrow_reader(source: Any) -> Any:
+    head = source.read(len(_ARROW_FILE_MAGIC)) if source.seekable() else b""
+    if source.seekable():
+        source.seek(0)
+    if head == _ARROW_FILE_MAGIC:
+        return pa.ipc.open_file(source)
+    return pa.ipc.open_stream(source)
+
+
+def _arrow_rows(source: Any) -> Iterator[Any]:
+    reader = _arrow_reader(source)
+    if isinstance(reader, pa.ipc.RecordBatchFileReader):
+        yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> Iterator[Any]:
+    from pyarrow import csv
+
+    as_text = [f.name for f in schema if pa.types.is_nested(f.type) or _is_binary(f.type)]
+    types = {f.name: pa.string() if f.name in as_text else f.type for f in schema}
+    convert = csv.ConvertOptions(
+        column_types=types, null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    for batch in csv.open_csv(source, convert_options=convert):
+        for i, name in enumerate(batch.schema.names):
+            if name in as_text:
+                column = _from_text(batch.column(i).to_pylist(), schema.field(name).type)
+                batch = batch.set_column(i, name, column)
+        yield batch
+
+
+def _from_text(texts: list[str | None], kind: pa.DataType) -> pa.Array:
+    """A column that CSV has no form for: hex text, or JSON."""
+    if _is_binary(kind):
+        return from_json(texts, kind)
+    return from_json([None if t is None else json.loads(t, parse_float=Decimal) for t in texts], kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+
+
+def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
+    """JSON lines. A key that the table lacks is kept, so that the writer can refuse it by name."""
+    lines = enumerate(_lines(source), 1)
+    while block := list(itertools.islice(lines, JSON_ROWS)):
+        rows = [_object(line, number, name) for number, line in block if line.strip()]
+        known = {f.name: f.type for f in schema}
+        seen = dict.fromkeys(key for row in rows for key in row)
+        columns = {}
+        for key in seen:
+            try:
+                columns[key] = from_json([row.get(key) for row in rows], known.get(key, pa.string()))
+            except (pa.ArrowException, TypeError, ValueError, ArithmeticError, KeyError) as error:
+                if key not in known:
+                    raise InvalidArgument(f"the table has no column {key!r}") from None
+                first, last = block[0][0], block[-1][0]
+                told = " ".join(str(error).split())
+                raise InvalidArgument(f"{name}, lines {first} to {last}: column {key!r}: {told}") from error
+        if columns:
+            yield pa.record_batch(columns)
+
+
+def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line, parse_float=Decimal)
+    except ValueError as error:
+        raise InvalidArgument(f"{name}, line {number}: {error}") from error
+    if not isinstance(row, dict):
+        raise InvalidArgument(f"{name}, line {number} is no JSON object")
+    return row
+
+
+def _lines(source: Any) -> Iterator[bytes]:
+    rest = b""
+    while block := source.read(1 << 20):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
