@@ -28,6 +28,8 @@ from .timeline import BASE_PROPERTY
 
 ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
+WRITER_PROPERTY = "lakelatch.writer"
+"""Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
 WRITER_VERSION = "lakelatch-0.1.0"
 _SHOWN_ATTEMPTS = 20
 
@@ -107,11 +109,22 @@ class MetadataWriter:
 
 @dataclass(frozen=True, slots=True)
 class LostAttempt:
-    """A race that was lost, for the snapshot's own record of its attempts."""
+    """A race that was lost, for the snapshot's own record of its attempts.
+
+    Attributes:
+        winner: the committer that won, so far as its snapshot says; tells how many others there are.
+    """
 
     snapshot_id: int
     winner_identity: str
     winner_user: str
+    winner: str
+
+
+def lost_to(winner: Snapshot) -> LostAttempt:
+    """The race that a snapshot won."""
+    committer = winner.properties.get(WRITER_PROPERTY, winner.commit_user)
+    return LostAttempt(winner.id, winner.identity, winner.commit_user, committer)
 
 
 def combine_index(old: Sequence[IndexEntry], request: CommitRequest) -> tuple[Sequence[IndexEntry], Conflict | None]:
@@ -143,6 +156,7 @@ def build_snapshot(
     index_manifest: str | None,
     memory: Memory,
     lost: Sequence[LostAttempt],
+    writer_id: str,
     now_ms: int,
 ) -> Snapshot:
     """The snapshot of an attempt: everything inherited from the base is inherited here (commit-protocol §1.6)."""
@@ -166,7 +180,11 @@ def build_snapshot(
         delta_record_count=delta_rows,
         watermark=max(watermarks, default=None),
         statistics=base.statistics if base is not None and keeps_statistics else None,
-        properties={**request.properties, **_our_properties(request, base, ours, memory, lost)},
+        properties={
+            **request.properties,
+            WRITER_PROPERTY: writer_id,
+            **_our_properties(request, base, ours, memory, lost),
+        },
         next_row_id=(base.next_row_id if base else None) or 0,
         operation=request.operation,
         writer_version=WRITER_VERSION,

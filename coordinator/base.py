@@ -36,6 +36,11 @@ class Base:
     def ref(self) -> SnapshotRef | None:
         return ref_of(self.snapshot)
 
+    @property
+    def id(self) -> int:
+        """The snapshot's id, 0 where there is none."""
+        return self.snapshot.id if self.snapshot is not None else 0
+
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
         """May a snapshot be published on this knowledge? At most 30 s, and a tenth of the retention, old."""
         return now_ms - self.seen_ms <= min(LONGEST_AGE_MS, time_retained_ms / RETENTION_SHARE)

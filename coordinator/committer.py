@@ -36,12 +36,11 @@ from .protocol.events import SnapshotRef
 from .receipt import Receipt
 from .request import CommitRequest
 from .resolution import resolve
-from .retries import RetryPolicy
+from .retries import Crowd, RetryPolicy
 from .run import CommitRun
 from .timeline import Timeline
 
 UPLOAD_THREADS = 8
-_YIELD_WITHIN_S = 10.0
 
 _ERRORS: dict[str, type[LakelatchError]] = {
     kind.code: kind
@@ -65,7 +64,8 @@ class Committer:
         self._policy = RetryPolicy.from_options(schema.options)
         self._known: Base | None = None
         self._lock = threading.Lock()
-        self._losses, self._lost_at = 0, 0.0
+        self._id = uuid.uuid4().hex[:16]
+        self._crowd = Crowd()
         self._pool = ThreadPoolExecutor(UPLOAD_THREADS, "lakelatch-upload")
         self._aside = ThreadPoolExecutor(1, "lakelatch-hint")
 
@@ -81,22 +81,26 @@ class Committer:
         """
         request.check()
         self._ensure_safe()
-        self._yield_to_losers()
+        turns_s = self._crowd.turns_s(time.monotonic())
+        time.sleep(random.uniform(0, turns_s))
         began = time.monotonic()
         metered = MeteredStore(self.store)
-        run = self._run(request, metered)
+        run = self._run(request, metered, crowded=turns_s > 0)
         journal = BoundJournal(self.journal, run.writer.names.uuid, self.store.url)
         driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id)
         outcome = driver.commit()
         elapsed_ms = (time.monotonic() - began) * 1000
-        self._learn(run, outcome, driver.state.attempt)
+        self._learn(run, outcome)
+        self._crowd.observe(run.others_met, driver.attempt_s, time.monotonic())
         return self._receipt(run, outcome, driver.state.attempt, metered, elapsed_ms)
 
-    def _run(self, request: CommitRequest, store: Store) -> CommitRun:
+    def _run(self, request: CommitRequest, store: Store, crowded: bool) -> CommitRun:
         writer = MetadataWriter(self.schema, self.paths, FileNames(str(uuid.uuid4())))
         with self._lock:
             known = self._known
-        return CommitRun(request, store, Timeline(store, self.paths), self.schema, writer, known, uuid.uuid4)
+        return CommitRun(
+            request, store, Timeline(store, self.paths), self.schema, writer, known, uuid.uuid4, self._id, crowded
+        )
 
     def _ensure_safe(self) -> None:
         """Once per process and store: does it refuse to create what exists? (G9, H1)"""
@@ -129,7 +133,7 @@ class Committer:
             snapshot = self._known.snapshot if self._known else None
         return snapshot.id if snapshot else 0
 
-    def _learn(self, run: CommitRun, outcome: Outcome, attempts: int) -> None:
+    def _learn(self, run: CommitRun, outcome: Outcome) -> None:
         with self._lock:
             if isinstance(outcome, do.Committed) and not outcome.replayed:
                 base = run.next_base()
@@ -137,13 +141,6 @@ class Committer:
                     self._known = base
             else:
                 self._known = None
-            self._losses, self._lost_at = attempts - 1, time.monotonic()
-
-    def _yield_to_losers(self) -> None:
-        """A winner that saw contention lets those go first who lost: a warm winner would starve them (design §3)."""
-        if self._losses and time.monotonic() - self._lost_at < _YIELD_WITHIN_S:
-            longest = min(self._policy.min_wait_ms * 2, self._policy.max_wait_ms)
-            time.sleep(random.uniform(0, longest) / 1000)
 
     # ------------------------------------------------------------------------------------------------------- answers
 

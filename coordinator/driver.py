@@ -43,10 +43,11 @@ class Driver:
     newest_id: Callable[[], int]
     state: CommitState = field(default_factory=CommitState)
     _began: float = 0.0
+    _attempt_began: float = 0.0
 
     def commit(self) -> Outcome:
         """Run the commit to its outcome."""
-        self._began = time.monotonic()
+        self._began = self._attempt_began = time.monotonic()
         request = self.run.request
         first = ev.CommitRequested(request.commit_user, request.identifier, request.kind, bool(request.uploads))
         events: deque[Event] = deque([first])
@@ -61,6 +62,11 @@ class Driver:
                     self.aside.submit(self._finish, rest)
                 return concluded.outcome
             self._carry_out(effects, events)
+
+    @property
+    def attempt_s(self) -> float:
+        """Seconds since the current attempt began."""
+        return time.monotonic() - self._attempt_began
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         self.journal.record(event)
@@ -130,12 +136,15 @@ class Driver:
         self.run.store.put(blob.key, blob.data)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
-        wait_ms = self.policy.next_wait_ms(effect.attempt, time.monotonic() - self._began)
+        elapsed_s = time.monotonic() - self._began
+        wait_ms = self.policy.next_wait_ms(
+            effect.attempt, elapsed_s=elapsed_s, attempt_s=self.attempt_s, others=self.run.others_met
+        )
         if wait_ms is None:
-            users = {attempt.winner_user for attempt in self.run.lost}
-            spent = f"{effect.attempt} attempts in {time.monotonic() - self._began:.1f} s"
-            return ev.BudgetSpent(f"lost the race to {len(users)} other writers; {spent}")
+            spent = f"{effect.attempt} attempts in {elapsed_s:.1f} s"
+            return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
         time.sleep(wait_ms / 1000)
+        self._attempt_began = time.monotonic()
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:

@@ -9,9 +9,10 @@ attempt and never change between sends (H9).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from uuid import UUID
 
 from ..backends.store import AlreadyThere, Created, ObjectNotFound, Store, Unknown
 from ..core import options as opt
@@ -21,7 +22,7 @@ from ..core.folding import live, plan_merge
 from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot, parse_snapshot
-from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index
+from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index, lost_to
 from .base import Base
 from .conflicts import Change, Conflict, deletes_unknown_file, find_conflict, follow_compactions, replaced_files
 from .identity import memory_through, trace
@@ -30,7 +31,7 @@ from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
 from .request import CommitRequest
-from .timeline import Timeline, contiguous_runs, ref_of
+from .timeline import Timeline, base_of, contiguous_runs, ref_of
 
 Uploads: TypeAlias = tuple[Sequence[Blob], Event]
 """Files that may be written side by side, and the event once all of them are durable."""
@@ -45,6 +46,7 @@ class CommitRun:
     Attributes:
         base: what the current attempt stands on.
         warm: what the committer knew before, used for the first attempt while it is fresh.
+        crowded: others are committing: what was known before is surely old, look first.
     """
 
     request: CommitRequest
@@ -53,7 +55,9 @@ class CommitRun:
     schema: TableSchema
     writer: MetadataWriter
     warm: Base | None
-    new_uuid: object
+    new_uuid: Callable[[], UUID]
+    writer_id: str
+    crowded: bool = False
     base: Base | None = None
     ours: SnapshotRef | None = None
     entries: tuple[ManifestEntry, ...] = ()
@@ -87,7 +91,7 @@ class CommitRun:
                 inspected = found.inspected_through
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
-        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.new_uuid()))  # type: ignore[operator]
+        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.new_uuid()))
         if found is None:
             return ev.LatestResolved(self.base.ref, self.ours.identity, inspected)
         replay = found.snapshot if found.last_identifier == self.request.identifier else None
@@ -95,16 +99,25 @@ class CommitRun:
 
     def _resolve(self, effect: do.ResolveLatest) -> Base:
         now_ms = _now_ms()
-        if effect.at_least is None and self.warm is not None and self._is_fresh(self.warm):
+        read = ref_of(self.request.read_snapshot)
+        behind = read is not None and (self.warm is None or self.warm.id < read.id)
+        usable = self.warm is not None and not behind and not self.crowded and self._is_fresh(self.warm)
+        if effect.at_least is None and self.warm is not None and usable:
             return self.warm
-        latest = self.timeline.latest(effect.at_least)
         known = self.base or self.warm
+        latest = self.timeline.latest(self._newest_seen())
         schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
         if known is not None and known.ref == ref_of(latest):
             return Base(latest, known.manifests, schema_id, now_ms)
         return Base(latest, self.timeline.manifests(latest) if latest else (), schema_id, now_ms)
+
+    def _newest_seen(self) -> Snapshot | None:
+        """The newest snapshot that this commit has met: its base, what it read, or who won the last race."""
+        known = self.base or self.warm
+        seen = [known.snapshot if known else None, self.request.read_snapshot, self._winner]
+        return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def _is_fresh(self, base: Base) -> bool:
         return base.is_fresh(_now_ms(), self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
@@ -282,6 +295,7 @@ class CommitRun:
             index_manifest=self._index[0],
             memory=memory_through(base.snapshot, self.timeline.find),
             lost=self.lost,
+            writer_id=self.writer_id,
             now_ms=int(time.time() * 1000),
         )
         self.snapshot_bytes = self.snapshot.to_json()
@@ -309,7 +323,8 @@ class CommitRun:
             return ev.ReadBackFailed(error.message)
         if winner.identity == effect.snapshot.identity:
             return self._landed(ev.FoundOurs())
-        self.lost.append(LostAttempt(winner.id, winner.identity, winner.commit_user))
+        self._winner = winner
+        self.lost.append(lost_to(winner))
         return ev.FoundAnother(SnapshotRef(effect.snapshot.id, winner.identity), winner.commit_user)
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
@@ -328,11 +343,28 @@ class CommitRun:
                     f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another"
                 )
             runs = contiguous_runs(self.timeline.snapshot_ids())
+            if len(runs) == 1 and runs[0].start == ours.id:
+                return self._continued(ours)
         except LakelatchError as error:
             return ev.LineageUnread(error.message)
-        if len(runs) == 1 and runs[0].start == ours.id:
-            return ev.LineageVerified()
         return ev.LineageBroken(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
+
+    def _continued(self, ours: SnapshotRef) -> Event:
+        """Our snapshot is the oldest of one run: was its base expired in order, or did expiry end exactly below our name?
+
+        The next snapshot tells: it was built on ours, or on the one that had our name before (decision 1).
+        """
+        following = self.timeline.find(ours.id + 1)
+        if following is None:
+            return ev.LineageVerified()
+        named = base_of(following)
+        if named is not None:
+            broken = ev.LineageBroken(f"snapshot {following.id} stands on another snapshot {ours.id}, since expired")
+            return ev.LineageVerified() if named == ours else broken
+        inherited = {m.file_name for m in self.timeline.manifest_list(following.base_manifest_list)}
+        if any(line.file_name in inherited for line, _ in self._delta or ()):
+            return ev.LineageVerified()
+        return ev.LineageUnread(f"snapshot {following.id}, of another writer, does not say what it stands on")
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
@@ -361,6 +393,11 @@ class CommitRun:
             self.store.delete_many([self.timeline.paths.manifest(name) for name in effect.names if name])
         except LakelatchError:
             return
+
+    @property
+    def others_met(self) -> int:
+        """How many different committers won a race against this commit."""
+        return len({attempt.winner for attempt in self.lost})
 
     def next_base(self) -> Base:
         """What is known after the commit landed: the next one needs no read."""

@@ -89,22 +89,31 @@ class Timeline:
         except ObjectNotFound:
             return None
 
-    def latest(self, at_least: SnapshotRef | None = None) -> Snapshot | None:
+    def latest(self, seen: Snapshot | None = None) -> Snapshot | None:
         """The snapshot that the table's history ends with, None for a table without one.
 
         Args:
-            at_least: a snapshot that is known to exist: a listing that lacks it is stale and is walked on from there.
+            seen: a snapshot that is known to be published: the next ones are asked for beside the listing, so that a
+                writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
         """
-        for _ in range(3):
+        guesses = [] if seen is None else [seen.id + 1, seen.id + 2]
+        with ThreadPoolExecutor(3, "lakelatch-latest") as pool:
+            asked = [pool.submit(self.find, guess) for guess in guesses]
             ids = self.snapshot_ids()
-            top = self._top(ids)
-            if at_least is not None and top < at_least.id and at_least.id not in ids:
-                return self._walk_on(at_least.id)
-            if top == 0:
-                return None
-            found = self.find(top)
-            if found is not None:
+            found = [answer.result() for answer in asked]
+        near = {s.id: s for s in (seen, *found) if s is not None}
+        if near and max(near) > max(ids, default=0):
+            return self._walk_on(near[max(near)])
+        top = self._top(ids)
+        return near.get(top) or self._top_snapshot(top)
+
+    def _top_snapshot(self, top: int) -> Snapshot | None:
+        """The snapshot that a listing put on top; rolled back since, the listing is made again."""
+        for _ in range(3):
+            found = self.find(top) if top else None
+            if found is not None or top == 0:
                 return found
+            top = self._top(self.snapshot_ids())
         raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
 
     def _top(self, ids: Sequence[int]) -> int:
@@ -130,8 +139,8 @@ class Timeline:
                 return False
         return bool(above)
 
-    def _walk_on(self, start: int) -> Snapshot:
-        found = self.snapshot(start)
+    def _walk_on(self, found: Snapshot) -> Snapshot:
+        """The end of the run above a snapshot that the listing did not show yet."""
         while True:
             further = self.find(found.id + 1)
             if further is None:

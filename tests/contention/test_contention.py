@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from contention.contended import Books, Contention
+from servers import FaultProxy, S3Server
 
 WRITERS, COMMITS = 8, 25
 
@@ -33,7 +34,7 @@ def test_contended_appends_on_local_disk(tmp_path: Path, folder: Path) -> None:
 
 def test_sigkill_and_restart_with_the_same_identities_on_local_disk(tmp_path: Path, folder: Path) -> None:
     """G3: two writers are killed midway and started again; each token lands once."""
-    run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS)
+    run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS, pause_s=0.05)
     check(kill_two_and_restart(run), WRITERS * COMMITS, "local, SIGKILL of two")
 
 
@@ -61,17 +62,17 @@ def test_contended_appends_on_s3(s3: Any, folder: Path) -> None:
 def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
     """G3 on a real S3 server."""
     url, options = s3
-    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS)
+    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS, pause_s=0.05)
     check(kill_two_and_restart(run), WRITERS * COMMITS, "S3, SIGKILL of two")
 
 
-def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(
-    s3: Any, s3_losing_answers: Any, folder: Path
-) -> None:
+def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(s3_host: S3Server, folder: Path) -> None:
     """G1, G2, G3, H2, H3, H9: the request was applied, the connection was cut before the answer."""
-    url, options = s3
-    through, proxy = s3_losing_answers
-    run = Contention(folder, f"{url}/table", options, through=through, writers=WRITERS, commits=COMMITS)
-    books = run.run()
-    check(books, WRITERS * COMMITS, f"S3, {proxy.dropped} answers to PUT dropped")
-    assert proxy.dropped >= WRITERS * COMMITS // 10, "the proxy dropped too little to show anything"
+    url = f"s3://{s3_host.create_bucket()}/table"
+    with FaultProxy(s3_host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
+        through = s3_host.storage_options(proxy.url)
+        run = Contention(folder, url, s3_host.storage_options(), through=through, writers=WRITERS, commits=COMMITS)
+        books = run.run()
+        dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
+    check(books, WRITERS * COMMITS, f"S3, {dropped} answers to PUT dropped")
+    assert dropped >= WRITERS * COMMITS // 10, "too little was dropped to show anything"
