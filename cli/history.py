@@ -162,6 +162,7 @@ def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "writerVersion": "writer",
     }  # fmt: skip
     told = {names.get(key) or _snake(key): value for key, value in raw.items()}
+    told["identifier"] = history_row(snapshot)["identifier"]  # None for a batch commit, as everywhere
     return {
         **told,
         "identity": snapshot.identity,

@@ -144,8 +144,14 @@ def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([None if v is None else _decimal(v) for v in values], kind)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return pa.array([_unhexed(v) for v in values], kind)
-    if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
+    if types.is_time(kind):
+        # Arrow has no cast from text: a moment of the first day has, and a time of day in it.
+        texts = pc.binary_join_element_wise("1970-01-01", pa.array(values, pa.string()), "T")
+        return texts.cast(pa.timestamp(kind.unit)).cast(kind)
+    if types.is_timestamp(kind) or types.is_date(kind):
         return pa.array(values, pa.string()).cast(kind)
+    if types.is_integer(kind):
+        return pa.array([_whole(v) for v in values], kind)
     return pa.array(values, kind)
 
 
@@ -181,6 +187,12 @@ def _float(value: Any) -> float | None:
             raise ValueError(f"{value!r} is no number")
         return _NOT_NUMBERS[value]
     return float(value)
+
+
+def _whole(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise TypeError(f"{value!r} is no whole number")  # Arrow would cut a fraction off
+    return value
 
 
 def _decimal(value: Any) -> Decimal:

@@ -122,12 +122,21 @@ def _parquet_rows(name: str) -> Iterator[Any]:
 
 
 def _arrow_reader(source: Any) -> Any:
-    head = source.read(len(_ARROW_FILE_MAGIC)) if source.seekable() else b""
-    if source.seekable():
+    """A reader of the file format where the bytes begin as it does, else of the stream format; a pipe is always a stream."""
+    if _rewound(source):
+        head = source.read(len(_ARROW_FILE_MAGIC))
         source.seek(0)
-    if head == _ARROW_FILE_MAGIC:
-        return pa.ipc.open_file(source)
+        if head == _ARROW_FILE_MAGIC:
+            return pa.ipc.open_file(source)
     return pa.ipc.open_stream(source)
+
+
+def _rewound(source: Any) -> bool:
+    try:
+        source.seek(0)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
 
 
 def _arrow_rows(source: Any) -> Iterator[Any]:
