@@ -31,4 +31,4 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     keep_archives()
-    manager()
+    manager()  # type: ignore[no-untyped-call]

@@ -39,7 +39,13 @@ def check_identity(commit_user: str | None, identifier: int | None) -> None:
 
 
 class Transaction:
-    """Collects changes; `receipt` is there once the block has ended."""
+    """Collects changes; `receipt` is there once the block has ended.
+
+    Args:
+        commit_user, identifier: the identity, both or neither.
+        fresh_user: for a commit without identifier: the commit user that nobody else has, where the caller wants to find
+            the snapshot by it.
+    """
 
     def __init__(
         self,
@@ -49,11 +55,12 @@ class Transaction:
         identifier: int | None,
         isolation: Isolation,
         properties: dict[str, str],
-        watermark_ms: int | None,
+        watermark_ms: int | None = None,
+        fresh_user: str | None = None,
     ) -> None:
         check_identity(commit_user, identifier)
         self._table, self._committer = table, table.committer
-        self._user = commit_user or new_commit_user(table.schema)
+        self._user = commit_user or fresh_user or new_commit_user(table.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._writer: TableWriter | None = None
@@ -105,7 +112,7 @@ class Transaction:
         messages: Iterable[CommitMessage],
         read_snapshot: Snapshot | None,
         *,
-        partition: Mapping[str, Any] | None = None,
+        partition: Mapping[str, Any] | str | None = None,
         dynamic: bool = False,
     ) -> None:
         """As `overwrite`, with files that other processes wrote.
@@ -227,7 +234,7 @@ class Transaction:
 
 
 def overwrite_spec(
-    schema: TableSchema, partition: Mapping[str, Any] | None, dynamic: bool
+    schema: TableSchema, partition: Mapping[str, Any] | str | None, dynamic: bool
 ) -> dict[str, Any] | None:
     """What an overwrite replaces: values by partition column ({} = the whole table), None = each partition it touches.
 

@@ -1,0 +1,279 @@
+"""A table as a DataFrame: the driver plans, Spark's own Parquet reader scans, Arrow reads what Spark would misread.
+
+Owns: `read`, which files go which way, how they are packed into tasks. Must not know: how files are chosen or decoded.
+Source: api; design §6; pyspark §3.a.
+
+Invariants: a frame shows one snapshot, whatever is committed later; both legs give the same types, and together the rows
+that `Table.to_arrow` gives; Spark never infers a column from a path, nor a type from a file.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
+
+from ..backends.local import local_path
+from ..backends.store import Store
+from ..core import options as opt
+from ..core.errors import Unsupported
+from ..core.predicate import Predicate, columns_of
+from ..core.predicate_text import parse_where
+from ..core.schema import TableSchema
+from ..table.create import open_table
+from ..table.plan import ScanPlan, count_rows, plan_scan
+from ..table.read import SplitReader, arrow_schema_of
+from ..table.split import Split
+from ..table.table import Table
+from .predicate import Untranslatable, column_of, to_column
+from .session import FILE_SYSTEMS, hadoop_options, has_time_type, package_for, parallelism, setting, tells_case
+from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
+from .types import spark_schema, unread_by_spark
+
+_LOG = logging.getLogger("lakelatch.spark")
+
+NATIVE_FILES = 32
+"""Up to so many files Spark plans in the driver; beyond, each path costs it milliseconds (pyspark §3.a) …"""
+NATIVE_FILE_BYTES = 4 << 20
+"""… which files of this mean size are worth."""
+TASK_BYTES = 128 << 20
+OPEN_BYTES = 1 << 20
+"""What opening a file counts when tasks are made, in bytes read."""
+_GLOB = frozenset("*?[]{}\\")
+_DEFAULT_PREFIX = "data-"
+
+
+def read(
+    spark: Any,
+    url: str,
+    columns: Sequence[str] | None = None,
+    where: Predicate | str | None = None,
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: str | int | datetime | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A table as a DataFrame, at native scan speed where its files allow.
+
+    Args:
+        spark: the session, classic or Connect.
+        url: of the table, as seen from the driver and the executors.
+        columns: names in the order wanted; None = all, [] = none, but the right number of rows.
+        where: `ll.col(...)` predicate or its text: prunes files, and is applied to each row.
+        snapshot, tag, timestamp: one of them at most, as for `Table.at`; by default the latest snapshot, as of now.
+        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
+
+    Returns:
+        A DataFrame; it shows the same snapshot for ever. Types are those of `spark.types`.
+
+    Raises:
+        TableNotFound, InvalidArgument, TableCorrupt: as `Table.plan`.
+        Unsupported: the table needs what is not supported yet, or has columns that this session cannot tell apart.
+
+    Example:
+        ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
+    """
+    table = open_table(url, storage_options=storage_options)
+    if (snapshot, tag, timestamp) != (None, None, None):
+        table = table.at(snapshot=snapshot, tag=tag, timestamp=timestamp)
+    predicate = parse_where(where) if isinstance(where, str) else where
+    plan = plan_scan(table.timeline, table.snapshot(), table.schema, predicate)
+    names = None if columns is None else list(columns)
+    return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
+
+
+class Scan:
+    """One read on its way from a plan to a frame.
+
+    Args:
+        plan: of the table, with the predicate.
+        columns: names in the order wanted; None = all.
+    """
+
+    def __init__(
+        self, spark: Any, table: Table, plan: ScanPlan, columns: list[str] | None, storage_options: Mapping[str, Any]
+    ) -> None:
+        self.spark, self.table, self.plan, self.storage_options = spark, table, plan, storage_options
+        schema = table.schema
+        arrow_schema_of(schema, columns)  # refuses unknown columns, and lists close ones
+        self.output = tuple(schema.by_name[n] for n in columns) if columns is not None else schema.fields
+        tested = columns_of(plan.residual) if plan.residual is not None else frozenset()
+        self.touched = (
+            *self.output,
+            *(f for f in schema.fields if f.name in tested and f not in self.output),
+        )
+        self.has_time = has_time_type(spark)
+        self._check_case()
+
+    def _check_case(self) -> None:
+        if tells_case(self.spark):
+            return
+        seen: dict[str, str] = {}
+        for field in self.output:
+            other = seen.setdefault(field.name.lower(), field.name)
+            if other != field.name:
+                raise Unsupported(
+                    f"columns '{other}' and '{field.name}' are one column to this session",
+                    next_step="set spark.sql.caseSensitive to true, or read one of them",
+                )
+
+    def frame(self) -> Any:
+        """The DataFrame."""
+        known = count_rows(self.plan)
+        if not self.output and known is not None:
+            return self.spark.range(known).select()
+        native, others = self._legs()
+        frames = []
+        if native:
+            found = self._native(native)
+            if found is None:
+                others = self.plan.splits
+            else:
+                frames.append(found)
+        if others or not frames:
+            frames.append(self._arrow(others))
+        frame = reduce(lambda a, b: a.unionByName(b), frames)
+        return frame if self.output else frame.select()
+
+    # ---------------------------------------------------------------------------------------------------- which way
+
+    def _legs(self) -> tuple[list[Split], Sequence[Split]]:
+        """Splits for Spark's own reader, and those for Arrow."""
+        reason = self._no_native()
+        if reason is not None:
+            _LOG.info("%s is read by Arrow: %s", self.table.url, reason)
+            return [], self.plan.splits
+        native = [s for s in self.plan.splits if self._is_plain(s)]
+        files = sum(len(s.files) for s in native)
+        if files > NATIVE_FILES and sum(s.size for s in native) < files * NATIVE_FILE_BYTES:
+            _LOG.info("%d small files of %s are read by Arrow", files, self.table.url)
+            return [], self.plan.splits
+        chosen = {id(s) for s in native}
+        return native, [s for s in self.plan.splits if id(s) not in chosen]
+
+    def _no_native(self) -> str | None:
+        scheme = self.table.store.capabilities.native_scheme
+        if scheme is None:
+            return "Spark has no way to open its store"
+        if not FILE_SYSTEMS.can_open(self.spark, scheme):
+            package = package_for(scheme)
+            _LOG.warning(
+                "this session cannot open %s:// URLs, so %s is read by Arrow; spark.jars.packages=%s (in the version of"
+                " Spark's Hadoop) makes scans native",
+                scheme,
+                self.table.url,
+                package,
+            )
+            return f"this session cannot open {scheme}://"
+        if hadoop_options(scheme, self.storage_options) is None:
+            return "its storage options have no equal in Hadoop's"
+        if self.plan.residual is not None:
+            try:
+                to_column(self.plan.residual, self.table.schema.fields)
+            except Untranslatable as error:
+                return f"Spark cannot say {error}"
+        return unread_by_spark(self.touched)
+
+    def _is_plain(self, split: Split) -> bool:
+        """Does Spark's own reader give the split's rows?"""
+        if split.needs_arrow or not self._holds_partition_columns(split):
+            return False
+        return not any(_GLOB.intersection(key) or key.rpartition("/")[2].startswith(("_", ".")) for key in split.keys)
+
+    def _holds_partition_columns(self, split: Split) -> bool:
+        """Writers of the format store partition columns in each file; files that came from Hive have their own names."""
+        keys = set(self.table.schema.partition_keys)
+        if not any(f.name in keys for f in self.touched):
+            return True
+        prefixes = (self.table.schema.options.get(opt.DATA_FILE_PREFIX), _DEFAULT_PREFIX)
+        return all(f.file_name.startswith(prefixes) for f in split.files)
+
+    # --------------------------------------------------------------------------------------------------- native leg
+
+    def _native(self, splits: Iterable[Split]) -> Any | None:
+        """Spark's own scan; None where the session turns out not to be able to."""
+        store = self.table.store
+        root = native_root(store)
+        if _GLOB.intersection(root):
+            return None
+        paths = [f"{root}/{key}" for split in splits for key in split.keys]
+        options = hadoop_options(root.partition(":")[0], self.storage_options) or {}
+        try:
+            # A schema of its own: Spark neither opens a file to learn one, nor makes columns of `month=1/`.
+            reader = self.spark.read.schema(spark_schema(self.touched)).option("mergeSchema", "false")
+            frame = reader.options(recursiveFileLookup="true", **options).parquet(*paths)
+        except Exception as error:
+            if root.startswith("file:"):
+                raise
+            _LOG.warning("%s is read by Arrow, because Spark cannot: %s", store.url, str(error).partition("\n")[0])
+            return None
+        if self.plan.residual is not None:
+            frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))
+        if not self.output:
+            return frame.select(F.lit(None).cast("boolean").alias(NO_COLUMN.name))
+        return frame.select(*[column_of(f.name) for f in self.output])
+
+    # ---------------------------------------------------------------------------------------------------- Arrow leg
+
+    def _arrow(self, splits: Sequence[Split]) -> Any:
+        schema = spark_schema(self.output or (NO_COLUMN,), has_time=self.has_time)
+        groups = packed(splits, parallelism(self.spark), self._task_bytes())
+        if not groups:
+            return self.spark.createDataFrame([], schema)
+        task = ReadTask(self.table.store, self._reader(splits), self.has_time)
+        rows = [(i, pickle.dumps(group)) for i, group in enumerate(groups)]
+        frame = self.spark.createDataFrame(rows, SPLIT_SCHEMA)
+        if len(groups) > 1:
+            frame = frame.repartitionById(len(groups), F.col("task"))
+        else:
+            frame = frame.coalesce(1)
+        return frame.mapInArrow(task, schema)
+
+    def _reader(self, splits: Sequence[Split]) -> SplitReader:
+        written = sorted({schema_id for split in splits for schema_id in split.schema_ids})
+        schemas: dict[int, TableSchema] = {i: self.table.timeline.schema(i) for i in written}
+        return SplitReader(self.table.schema, [f.name for f in self.output], self.plan.residual, schemas)
+
+    def _task_bytes(self) -> int:
+        text = setting(self.spark, "spark.sql.files.maxPartitionBytes", f"{TASK_BYTES}b").removesuffix("b")
+        return int(text) if text.isdigit() else TASK_BYTES
+
+
+def native_root(store: Store) -> str:
+    """The store's root as Spark opens it, without a slash at its end.
+
+    >>> from ..backends.local import LocalStore
+    >>> native_root(LocalStore("/data/lake/"))
+    'file:/data/lake'
+    """
+    scheme = store.capabilities.native_scheme
+    if scheme == "file":
+        return f"file:{local_path(store.url)}"
+    return f"{scheme}://{store.url.partition('://')[2].rstrip('/')}"
+
+
+def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
+    """Splits as groups for few, large tasks: a task costs a Python worker more than a file does (pyspark §3.0).
+
+    Args:
+        tasks: that run at once: so many groups are made, where there are splits enough to go round.
+        most_bytes: no group is larger, but by its last split.
+    """
+    if not splits:
+        return []
+    weights = [s.size + OPEN_BYTES * len(s.files) for s in splits]
+    total = sum(weights)
+    count = min(len(splits), max(min(tasks, -(-total // (4 * OPEN_BYTES))), -(-total // most_bytes)))
+    groups: list[list[Split]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for weight, split in sorted(zip(weights, splits, strict=True), key=lambda pair: -pair[0]):
+        lightest = loads.index(min(loads))
+        groups[lightest].append(split)
+        loads[lightest] += weight
+    return groups

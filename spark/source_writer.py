@@ -1,0 +1,120 @@
+"""Writing through the data source: planned in one process, written in many, committed in yet another.
+
+Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made.
+Source: pyspark §1 (life cycle); H5.
+
+Spark calls `abort` also after `commit` raised, in another process that knows nothing of why. So `commit` itself removes
+what it can prove to be unneeded, and `abort` deletes only where commit cannot have been called: where a task sent no
+message; and even then it looks the identity up first. Everything else is left to the cleaning of orphans.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from ..coordinator.committer import new_commit_user
+from ..coordinator.message import CommitMessage
+from ..core.errors import InvalidArgument, StoreUnavailable
+from ..table.table import Table
+from ..table.transaction import Transaction, check_identity, overwrite_spec
+from ..table.write import check_writable, keys_of
+from .columns import match_columns
+from .source_options import SourceOptions
+from .tasks import WriteTask
+
+_LOG = logging.getLogger("lakelatch.spark")
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What one task wrote."""
+
+    messages: list[CommitMessage]
+
+
+class TableSourceWriter(DataSourceArrowWriter):
+    """One write; made where the query is planned, and pickled from there.
+
+    Args:
+        options: of the user.
+        schema: of the rows; columns are matched by name.
+        overwrite: mode `overwrite`, not `append`.
+    """
+
+    def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
+        check_identity(options.commit_user, options.identifier)
+        self._options, self._overwrite = options, overwrite
+        table = options.table()
+        check_writable(table.schema)
+        if not overwrite and (options.partition is not None or options.dynamic):
+            raise InvalidArgument("options 'partition' and 'partitionOverwriteMode' go with mode overwrite")
+        self._replaced: Any = options.partition if options.dynamic else options.partition or {}
+        spec = (overwrite_spec(table.schema, self._replaced, options.dynamic) if overwrite else None) or {}
+        columns = match_columns(schema, table.schema, tuple(spec))
+        for name, cast in zip(columns.names, columns.casts, strict=True):
+            if cast is not None:
+                raise InvalidArgument(
+                    f"column '{name}' is {schema[name].dataType.simpleString()}, the table needs {cast.simpleString()}",
+                    next_step="cast it in the frame, or write with lakelatch.spark.write",
+                )
+        self._before = table.timeline.latest()
+        # The commit is found again by its user, wherever commit and abort run.
+        self._user = options.commit_user or new_commit_user(table.schema)
+        self._replayed = self._landed(table)
+        self._task = WriteTask(table.store, table.schema, str(uuid.uuid4()), columns.names, spec)
+
+    def write(self, iterator: Iterator[Any]) -> TaskMessage:
+        """On an executor: the rows of one task."""
+        return TaskMessage([] if self._replayed else self._task.write(iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver's host, in a process of its own: all tasks have succeeded."""
+        given = _messages(messages)
+        table = self._options.table()
+        transaction = Transaction(
+            table,
+            commit_user=self._options.commit_user,
+            identifier=self._options.identifier,
+            isolation=self._options.isolation,
+            properties=self._options.properties,
+            fresh_user=self._user,
+        )
+        with transaction as tx:
+            if self._overwrite:
+                tx.overwrite_messages(given, self._before, partition=self._replaced, dynamic=self._options.dynamic)
+            else:
+                tx.append_messages(given)
+        table.committer.settle()
+        _LOG.info("%s", tx.receipt)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """After a task failed for good, or after `commit` raised."""
+        if not any(m is None for m in messages):
+            return  # commit was called: what it could prove it has cleaned, and nothing can be proven here (H5)
+        table = self._options.table()
+        if self._landed(table):
+            return
+        try:
+            table.store.delete_many(keys_of(table.schema, _messages(messages)))
+        except StoreUnavailable as error:
+            _LOG.warning("files of job %s could not be deleted: %s", self._task.job, error)
+
+    def _landed(self, table: Table) -> bool:
+        """Is there a snapshot of this write?"""
+        if self._options.identifier is not None:
+            return table.committer.lookup(self._user, self._options.identifier) is not None
+        first = self._before.id + 1 if self._before is not None else 1
+        latest = table.timeline.latest()
+        found = (table.timeline.find(i) for i in range(first, (latest.id if latest is not None else 0) + 1))
+        return any(s is None or s.commit_user == self._user for s in found)
+
+
+def _messages(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:
+    return [m for told in messages if isinstance(told, TaskMessage) for m in told.messages]
