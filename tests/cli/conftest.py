@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lakelatch as ll
 import pyarrow as pa
 import pytest
+
+import lakelatch as ll
 from lakelatch.cli.main import main
 
 

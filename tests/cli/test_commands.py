@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import lakelatch as ll
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+import lakelatch as ll
 
 LOG_KEYS = [
     "snapshot_id", "time_ms", "kind", "operation", "commit_user", "identifier", "schema_id", "delta_rows",
@@ -46,17 +47,25 @@ def test_create_write_read(run: Any, tmp_path: Path) -> None:
 
 def test_create_from_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     """`--like` takes the columns of a Parquet file, `--schema-json` a schema file with its keys."""
-    pq.write_table(pa.table({"a": pa.array([1], pa.int16()), "t": pa.array([0], pa.timestamp("us", "UTC"))}), tmp_path / "x.parquet")
+    pq.write_table(
+        pa.table({"a": pa.array([1], pa.int16()), "t": pa.array([0], pa.timestamp("us", "UTC"))}),
+        tmp_path / "x.parquet",
+    )
     liked = run("create", tmp_path / "liked", "--like", tmp_path / "x.parquet", "--json").json
     assert [(c["name"], c["type"]) for c in liked["columns"]] == [
         ("a", "SMALLINT"),
         ("t", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
     ]
-    copied = run("create", tmp_path / "copied", "--schema-json", Path(flights.url) / "schema" / "schema-0", "--json").json
+    copied = run(
+        "create", tmp_path / "copied", "--schema-json", Path(flights.url) / "schema" / "schema-0", "--json"
+    ).json
     assert copied["partition_keys"] == ["month"]
     assert copied["columns"] == run("schema", flights.url, "--json").json["columns"]
     nested = 'tags:{"type": "ARRAY", "element": "STRING NOT NULL"}'
-    assert run("create", tmp_path / "n", "--column", nested, "--json").json["columns"][0]["type"] == "ARRAY<STRING NOT NULL>"
+    assert (
+        run("create", tmp_path / "n", "--column", nested, "--json").json["columns"][0]["type"]
+        == "ARRAY<STRING NOT NULL>"
+    )
     wrong = run("create", tmp_path / "w", "--column", "a:FANCY(3)", "--json")
     assert (wrong.code, wrong.error["code"]) == (2, "invalid-argument")
     assert "column 'a'" in wrong.error["message"]
@@ -144,7 +153,17 @@ def test_log_show_files_schema(run: Any, flights: ll.Table) -> None:
     assert [row["snapshot_id"] for row in run("log", flights.url, "--limit", 1, "--json").lines] == [3]
     plain = run("log", flights.url).out.splitlines()
     assert len(plain) == 4
-    assert plain[0].split() == ["snapshot", "time", "kind", "operation", "user", "identifier", "rows", "total", "attempts"]
+    assert plain[0].split() == [
+        "snapshot",
+        "time",
+        "kind",
+        "operation",
+        "user",
+        "identifier",
+        "rows",
+        "total",
+        "attempts",
+    ]
     shown = run("show", flights.url, 2, "--json").json
     assert (shown["snapshot_id"], shown["kind"], shown["identifier"], shown["total_rows"]) == (2, "APPEND", None, 5)
     assert [m["list"] for m in shown["manifests"]] == ["base", "delta"]
@@ -199,7 +218,9 @@ def test_explain_with_the_journal(run: Any, tmp_path: Path, flights: ll.Table) -
 # ---------------------------------------------------------------------------------------------------- as a program
 
 
-def program(*words: object, stdin: bytes = b"", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def program(
+    *words: object, stdin: bytes = b"", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "lakelatch", *map(str, words)]
     return subprocess.run(command, input=stdin, capture_output=True, env={**os.environ, **(env or {})}, check=False)
 

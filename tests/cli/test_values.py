@@ -8,9 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import lakelatch as ll
 import pyarrow as pa
 import pytest
+
+import lakelatch as ll
 from lakelatch.cli.json_values import from_json, to_json
 
 NESTED = pa.list_(pa.struct([("k", pa.map_(pa.string(), pa.decimal128(5, 2))), ("b", pa.binary())]))
@@ -24,9 +25,11 @@ ARRAYS = {
     "date": pa.array([-719162, 0, None], pa.date32()),
     "time": pa.array([0, 86_399_999, None], pa.time32("ms")),
     "binary": pa.array([b"", b"\x00\xff", None]),
-    "text": pa.array(["", "ä\n\"", "null", None]),
+    "text": pa.array(["", 'ä\n"', "null", None]),
     "boolean": pa.array([True, False, None]),
-    "nested": pa.array([[], None, [None, {"k": [("a", Decimal("1.50")), ("b", None)], "b": b"x"}], [{"k": None}]], NESTED),
+    "nested": pa.array(
+        [[], None, [None, {"k": [("a", Decimal("1.50")), ("b", None)], "b": b"x"}], [{"k": None}]], NESTED
+    ),
 }
 
 
@@ -40,7 +43,7 @@ def test_json_and_back(name: str, start: int) -> None:
     assert back.type == array.type
     assert json.dumps(to_json(back)) == text
     assert back.is_null().to_pylist() == array.is_null().to_pylist()
-    if name not in ("double",):
+    if name != "double":
         assert back.equals(array)
 
 
@@ -67,4 +70,6 @@ def test_every_type_through_files(run: Any, tmp_path: Path, kind: str) -> None:
     written = run("write", target.url, tmp_path / f"x.{kind}")
     assert written.code == 0, written.err
     for name in columns:
-        assert to_json(target.to_arrow()[name].combine_chunks()) == to_json(source.to_arrow()[name].combine_chunks()), name
+        assert to_json(target.to_arrow()[name].combine_chunks()) == to_json(source.to_arrow()[name].combine_chunks()), (
+            name
+        )
