@@ -39,7 +39,9 @@ class BucketPruner:
         self._fields = [schema.by_name[name] for name in schema.bucket_keys if name in schema.by_name]
         self._types = [f.type for f in self._fields]
         self._keys = _keys(predicate, schema) if schema.bucket > 0 and self._fields else None
-        self._function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION)) if self._keys is not None else None
+        self._function = (
+            BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION)) if self._keys is not None else None
+        )
         self._wanted: dict[int, frozenset[int] | None] = {}
         self._comparable: dict[int, bool] = {}
 

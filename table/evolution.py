@@ -243,7 +243,9 @@ def _widens(source: AtomicType, target: AtomicType) -> bool:
         # CHAR(n) would have to be filled up with blanks: only the same one, or the way to VARCHAR.
         return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
     if old in BINARY_ROOTS and new in BINARY_ROOTS:
-        return target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
+        return (
+            target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
+        )
     if old == new and old in (*TIMESTAMP_ROOTS, "TIME"):
         return target.precision >= source.precision
     return source == with_nullable(target, source.nullable)

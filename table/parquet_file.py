@@ -100,7 +100,9 @@ class ParquetFile:
             self._check_int96(group)
             # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
             with self._blamed():
-                batches = self._reader.iter_batches(BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads)
+                batches = self._reader.iter_batches(
+                    BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
+                )
             while True:
                 with self._blamed():
                     batch = next(batches, None)

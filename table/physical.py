@@ -62,12 +62,17 @@ def leaf(array: Any, data_type: AtomicType) -> Any:
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(_kinds.is_string(kind) or _kinds.is_large_string(kind) or _kinds.is_string_view(kind) or _is_bytes(kind))
+    return bool(
+        _kinds.is_string(kind) or _kinds.is_large_string(kind) or _kinds.is_string_view(kind) or _is_bytes(kind)
+    )
 
 
 def _is_bytes(kind: Any) -> bool:
     return bool(
-        _kinds.is_binary(kind) or _kinds.is_large_binary(kind) or _kinds.is_binary_view(kind) or _kinds.is_fixed_size_binary(kind)
+        _kinds.is_binary(kind)
+        or _kinds.is_large_binary(kind)
+        or _kinds.is_binary_view(kind)
+        or _kinds.is_fixed_size_binary(kind)
     )
 
 

@@ -143,15 +143,19 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         return ScanPlan(None, schema.id, where=bound)
     codec = codec_of(schema)
     on_partition, residual = (None, None) if bound is None else split_predicate(bound, schema.partition_keys)
+
+    def schema_of(schema_id: int) -> TableSchema:
+        return schema if schema_id == schema.id else timeline.schema(schema_id)
+
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
     entries, other_partitions = _of_partitions(timeline.entries(readable), on_partition, codec)
     alive = _alive(entries)
     in_bucket = kept = alive
     if residual is not None:
-        buckets = BucketPruner(residual, schema, timeline.schema)
+        buckets = BucketPruner(residual, schema, schema_of)
         in_bucket = [e for e in alive if buckets.may_match(e)]
-        pruner = FilePruner(residual, schema, timeline.schema, codec)
+        pruner = FilePruner(residual, schema, schema_of, codec)
         kept = [e for e in in_bucket if pruner.may_match(e)]
     check_files_readable(schema, kept)
     if snapshot.index_manifest is not None:
@@ -159,7 +163,7 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
     return ScanPlan(
         snapshot,
         schema.id,
-        _splits(kept, schema, codec, timeline.schema),
+        _splits(kept, schema, codec, schema_of),
         bound,
         residual,
         len(manifests),

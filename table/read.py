@@ -97,7 +97,7 @@ def read_batches(
     """
     residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
     written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
-    file_schemas = {schema_id: timeline.schema(schema_id) for schema_id in sorted(written)}
+    file_schemas = {i: schema if i == schema.id else timeline.schema(i) for i in sorted(written)}
     reader = SplitReader(schema, columns, residual, file_schemas)
     return reader.batches(store, plan.splits, limit)
 
@@ -157,18 +157,14 @@ class SplitReader:
         constants = self._constants(split)
         for rows, arrays in self._stored_arrays(store, key, file, alone):
             stored = {f.name: array for f, array in zip(self._stored, arrays, strict=True)}
-            columns = [
-                stored[f.name] if f.name in stored else pa.repeat(constants[f.name], rows) for f in self._read
-            ]
+            columns = [stored[f.name] if f.name in stored else pa.repeat(constants[f.name], rows) for f in self._read]
             batch = _batch(columns, self._read_schema, rows)
             if self.residual is not None:
                 batch = _kept(batch, to_arrow_mask(self.residual, batch, self._read))
             if batch.num_rows:
                 yield batch.select(self.arrow_schema.names) if len(self._read) > len(self.output) else batch
 
-    def _stored_arrays(
-        self, store: Store, key: str, file: DataFile, alone: bool
-    ) -> Iterator[tuple[int, list[Any]]]:
+    def _stored_arrays(self, store: Store, key: str, file: DataFile, alone: bool) -> Iterator[tuple[int, list[Any]]]:
         """(number of rows, the arrays of `_stored`), batch by batch; files that hold none of them are not opened."""
         projection = self._projection(file.schema_id)
         if all(column.source is None for column in projection.columns):

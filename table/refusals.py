@@ -40,12 +40,15 @@ def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> 
     fallback = schema.options.texts.get(FALLBACK_BRANCH)
     if fallback and branch == DEFAULT_BRANCH:
         raise Unsupported(
-            f"partitions that the table lacks are to be read from branch '{fallback}' (option '{FALLBACK_BRANCH}'): not supported yet",
+            f"partitions that the table lacks are to be read from branch '{fallback}' (option '{FALLBACK_BRANCH}'):"
+            " not supported yet",
             next_step="read the branches one by one, or remove the option",
         )
     for field in walk_fields(schema.fields):
         if isinstance(field.type, AtomicType) and field.type.root == "BLOB":
-            raise Unsupported(f"column '{field.name}' is of type BLOB, whose values lie in files of their own: not supported yet")
+            raise Unsupported(
+                f"column '{field.name}' is of type BLOB, whose values lie in files of their own: not supported yet"
+            )
 
 
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:

@@ -30,7 +30,10 @@ _STRIDE = 8
 
 
 def snapshot_at(
-    timeline: Timeline, snapshot: int | None = None, tag: str | None = None, timestamp: str | int | datetime | None = None
+    timeline: Timeline,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp: str | int | datetime | None = None,
 ) -> Snapshot:
     """The snapshot that was meant; exactly one of the three is given.
 
@@ -72,7 +75,9 @@ def epoch_millis(moment: Any) -> int:
     """
     if isinstance(moment, int) and not isinstance(moment, bool):
         return int(moment)
-    unzoned = (isinstance(moment, str) and not _ZONED.search(moment)) or (isinstance(moment, datetime) and moment.tzinfo is None)
+    unzoned = (isinstance(moment, str) and not _ZONED.search(moment)) or (
+        isinstance(moment, datetime) and moment.tzinfo is None
+    )
     if unzoned:
         raise InvalidArgument(f"timestamp {str(moment)!r} has no zone", next_step="add Z, or an offset such as +02:00")
     nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), "timestamp")
@@ -104,7 +109,9 @@ def _by_tag(timeline: Timeline, name: str) -> Snapshot:
         pass
     names = tag_names(timeline)
     shown = ", ".join(names[:_NAMES_SHOWN]) + (" …" if len(names) > _NAMES_SHOWN else "")
-    raise InvalidArgument(f"there is no tag {name!r}", next_step=f"tags are: {shown}" if names else "the table has no tags")
+    raise InvalidArgument(
+        f"there is no tag {name!r}", next_step=f"tags are: {shown}" if names else "the table has no tags"
+    )
 
 
 def tag_names(timeline: Timeline) -> list[str]:
@@ -149,11 +156,19 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
 
 
 def _earliest(first: Snapshot | None) -> str:
-    return "the table has no snapshot yet" if first is None else f"the earliest is snapshot {first.id} of {_text(first.time_ms)}"
+    return (
+        "the table has no snapshot yet"
+        if first is None
+        else f"the earliest is snapshot {first.id} of {_text(first.time_ms)}"
+    )
 
 
 def _text(millis: int) -> str:
     try:
-        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return (
+            datetime.fromtimestamp(millis / 1000, timezone.utc)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z")
+        )
     except (ValueError, OverflowError, OSError):
         return f"{millis} ms"

@@ -1,4 +1,4 @@
-"""Every golden table of the kinds that can be read gives the rows that Apache Paimon (Java) reads; every other is refused by name.
+"""Golden tables of the kinds that can be read give the rows that Apache Paimon (Java) reads; the others are refused by name.
 
 Guards G8 (what Apache Paimon writes, lakelatch reads), H11, H16 (bad/). The packed tables always run; the whole set of
 309 runs where its folder is (`LAKELATCH_GOLDEN`, or `shared/golden` beside the checkout).
