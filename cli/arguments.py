@@ -46,11 +46,13 @@ def add_command(commands: Commands, name: str, run: Any, about: str, example: st
 
     Args:
         run: called with the parsed arguments and the output; answers the exit code.
-        about: one line.
+        about: what it does; the first sentence stands in the list of commands.
         example: one or more command lines.
     """
     epilog = "example:\n  " + example.replace("\n", "\n  ")
-    parser: Parser = commands.add_parser(name, help=about, description=about, epilog=epilog)
+    parser: Parser = commands.add_parser(
+        name, help=about.partition(". ")[0].rstrip("."), description=about, epilog=epilog
+    )
     parser.set_defaults(run=run)
     parser.add_argument("url", metavar="URL", help="the table: a path, s3://bucket/path, …")
     parser.add_argument("--json", action="store_true", help="one JSON object, or one a line, with stable keys")

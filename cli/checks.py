@@ -29,8 +29,8 @@ def register(commands: Commands) -> None:
     which.add_argument("--all", action="store_true", help="every snapshot and tag")
     parser.add_argument("--data", action="store_true", help="open each data file's footer: row counts and statistics")
     about = (
-        "Check a store: can it be reached and written, does it create atomically, how fast is it, do clocks agree; and"
-        " whether the table's history stands. Writes a few objects under an own folder, and deletes them."
+        "Check a store. Can it be reached and written, does it create atomically, how fast is it, do clocks agree, and"
+        " whether the table's history stands? Writes a few small objects of its own, and deletes them."
     )
     parser = add_command(commands, "doctor", doctor, about, "lakelatch doctor s3://lake/flights --race 8")
     add_branch(parser)

@@ -15,6 +15,9 @@ from typing import Any
 
 from ..core.errors import LakelatchError, OutcomeUnknown
 
+_SHORT = 26
+"""Characters that are never broken over two lines of a terminal's table."""
+
 
 class Output:
     """Prints for one run of the command.
@@ -65,7 +68,9 @@ class Output:
             return False
         table = Table(box=box.SIMPLE_HEAD, header_style="bold")
         for i, name in enumerate(columns):
-            table.add_column(Text(name), justify="right" if _is_numeric(rows, i) else "left", overflow="fold")
+            short = max((len(cell(row[i])) for row in rows), default=0) <= _SHORT
+            side: Any = "right" if _is_numeric(rows, i) else "left"
+            table.add_column(Text(name), justify=side, overflow="fold", no_wrap=short)
         for row in rows:
             table.add_row(*(Text(cell(value), style="dim" if value is None else "") for value in row))
         Console().print(table)

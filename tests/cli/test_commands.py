@@ -281,3 +281,29 @@ def test_read_into_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     assert run("read", flights.url, "--where", "nope = 1", "--output", tmp_path / "x.csv").code == 2
     assert len((tmp_path / "x.csv").read_text().splitlines()) == 6
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_terminal_gets_a_table_and_the_first_rows(tmp_path: Path) -> None:
+    """On a terminal: a drawn table, and so many rows as one can look at; what is left out is said."""
+    import pty
+
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
+    table.append(pa.table({"a": range(500)}))
+    seen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "lakelatch", "read", str(tmp_path / "t")]
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"}
+    with subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, env=env) as child:
+        os.close(terminal)
+        shown = b""
+        try:
+            while block := os.read(seen, 1 << 16):
+                shown += block
+        except OSError:  # the other end is closed: that is how a terminal ends
+            pass
+        assert child.stderr is not None
+        said = child.stderr.read().decode()
+    os.close(seen)
+    numbers = [line.strip() for line in shown.decode().splitlines() if line.strip().isdigit()]
+    assert numbers == [str(i) for i in range(100)]
+    assert "─" in shown.decode()
+    assert "--limit shows more" in said
