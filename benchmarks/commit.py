@@ -49,7 +49,9 @@ def on_s3(commits: int, latency_ms: float) -> list[dict[str, Any]]:
                 found[peer.name].append(one_append(peer, proxy))
         for peer in peers:
             peer.close()
-    return [{"library": name} | {key: median(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()]
+    return [
+        {"library": name} | {key: median(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()
+    ]
 
 
 def one_append(peer: Any, proxy: Any) -> dict[str, float]:

@@ -1,0 +1,145 @@
+"""What the Spark benchmarks share: the session, the rows, interleaved runs, and whose CPU time is counted.
+
+CPU is user + system of this process, the JVM and all Python workers, by psutil: on a shared machine the wall clock says
+more about the neighbours. Each round runs every variant once, in shuffled order; the first round is a warm-up. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent.parent / ".tools"))
+
+CODEC = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after one warm-up")
+    parser.add_argument("--folder", type=Path, help="where tables are written; a temporary folder by default")
+    parser.add_argument(
+        "--plain-daemon", action="store_true", help="Spark's own Python daemon instead of lakelatch.spark.daemon"
+    )
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+def session(plain_daemon: bool) -> Any:
+    """local[2], UTC, no UI; Spark's defaults otherwise."""
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent.resolve() / ".tools")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    }
+    if not plain_daemon:
+        settings["spark.python.daemon.module"] = "lakelatch.spark.daemon"
+    builder = SparkSession.builder.master("local[2]").appName("lakelatch-benchmark")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("ERROR")
+    return found
+
+
+def make_rows(spark: Any, rows: int, path: str) -> None:
+    """id BIGINT, k INT, amt DOUBLE, name STRING (unique), city STRING (200 values), ts TIMESTAMP; eight files."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ids = F.col("id")
+    spark.range(0, rows, 1, 8).select(
+        "id",
+        F.pmod(F.xxhash64(ids), F.lit(1_000_000)).cast("int").alias("k"),
+        (F.rand(7) * 1000).alias("amt"),
+        F.concat(F.lit("user-"), ids, F.lit("-"), ids % 97).alias("name"),
+        F.concat(F.lit("city-"), F.pmod(F.xxhash64(ids, F.lit(1)), F.lit(200))).alias("city"),
+        F.timestamp_micros(F.lit(1_700_000_000_000_000) + ids * 1_000_003).alias("ts"),
+    ).write.options(**CODEC).parquet(path)
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and everything below it, ended children included."""
+    me = psutil.Process()
+    total = 0.0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def measure(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, Any]]:
+    """Every variant once per round, in shuffled order. Returns medians and ratios to the first variant."""
+    dice = random.Random(1)
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
+    for number in range(rounds + 1):
+        order = list(variants)
+        dice.shuffle(order)
+        for name in order:
+            cpu, wall = cpu_seconds(), time.monotonic()
+            variants[name]()
+            spent = cpu_seconds() - cpu, time.monotonic() - wall
+            if number:
+                seen[name].append(spent)
+    medians = {n: (statistics.median(c for c, _ in s), statistics.median(w for _, w in s)) for n, s in seen.items()}
+    base = next(iter(medians.values()))
+    return {
+        name: {
+            "cpu_s": round(cpu, 2),
+            "cpu_ratio": round(cpu / base[0], 2),
+            "wall_s": round(wall, 2),
+            "wall_ratio": round(wall / base[1], 2),
+            "cpu_all_s": [round(c, 2) for c, _ in seen[name]],
+        }
+        for name, (cpu, wall) in medians.items()
+    }
+
+
+def report(title: str, facts: dict[str, Any], results: dict[str, dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"benchmark": title, "facts": facts, "results": results}))
+        return
+    print(f"\n{title}")
+    for key, value in facts.items():
+        print(f"  {key}: {value}")
+    width = max(map(len, results))
+    print(f"  {'':{width}}   CPU s  ratio   wall s  ratio")
+    for name, r in results.items():
+        print(
+            f"  {name:{width}}  {r['cpu_s']:6.2f}  {r['cpu_ratio']:5.2f}   {r['wall_s']:6.2f}  {r['wall_ratio']:5.2f}"
+        )
+
+
+def facts(spark: Any, args: argparse.Namespace) -> dict[str, Any]:
+    import pyarrow
+
+    return {
+        "rows": args.rows,
+        "rounds": args.rounds,
+        "pyspark": spark.version,
+        "pyarrow": pyarrow.__version__,
+        "cores": os.cpu_count(),
+        "codec": "zstd level 1",
+        "python daemon": "Spark's own" if args.plain_daemon else "lakelatch.spark.daemon",
+    }
