@@ -8,7 +8,7 @@ Invariants: memory is bounded by one row group; a file's statistics describe exa
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..core.data_file import SOURCE_APPEND, DataFile
 from ..core.errors import Unsupported
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
+from .int96 import ordered_columns, stand_in_schema, with_int96_footer, with_stand_ins
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -49,11 +50,16 @@ class FileSettings:
     """How data files of a table are written; made once per writer.
 
     Attributes:
+        arrow: the files' columns, as the Parquet writer takes them.
+        int96: do columns stand in for INT96? Then the footer is changed when a file is closed.
+        bounded: the Parquet columns whose bounds go into the footer; True for all.
         target_bytes: a file is closed when it has grown to this.
     """
 
     schema: TableSchema
     arrow: pa.Schema
+    int96: bool
+    bounded: bool | list[str]
     codec: str
     level: int | None
     target_bytes: int
@@ -85,9 +91,14 @@ class FileSettings:
         suffix = ".parquet"
         if options.get(opt.COMPRESSION_IN_SUFFIX) and codec != "none":
             suffix = f".{_SUFFIX_CODECS.get(codec, codec)}.parquet"
+        plain = file_schema(schema.fields)
+        arrow = stand_in_schema(plain)
+        int96 = not arrow.equals(plain)
         return FileSettings(
             schema=schema,
-            arrow=file_schema(schema.fields),
+            arrow=arrow,
+            int96=int96,
+            bounded=ordered_columns(arrow) if int96 else True,
             codec=codec,
             level=options.get(opt.ZSTD_LEVEL) if codec == "zstd" else None,
             target_bytes=options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES,
@@ -105,12 +116,16 @@ class SpillingSink:
         self._parts: list[bytes] = []
         self._held = 0
         self._output: Any = None
+        self._tail: list[bytes] | None = None
         self.size = 0
         self.closed = False
 
     def write(self, data: Any) -> int:
         block = bytes(data)
         self.size += len(block)
+        if self._tail is not None:
+            self._tail.append(block)
+            return len(block)
         if self._output is not None:
             self._output.write(block)
             return len(block)
@@ -122,6 +137,17 @@ class SpillingSink:
                 self._output.write(part)
             self._parts = []
         return len(block)
+
+    def hold(self) -> None:
+        """Keep what is written from now on apart."""
+        self._tail = []
+
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write what was kept apart, changed."""
+        held = b"".join(self._tail or ())
+        self._tail = None
+        self.size -= len(held)
+        self.write(change(held))
 
     def tell(self) -> int:
         return self.size
@@ -198,7 +224,8 @@ class DataFileWriter:
             self._open()
         assert self._parquet is not None and self._stats is not None and self._sink is not None
         self._stats.update(table)
-        self._parquet.write_table(table.cast(self._settings.arrow), row_group_size=table.num_rows)
+        stored = with_stand_ins(table) if self._settings.int96 else table
+        self._parquet.write_table(stored.cast(self._settings.arrow), row_group_size=table.num_rows)
         if self._sink.size >= self._settings.target_bytes:
             self._close()
 
@@ -224,6 +251,7 @@ class DataFileWriter:
             settings.arrow,
             compression=settings.codec,
             compression_level=settings.level,
+            write_statistics=settings.bounded,
             store_decimal_as_integer=True,
             store_schema=False,
         )
@@ -231,7 +259,11 @@ class DataFileWriter:
 
     def _close(self) -> None:
         assert self._parquet is not None and self._stats is not None and self._sink is not None
+        if self._settings.int96:
+            self._sink.hold()
         self._parquet.close()
+        if self._settings.int96:
+            self._sink.release(with_int96_footer)
         footer = self._parquet.writer.metadata if hasattr(self._parquet.writer, "metadata") else None
         value_stats, columns = self._stats.finish(footer)
         upload = self._sink.finish(self._travelling)
