@@ -1,11 +1,11 @@
 """From the schema that a file was written with to the schema that is read: a plan per pair, used for every such file.
 
-Owns: matching of fields by id, nested ones too; which type changes keep every value; which leaves of a file are needed.
+Owns: matching of fields by id, nested ones too; which leaves of a file are needed.
 Must not know: stores, footers, splits. Source: data-layer §1.5.
 
 Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
 another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
-The seam for more type changes is `_widens`: what it refuses is `Unsupported`, and nothing else decides about types.
+Which type changes are read is decided in `type_changes` alone; what it does not know is `Unsupported`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ import pyarrow as pa
 from ..core.arrow import to_arrow
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.types import (
-    BINARY_ROOTS,
-    INTEGER_ROOTS,
-    STRING_ROOTS,
-    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -34,7 +30,8 @@ from ..core.types import (
     sql,
     with_nullable,
 )
-from .physical import Misfit, leaf, list_of, map_of, struct_of, vector_of
+from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
+from .type_changes import widened, widens
 
 # --------------------------------------------------------------------------------------------------------- the plan
 
@@ -135,6 +132,7 @@ class ProjectionPlan:
 
         Raises:
             TableCorrupt: the file holds something else than its schema says; names file and column.
+            Unsupported: a time that Arrow's nanoseconds cannot hold.
         """
         positions = {name: i for i, name in enumerate(batch.schema.names)}
         arrays = []
@@ -145,6 +143,11 @@ class ProjectionPlan:
                 continue
             try:
                 arrays.append(_convert(column.node, batch.column(index)))
+            except OutOfRange as error:
+                raise Unsupported(
+                    f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
+                    next_step="leave the column out",
+                ) from error
             except Misfit as error:
                 raise TableCorrupt(
                     f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}"
@@ -186,7 +189,7 @@ def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], 
 def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
     arrow = to_arrow(target)
     match target:
-        case AtomicType() if isinstance(source, AtomicType) and _widens(source, target):
+        case AtomicType() if isinstance(source, AtomicType) and widens(source, target):
             return Leaf(source, arrow)
         case RowType(fields=fields) if isinstance(source, RowType):
             return _row(source, fields, arrow, column, where)
@@ -223,37 +226,7 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
     return Row(tuple(parts), arrow)
 
 
-# --------------------------------------------------------------------------------------------------- changes of type
-
-
-def _widens(source: AtomicType, target: AtomicType) -> bool:
-    """Has every value of the old type its own, equal value in the new one?
-
-    >>> _widens(AtomicType("INT"), AtomicType("BIGINT")), _widens(AtomicType("BIGINT"), AtomicType("INT"))
-    (True, False)
-    """
-    old, new = source.root, target.root
-    if old in INTEGER_ROOTS and new in INTEGER_ROOTS:
-        return INTEGER_ROOTS.index(old) <= INTEGER_ROOTS.index(new)
-    if (old, new) == ("FLOAT", "DOUBLE"):
-        return True
-    if old == new == "DECIMAL":
-        return target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
-    if old in STRING_ROOTS and new in STRING_ROOTS:
-        # CHAR(n) would have to be filled up with blanks: only the same one, or the way to VARCHAR.
-        return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
-    if old in BINARY_ROOTS and new in BINARY_ROOTS:
-        return (
-            target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
-        )
-    if old == new and old in (*TIMESTAMP_ROOTS, "TIME"):
-        return target.precision >= source.precision
-    return source == with_nullable(target, source.nullable)
-
-
-def same_bounds(source: DataType, target: DataType) -> bool:
-    """Do statistics over values of the old type hold, as they are, for the new type? True of every change that is read."""
-    return isinstance(source, AtomicType) and isinstance(target, AtomicType) and _widens(source, target)
+# ------------------------------------------------------------------------------------------------------- conversions
 
 
 def _convert(node: Node, array: Any) -> Any:
@@ -262,7 +235,7 @@ def _convert(node: Node, array: Any) -> Any:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
         case Leaf(source=source, arrow=arrow):
-            return _widened(leaf(array, source), arrow)
+            return widened(leaf(array, source), arrow)
         case Row(parts=parts, arrow=arrow):
             if not pa.types.is_struct(array.type):
                 raise Misfit(f"it holds {array.type}")
@@ -277,15 +250,6 @@ def _convert(node: Node, array: Any) -> Any:
 def _part(array: Any, name: str | None, node: Node) -> Any:
     index = -1 if name is None else array.type.get_field_index(name)
     return pa.nulls(len(array), node.arrow) if index < 0 else _convert(node, array.field(index))
-
-
-def _widened(array: Any, arrow: Any) -> Any:
-    if array.type == arrow:
-        return array
-    try:
-        return array.cast(arrow)
-    except pa.ArrowException as error:
-        raise Misfit(str(error).partition("\n")[0]) from error
 
 
 # ------------------------------------------------------------------------------------------------------------- leaves

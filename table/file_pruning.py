@@ -19,7 +19,7 @@ from ..core.pruning import may_match
 from ..core.schema import TableSchema
 from ..core.stats import ColumnStats, decode_column_stats, file_stats_fields
 from ..core.types import Field
-from .evolution import same_bounds
+from .type_changes import same_bounds
 
 _TRUSTED_FLOATS = ("parquet", "avro")
 """Formats in which Apache Paimon counts NaN among the bounds of FLOAT and DOUBLE; its ORC files leave it out."""

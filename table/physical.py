@@ -22,7 +22,11 @@ _kinds = pa.types
 
 
 class Misfit(Exception):
-    """The array is of a kind that never holds values of the data type, or a value has no place in it."""
+    """The array is of a kind that never holds values of the data type."""
+
+
+class OutOfRange(Misfit):
+    """A value is one of the data type, but its Arrow form has no room for it (a year 9999 in nanoseconds)."""
 
 
 def leaf(array: Any, data_type: AtomicType) -> Any:
@@ -105,7 +109,15 @@ def _timestamp(array: Any, target: Any) -> Any:
     if finer[array.type.unit] > finer[target.unit]:
         # Digits beyond the column's precision are not the column's: cut downwards, before 1970 too.
         array = pc.floor_temporal(array, unit={"s": "second", "ms": "millisecond", "us": "microsecond"}[target.unit])
-    return array.cast(target)
+    return in_unit(array, target)
+
+
+def in_unit(array: Any, target: Any) -> Any:
+    """Timestamps in a finer unit. Raises OutOfRange."""
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        raise OutOfRange(str(error).partition("\n")[0]) from error
 
 
 def _variant(array: Any, target: Any) -> Any:

@@ -36,8 +36,9 @@ from .row_groups import wanted_row_groups
 from .split import Split, is_external
 from .write import codec_of
 
-READ_THREADS = 4
-"""Files that are read at once."""
+READ_THREADS = 8
+"""Files that are read at once, where each waits for a network."""
+LOCAL_READ_THREADS = 4
 _SMALL_BATCH_ROWS = 1 << 12
 _METADATA_BATCH_ROWS = 1 << 20
 
@@ -141,7 +142,8 @@ class SplitReader:
             files = _enough(files, limit)
         for split, i in files:  # what cannot be read is said before the first row is
             self._projection(split.files[i].schema_id)
-        threads = min(READ_THREADS, len(files))
+        local = store.capabilities.native_scheme == "file"
+        threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(files))
         tasks = (partial(self._file_batches, store, split, i, threads < 2) for split, i in files)
         return _gathered(_limited(in_order(tasks, threads), limit))
 

@@ -146,6 +146,14 @@ def test_other_changes_are_refused_by_name(old: str, new: str) -> None:
         assert word in caught.value.message
 
 
+@pytest.mark.parametrize("old", ["TIMESTAMP(6)", "TIMESTAMP(9)"])
+def test_a_time_that_arrow_cannot_hold_is_refused(old: str) -> None:
+    """Nanoseconds end in 2262: the value is right, Arrow's form of it is too small; never a wrapped one."""
+    far = pa.array([dt.datetime(9999, 12, 31)], pa.timestamp("us"))
+    with pytest.raises(Unsupported, match="column 'c' holds a value that Arrow"):
+        read_as(far, parse_type(old), parse_type("TIMESTAMP(9)"))
+
+
 def test_a_change_inside_a_row_names_its_path() -> None:
     """G8: the message says which part of the column it is."""
     old = RowType((Field(1, "x", ArrayType(string())),))
