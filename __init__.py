@@ -3,7 +3,8 @@
 The public names, nothing else; each is imported when it is first used, so that `import lakelatch` costs nothing.
 
 >>> import lakelatch as ll
->>> ll.col("month") == 1
+>>> ll.col("month").is_in([1, 2]).column
+'month'
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import InvalidArgument, TableCorrupt
 from .arguments import Commands, add_branch, add_command, names, open_table_of, pairs, storage_options_of
 from .exit_codes import OK
+from .journals import JOURNAL, journal_path
 from .output import Output
 
 if TYPE_CHECKING:
     from ..core.types import Field
     from ..table.table import Table
 
-JOURNAL = "LAKELATCH_JOURNAL"
 MODES = ("append", "overwrite", "overwrite-partitions")
 _FILE_FORMATS = ("parquet", "csv", "json", "arrow")
 _PROGRESS_SECONDS = 1.0
@@ -85,7 +85,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
         storage_options=storage_options_of(args),
     )
     if output.as_json:
-        from .history import schema_record
+        from .layout import schema_record
 
         output.record({"url": table.url, **schema_record(table.schema)})
     else:
@@ -214,17 +214,6 @@ class _Counted:
                     print(f"\r{name}: {self.rows:,} rows", end="", file=sys.stderr, flush=True)
         if shows:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def default_journal() -> Path:
-    """Where `write` keeps its journal when nobody says: the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "lakelatch" / "journal.jsonl"
-
-
-def journal_path(argument: str | None) -> Path:
-    """The journal that `write` uses and `explain` reads, unless the table names one."""
-    return Path(argument or os.environ.get(JOURNAL) or default_journal())
 
 
 def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:

@@ -1,4 +1,4 @@
-"""Commands that tell what a table is and how it came to be: `log`, `show`, `files`, `schema`, `explain`.
+"""Commands that tell what a table is and how it came to be: `log`, `show`, `explain`.
 
 Owns: their arguments, the stable keys of their JSON. Must not know: how anything is read.
 Invariants: `log` works on a damaged table and says what it noticed: a gap, or a snapshot that another writer has replaced
@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, add_travel, open_as_of, open_table_of
+from .arguments import Commands, add_branch, add_command, open_table_of
 from .exit_codes import OK
+from .journals import JOURNAL, journal_path
 from .output import Output, moment
 
 if TYPE_CHECKING:
     from ..coordinator.journal import Entry
-    from ..core.schema import TableSchema
     from ..core.snapshot import Snapshot
     from ..table.table import Table
 
@@ -36,16 +37,6 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
-    parser = add_command(
-        commands, "files", files, "List the live data files.", "lakelatch files s3://lake/flights --snapshot 7 --json"
-    )
-    add_branch(parser)
-    add_travel(parser)
-    parser = add_command(
-        commands, "schema", schema, "Show columns, keys and options.", "lakelatch schema s3://lake/flights --all"
-    )
-    add_branch(parser)
-    parser.add_argument("--all", action="store_true", help="every schema that the table ever had, oldest first")
     parser = add_command(
         commands, "explain", explain, "Tell how a snapshot came to be: its base, its attempts, whom it lost to.",
         "lakelatch explain s3://lake/flights 7",
@@ -186,74 +177,6 @@ def _snapshot(table: Table, snapshot_id: int | None) -> Snapshot:
     return found
 
 
-# -------------------------------------------------------------------------------------------------------- files, schema
-
-
-def files(args: argparse.Namespace, output: Output) -> int:
-    found = open_as_of(args).files()
-    if output.as_json:
-        for row in found.to_pylist():
-            output.record(row)
-        return OK
-    columns = ["partition", "bucket", "file_path", "level", "record_count", "file_size_in_bytes", "schema_id"]
-    output.table(columns, [[row[c] for c in columns] for row in found.select(columns).to_pylist()])
-    return OK
-
-
-def schema(args: argparse.Namespace, output: Output) -> int:
-    table = open_table_of(args)
-    shown = table.schemas() if args.all else [table.schema]
-    for position, each in enumerate(shown):
-        if output.as_json:
-            output.record(schema_record(each))
-            continue
-        if position:
-            output.line("")
-        _print_schema(each, output)
-    return OK
-
-
-def schema_record(found: TableSchema) -> dict[str, Any]:
-    """A schema with stable keys; `type` is SQL text."""
-    from ..core.types import sql
-
-    columns = [
-        {
-            "id": f.id,
-            "name": f.name,
-            "type": sql(f.type),
-            "nullable": f.type.nullable,
-            "comment": f.description,
-            "default": f.default_value,
-        }
-        for f in found.fields
-    ]
-    return {
-        "schema_id": found.id,
-        "columns": columns,
-        "partition_keys": list(found.partition_keys),
-        "primary_keys": list(found.primary_keys),
-        "options": dict(found.option_texts),
-        "comment": found.comment,
-        "time_ms": found.time_ms,
-    }
-
-
-def _print_schema(found: TableSchema, output: Output) -> None:
-    told = schema_record(found)
-    facts: dict[str, Any] = {"schema": found.id, "made": moment(found.time_ms)}
-    if found.comment:
-        facts["comment"] = found.comment
-    for key in ("partition_keys", "primary_keys"):
-        if told[key]:
-            facts[key.replace("_", " ")] = ", ".join(told[key])
-    output.facts(facts)
-    for name, value in sorted(told["options"].items()):
-        output.line(f"option {name} = {value}")
-    keys = ("id", "name", "type", "comment", "default")
-    output.table(keys, [["" if c[k] is None else c[k] for k in keys] for c in told["columns"]])
-
-
 # -------------------------------------------------------------------------------------------------------------- explain
 
 
@@ -304,10 +227,9 @@ def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[
     """The events of the commit that made a snapshot, where a journal has them."""
     from ..coordinator.journal import read_journal
     from ..core import options as opt
-    from .changes import JOURNAL, journal_path
 
     own = table.schema.options.get(opt.COMMIT_JOURNAL)
-    path = Path(own) if own and not argument and not _environment(JOURNAL) else journal_path(argument)
+    path = Path(own) if own and not argument and JOURNAL not in os.environ else journal_path(argument)
     if not path.exists():
         if argument is not None:
             raise InvalidArgument(f"there is no journal {path}")
@@ -315,9 +237,3 @@ def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[
     # Twice through the file, so that a journal of years is never held in memory.
     commits = {e.commit for e in read_journal(path) if getattr(e.event, "snapshot_uuid", None) == snapshot.identity}
     return [e for e in read_journal(path) if e.commit in commits], path
-
-
-def _environment(name: str) -> str | None:
-    import os
-
-    return os.environ.get(name)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.journal import FileJournal, MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, fold
+from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.errors import (
     CommitConflict,
     Fenced,
@@ -25,7 +26,6 @@ from lakelatch.core.errors import (
     StoreUnavailable,
 )
 from lakelatch.core.schema import TableSchema, new_schema
-from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -72,8 +72,8 @@ def schema(**options: str) -> TableSchema:
 
 
 @pytest.fixture
-def store() -> Iterator[Lab]:
-    yield Lab(f"memory://commit-{next(COUNTER)}/table")
+def store() -> Lab:
+    return Lab(f"memory://commit-{next(COUNTER)}/table")
 
 
 def opened(store: Lab, journal: Any = None, **options: str) -> Table:
@@ -300,7 +300,7 @@ def test_a_concurrent_append_stays_under_an_overwrite(store: Lab) -> None:
 def test_serializable_makes_a_concurrent_append_a_conflict(store: Lab) -> None:
     table, other = opened(store), opened(store)
     table.append(rows("a", 1, 2))
-    with pytest.raises(CommitConflict, match="appended_meanwhile.*snapshot 2"):
+    with pytest.raises(CommitConflict, match=r"appended_meanwhile.*snapshot 2"):
         raced(
             store,
             lambda: table.overwrite(rows("a", 9), partition={"part": "a"}, isolation="serializable"),

@@ -1,0 +1,94 @@
+"""Commands that tell what a table is made of: `files`, `schema`.
+
+Owns: their arguments, the stable keys of their JSON. Must not know: how anything is read. Nothing here changes a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from .arguments import Commands, add_branch, add_command, add_travel, open_as_of, open_table_of
+from .exit_codes import OK
+from .output import Output, moment
+
+if TYPE_CHECKING:
+    from ..core.schema import TableSchema
+
+
+def register(commands: Commands) -> None:
+    parser = add_command(
+        commands, "files", files, "List the live data files.", "lakelatch files s3://lake/flights --snapshot 7 --json"
+    )
+    add_branch(parser)
+    add_travel(parser)
+    parser = add_command(
+        commands, "schema", schema, "Show columns, keys and options.", "lakelatch schema s3://lake/flights --all"
+    )
+    add_branch(parser)
+    parser.add_argument("--all", action="store_true", help="every schema that the table ever had, oldest first")
+
+
+def files(args: argparse.Namespace, output: Output) -> int:
+    found = open_as_of(args).files()
+    if output.as_json:
+        for row in found.to_pylist():
+            output.record(row)
+        return OK
+    columns = ["partition", "bucket", "file_path", "level", "record_count", "file_size_in_bytes", "schema_id"]
+    output.table(columns, [[row[c] for c in columns] for row in found.select(columns).to_pylist()])
+    return OK
+
+
+def schema(args: argparse.Namespace, output: Output) -> int:
+    table = open_table_of(args)
+    shown = table.schemas() if args.all else [table.schema]
+    for position, each in enumerate(shown):
+        if output.as_json:
+            output.record(schema_record(each))
+            continue
+        if position:
+            output.line("")
+        _print_schema(each, output)
+    return OK
+
+
+def schema_record(found: TableSchema) -> dict[str, Any]:
+    """A schema with stable keys; `type` is SQL text."""
+    from ..core.types import sql
+
+    columns = [
+        {
+            "id": f.id,
+            "name": f.name,
+            "type": sql(f.type),
+            "nullable": f.type.nullable,
+            "comment": f.description,
+            "default": f.default_value,
+        }
+        for f in found.fields
+    ]
+    return {
+        "schema_id": found.id,
+        "columns": columns,
+        "partition_keys": list(found.partition_keys),
+        "primary_keys": list(found.primary_keys),
+        "options": dict(found.option_texts),
+        "comment": found.comment,
+        "time_ms": found.time_ms,
+    }
+
+
+def _print_schema(found: TableSchema, output: Output) -> None:
+    told = schema_record(found)
+    facts: dict[str, Any] = {"schema": found.id, "made": moment(found.time_ms)}
+    if found.comment:
+        facts["comment"] = found.comment
+    for key in ("partition_keys", "primary_keys"):
+        if told[key]:
+            facts[key.replace("_", " ")] = ", ".join(told[key])
+    output.facts(facts)
+    for name, value in sorted(told["options"].items()):
+        output.line(f"option {name} = {value}")
+    keys = ("id", "name", "type", "comment", "default")
+    output.table(keys, [["" if c[k] is None else c[k] for k in keys] for c in told["columns"]])

@@ -1,0 +1,125 @@
+"""Columns of every type that an append table may have, with the values that lie at the edges of each.
+
+Owns: columns, values, rows of them. Must not know: who writes or reads. Values are in the encoding of `values.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from values import Row
+
+from lakelatch.core.types import Field, parse_type
+
+Column = tuple[str, Any]
+"""Name, and type: SQL text, or the JSON of a nested one."""
+
+_MOMENTS = [
+    "1970-01-01T00:00:00.000000000",
+    "1969-12-31T23:59:59.999999999",
+    "2024-02-29T12:34:56.123456789",
+    "1680-01-01T00:00:00.000000001",
+    "2262-04-11T23:47:16.854775807",
+]
+_FAR_MOMENTS = ["0001-01-01T00:00:00.000000000", "9999-12-31T23:59:59.999999999", "1582-10-10T10:10:10.101010101"]
+_LONG = "straße €uro 😀 " * 500
+"""More than the 4096 bytes up to which Parquet footers keep bounds."""
+_TEXTS = ["", " ", "a", "A", "ä", "\x00", "\uffff", "😀", "\U0010ffff" * 20, "sixteen letters, and more", _LONG, "%_\\'\""]
+_BYTES = ["0x", "0x00", "0xff", "0x7f80", "0x" + "ff" * 8]
+
+
+def _at(precision: int, zone: str = "") -> list[str]:
+    moments = _MOMENTS if precision > 6 else _MOMENTS + _FAR_MOMENTS
+    return [m[: 20 + precision] + "0" * (9 - precision) + zone for m in moments]
+
+
+ATOMIC: dict[str, tuple[str, list[Any]]] = {
+    "bo": ("BOOLEAN", [True, False]),
+    "i8": ("TINYINT", [-128, -1, 0, 1, 127]),
+    "i16": ("SMALLINT", [-32768, -1, 0, 1, 32767]),
+    "i32": ("INT", [-(2**31), -1, 0, 1, 2**31 - 1]),
+    "i64": ("BIGINT", [-(2**63), -1, 0, 1, 2**63 - 1]),
+    "f32": ("FLOAT", ["NaN", "-Infinity", "Infinity", "-0.0", 0.0, 1.5, -2.0, 3.4028234663852886e38, 2.0**-149]),
+    "f64": ("DOUBLE", ["NaN", "-Infinity", "Infinity", "-0.0", 0.0, 0.1, -1e-300, 1.7976931348623157e308, 5e-324]),
+    "d1": ("DECIMAL(1, 0)", ["-9", "0", "9"]),
+    "d9": ("DECIMAL(9, 2)", ["-9999999.99", "-0.01", "0.00", "9999999.99"]),
+    "d18": ("DECIMAL(18, 18)", ["-0.999999999999999999", "0.000000000000000000", "0.999999999999999999"]),
+    "d28": ("DECIMAL(28, 4)", ["-" + "9" * 24 + ".9999", "-0.0001", "1.0000", "9" * 24 + ".9999"]),
+    "d38": ("DECIMAL(38, 10)", ["-" + "9" * 28 + ".9999999999", "0.0000000000", "9" * 28 + ".9999999999"]),
+    "ch": ("CHAR(3)", ["", "a", "abc", "äöü", "😀😀😀", "zzz"]),
+    "vc": ("VARCHAR(10)", ["", "0123456789", "äöüäöüäöüß", "zz"]),
+    "st": ("STRING", _TEXTS),
+    "b4": ("BINARY(4)", ["0x00000000", "0x7fffffff", "0x80000000", "0xffffffff"]),
+    "v8": ("VARBINARY(8)", _BYTES),
+    "by": ("BYTES", [*_BYTES, "0x" + "ff" * 20, "0x" + "00ab" * 3000]),
+    "dt": ("DATE", ["0001-01-01", "1582-10-10", "1969-12-31", "1970-01-01", "2024-02-29", "9999-12-31"]),
+    "tm0": ("TIME(0)", ["00:00:00.000", "23:59:59.000"]),
+    "tm3": ("TIME(3)", ["00:00:00.000", "00:00:00.001", "12:34:56.789", "23:59:59.999"]),
+    **{f"ts{p}": (f"TIMESTAMP({p})", _at(p)) for p in range(10)},
+    **{f"tz{p}": (f"TIMESTAMP({p}) WITH LOCAL TIME ZONE", _at(p, "Z")) for p in range(10)},
+}
+"""Column name to (type, values): every atomic type that has an order, one precision of each physical form at least."""
+
+
+def _row(*parts: tuple[int, str, Any]) -> dict[str, Any]:
+    return {"type": "ROW", "fields": [{"id": i, "name": n, "type": t} for i, n, t in parts]}
+
+
+def _array(element: Any) -> dict[str, Any]:
+    return {"type": "ARRAY", "element": element}
+
+
+def _map(key: Any, value: Any) -> dict[str, Any]:
+    return {"type": "MAP", "key": key, "value": value}
+
+
+_STAMPS = ["2024-02-29T12:34:56.123456789", None, "1969-12-31T23:59:59.999999999"]
+
+NESTED: dict[str, tuple[Any, list[Any]]] = {
+    "ar": (_array("INT"), [[], [None], [1, None, -(2**31)], list(range(40))]),
+    "an": (_array("STRING NOT NULL"), [[], ["", "😀"], [_LONG]]),
+    "aa": (_array(_array("DECIMAL(28, 4)")), [[], [[], None, ["1.0000", None]]]),
+    "at": (_array("TIMESTAMP(9)"), [[], _STAMPS]),
+    "ma": (_map("STRING NOT NULL", "DOUBLE"), [[], [["", "NaN"], ["k", None]], [["a", "-0.0"], ["b", 1.5]]]),
+    "mi": (_map("INT NOT NULL", _array("DATE")), [[], [[-1, None], [0, []], [7, ["0001-01-01", None]]]]),
+    "md": (_map("DECIMAL(5, 1) NOT NULL", "TIME(3)"), [[["-1.5", "00:00:00.001"], ["9.0", None]]]),
+    "ms": ({"type": "MULTISET", "element": "STRING NOT NULL"}, [[], [["", 2**31 - 1], ["x", 1]]]),
+    "ro": (_row((101, "a", "BOOLEAN"), (102, "b", "BYTES")), [[None, None], [True, "0x"], [False, "0x00ff"]]),
+    "rr": (
+        _row((111, "in", _row((112, "t", "TIMESTAMP(9)"), (113, "u", "TIMESTAMP(3)"))), (114, "x", "TINYINT")),
+        [[None, 1], [[None, None], None], [["2024-02-29T12:34:56.123456789", "2024-02-29T12:34:56.123000000"], -128]],
+    ),
+    "deep": (
+        _array(_map("INT NOT NULL", _row((121, "l", _array(_row((122, "s", "STRING"), (123, "v", "BIGINT"))))))),
+        [[], [None], [[]], [[[1, None], [2, [None]], [3, [[]]], [4, [[None, ["", 2**63 - 1], [None, None]]]]], None]],
+    ),
+}
+"""Column name to (type, values): types with parts. Nothing orders them; they can only be null or not."""
+
+EVERY = {**ATOMIC, **NESTED}
+
+
+def columns(names: Iterable[str]) -> list[Column]:
+    """Columns of these domains."""
+    return [(name, EVERY[name][0]) for name in names]
+
+
+def fields(columns: Sequence[Column]) -> list[Field]:
+    """Columns with the field ids that a new table gives them."""
+    return [Field(i, name, parse_type(data_type)) for i, (name, data_type) in enumerate(columns)]
+
+
+def edge_rows(names: Sequence[str]) -> list[Row]:
+    """Rows in which every value of every column occurs, with a row of nulls, and a null in every column elsewhere."""
+    longest = max(len(EVERY[name][1]) for name in names) + 1
+    cycles = [[*EVERY[name][1], None] for name in names]
+    rows = [[cycle[(i + shift) % len(cycle)] for shift, cycle in enumerate(cycles)] for i in range(2 * longest)]
+    return [*rows, [None] * len(names)]
+
+
+def random_rows(rng: random.Random, names: Sequence[str], count: int) -> Iterator[Row]:
+    """Rows of random values of the columns' domains, one in eight null."""
+    for _ in range(count):
+        yield [None if rng.random() < 0.125 else rng.choice(EVERY[name][1]) for name in names]
