@@ -116,6 +116,8 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
     try:
         raw = json.loads(data)
         version = int(raw.get("version", 1))
+        if not 0 < version <= SCHEMA_VERSION:
+            raise TableCorrupt(f"{where}: field 'version' is {version}; up to {SCHEMA_VERSION} can be read")
         fields = tuple(parse_field(f, f"{where}: field") for f in raw["fields"])
         options = {str(k): str(v) for k, v in (raw.get("options") or {}).items()}
         schema = TableSchema(

@@ -30,7 +30,7 @@ from . import system
 from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
 from .transaction import Transaction
-from .travel import snapshot_at
+from .travel import schema_at, snapshot_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +159,7 @@ class Table:
             timestamp: ISO text with zone, milliseconds since 1970, or a datetime: the newest snapshot not after it.
         """
         found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
-        return Table(self.store, self.timeline.schema(found.schema_id), branch=self._branch, pinned=found)
+        return Table(self.store, schema_at(self.timeline, found, self._schema), branch=self._branch, pinned=found)
 
     def branch(self, name: str) -> Table:
         """A branch of this table."""
