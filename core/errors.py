@@ -84,10 +84,14 @@ class OutcomeUnknown(LakelatchError):
         self._resolver = resolver
 
     def resolve(self, timeout: float = 60.0) -> Any:
-        """Look the commit up: the receipt if it landed, else ``NotCommitted`` semantics by raising ``RetriesExhausted``.
+        """Look the commit up, and roll it forward where its name is still free: the receipt of a commit that landed.
 
         Args:
             timeout: seconds to keep asking the store.
+
+        Raises:
+            CommitConflict: not committed: another's snapshot holds the name.
+            OutcomeUnknown: still no answer.
         """
         if self._resolver is None:
             raise OutcomeUnknown(

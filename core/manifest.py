@@ -1,16 +1,14 @@
 """Manifests, manifest lists and index manifests: entries to bytes and back.
 
-Owns: the three Avro schemas exactly as Apache Paimon writes them, and the meaning of each field's absence.
+Owns: what each field means, and what its absence means (the schemas: `manifest_schema`).
 Must not know: which snapshot uses them, where they lie. Source: format-metadata §4.2–4.5, §8.1.
-Invariants: what is written has the canonical field order (newer readers copy blocks by layout); a field that an older
-writer left out reads as null; an unknown `_KIND` or `_VERSION` is refused, never guessed.
+Invariants: a field that an older writer left out reads as null; an unknown `_KIND` or `_VERSION` is refused, never guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from . import avro
@@ -25,6 +23,7 @@ from .data_file import (
     SimpleStats,
 )
 from .errors import TableCorrupt
+from .manifest_schema import parsed
 
 MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
@@ -48,122 +47,6 @@ class ManifestFile:
     max_row_id: int | None = None
 
 
-# ----------------------------------------------------------------------------------------------------------- schemas
-
-_STATS_FIELDS = [
-    {"name": "_MIN_VALUES", "type": "bytes"},
-    {"name": "_MAX_VALUES", "type": "bytes"},
-    {"name": "_NULL_COUNTS", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
-]
-
-
-def _record(name: str, fields: list[Any]) -> dict[str, Any]:
-    return {"type": "record", "name": f"org.apache.paimon.avro.generated.{name}", "fields": fields}
-
-
-def _plain(name: str, avro_type: Any) -> dict[str, Any]:
-    return {"name": name, "type": avro_type}
-
-
-def _nullable(name: str, avro_type: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", avro_type], "default": None}
-
-
-_MANIFEST_LIST = _record(
-    "record",
-    [
-        _plain("_VERSION", "int"),
-        _plain("_FILE_NAME", "string"),
-        _plain("_FILE_SIZE", "long"),
-        _plain("_NUM_ADDED_FILES", "long"),
-        _plain("_NUM_DELETED_FILES", "long"),
-        _plain("_PARTITION_STATS", _record("record__PARTITION_STATS", _STATS_FIELDS)),
-        _plain("_SCHEMA_ID", "long"),
-        *(_nullable(name, "int") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL")),
-        *(_nullable(name, "long") for name in ("_MIN_ROW_ID", "_MAX_ROW_ID")),
-    ],
-)
-
-_FILE = _record(
-    "record__FILE",
-    [
-        _plain("_FILE_NAME", "string"),
-        _plain("_FILE_SIZE", "long"),
-        _plain("_ROW_COUNT", "long"),
-        _plain("_MIN_KEY", "bytes"),
-        _plain("_MAX_KEY", "bytes"),
-        _plain("_KEY_STATS", _record("record__FILE__KEY_STATS", _STATS_FIELDS)),
-        _plain("_VALUE_STATS", _record("record__FILE__VALUE_STATS", _STATS_FIELDS)),
-        _plain("_MIN_SEQUENCE_NUMBER", "long"),
-        _plain("_MAX_SEQUENCE_NUMBER", "long"),
-        _plain("_SCHEMA_ID", "long"),
-        _plain("_LEVEL", "int"),
-        _plain("_EXTRA_FILES", {"type": "array", "items": "string"}),
-        _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-        _nullable("_DELETE_ROW_COUNT", "long"),
-        _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
-        _nullable("_FILE_SOURCE", "int"),
-        _nullable("_VALUE_STATS_COLS", {"type": "array", "items": "string"}),
-        _nullable("_EXTERNAL_PATH", "string"),
-        _nullable("_FIRST_ROW_ID", "long"),
-        _nullable("_WRITE_COLS", {"type": "array", "items": "string"}),
-        _nullable("_WRITE_COLS_SEQUENCES", {"type": "array", "items": "long"}),
-    ],
-)
-
-_MANIFEST = _record(
-    "record",
-    [
-        _plain("_VERSION", "int"),
-        _plain("_KIND", "int"),
-        _plain("_PARTITION", "bytes"),
-        _plain("_BUCKET", "int"),
-        _plain("_TOTAL_BUCKETS", "int"),
-        _plain("_FILE", _FILE),
-    ],
-)
-
-_RANGE = _record(
-    "record__DELETIONS_VECTORS_RANGES",
-    [_plain("f0", "string"), _plain("f1", "int"), _plain("f2", "int"), _nullable("_CARDINALITY", "long")],
-)
-_GLOBAL_INDEX = _record(
-    "record__GLOBAL_INDEX",
-    [
-        _plain("_ROW_RANGE_START", "long"),
-        _plain("_ROW_RANGE_END", "long"),
-        _plain("_INDEX_FIELD_ID", "int"),
-        _nullable("_EXTRA_FIELD_IDS", {"type": "array", "items": "int"}),
-        _nullable("_INDEX_META", "bytes"),
-        _nullable("_SOURCE_META", "bytes"),
-    ],
-)
-_INDEX_MANIFEST = _record(
-    "record",
-    [
-        _plain("_VERSION", "int"),
-        _plain("_KIND", "int"),
-        _plain("_PARTITION", "bytes"),
-        _plain("_BUCKET", "int"),
-        _plain("_INDEX_TYPE", "string"),
-        _plain("_FILE_NAME", "string"),
-        _plain("_FILE_SIZE", "long"),
-        _plain("_ROW_COUNT", "long"),
-        _nullable("_DELETIONS_VECTORS_RANGES", {"type": "array", "items": ["null", _RANGE]}),
-        _nullable("_EXTERNAL_PATH", "string"),
-        _nullable("_GLOBAL_INDEX", _GLOBAL_INDEX),
-    ],
-)
-
-
-@cache
-def _parsed(name: str) -> Any:
-    import fastavro
-
-    schema = {"list": _MANIFEST_LIST, "manifest": _MANIFEST, "index": _INDEX_MANIFEST}[name]
-    return fastavro.parse_schema(schema)
-
-
 # ----------------------------------------------------------------------------------------------------------- writing
 
 
@@ -180,7 +63,7 @@ def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str = "zst
         }
         for entry in entries
     )
-    return avro.write_records(_parsed("manifest"), records, compression=compression, level=level)
+    return avro.write_records(parsed("manifest"), records, compression=compression, level=level)
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1) -> bytes:
@@ -203,7 +86,7 @@ def encode_manifest_list(manifests: Iterable[ManifestFile], *, compression: str 
         }
         for m in manifests
     )
-    return avro.write_records(_parsed("list"), records, compression=compression, level=level)
+    return avro.write_records(parsed("list"), records, compression=compression, level=level)
 
 
 def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str = "zstd", level: int = 1) -> bytes:
@@ -224,7 +107,7 @@ def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str = "
         }
         for entry in entries
     )
-    return avro.write_records(_parsed("index"), records, compression=compression, level=level)
+    return avro.write_records(parsed("index"), records, compression=compression, level=level)
 
 
 def _stats_record(stats: SimpleStats) -> dict[str, Any]:

@@ -123,18 +123,21 @@ class Table:
         """One row per partition: its path, rows, bytes, files."""
         return system.partitions_table(self._schema, self.entries())
 
-    def explain(self, snapshot: int | Snapshot | None = None) -> str:
+    def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
         """How a snapshot came to be: its base, attempts, whom it lost to, what it changed.
 
         Args:
-            snapshot: an id; the latest by default.
+            commit: a snapshot id, an identity (commit user, identifier), or a snapshot; the latest by default.
         """
-        chosen = (
-            snapshot_at(self.timeline, snapshot=snapshot) if isinstance(snapshot, int) else snapshot or self.snapshot()
-        )
-        if chosen is None:
+        if isinstance(commit, tuple):
+            receipt = self.committer.lookup(*commit)
+            if receipt is None:
+                raise InvalidArgument(f"{self.url} knows no commit {commit[1]} of {commit[0]!r}")
+            commit = receipt.snapshot_id
+        found = snapshot_at(self.timeline, snapshot=commit) if isinstance(commit, int) else commit or self.snapshot()
+        if found is None:
             raise InvalidArgument(f"{self.url} has no snapshot yet")
-        return explain(self.timeline, chosen)
+        return explain(self.timeline, found)
 
     def verify(self, snapshots: Iterable[int] | Literal["all"] | None = None, data: bool = False) -> list[Finding]:
         """What is wrong with the table's files (see `table.verify`); empty for a sound table."""

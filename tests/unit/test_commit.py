@@ -275,6 +275,15 @@ def test_an_identity_is_remembered_beyond_the_snapshot_that_carried_it(store: La
     assert opened(store).append(rows("a", 1), commit_user="etl", identifier=5).replayed
 
 
+def test_a_commit_is_explained_by_its_identity(store: Lab) -> None:
+    table = opened(store)
+    table.append(rows("a", 1), commit_user="etl", identifier=5)
+    table.append(rows("b", 1))
+    assert table.explain(("etl", 5)).startswith("snapshot 1  APPEND")
+    with pytest.raises(InvalidArgument, match="'etl'"):
+        table.explain(("etl", 6))
+
+
 @pytest.mark.parametrize("half", [{"commit_user": "etl"}, {"identifier": 3}])
 def test_half_an_identity_is_refused(store: Lab, half: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="both or neither"):
