@@ -8,11 +8,8 @@ landed a commit knows the next base without reading.
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +35,7 @@ from .request import CommitRequest
 from .resolution import resolve
 from .retries import Crowd, RetryPolicy
 from .run import CommitRun
+from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
 
 UPLOAD_THREADS = 8
@@ -56,18 +54,26 @@ class Committer:
         store: bound to the table's root.
         schema: the schema that files of coming commits are written with.
         journal: where events go; memory by default.
+        around: clock, dice and threads; the machine's by default.
     """
 
-    def __init__(self, store: Store, paths: TablePaths, schema: TableSchema, journal: Journal | None = None) -> None:
-        self.store, self.paths, self.schema = store, paths, schema
+    def __init__(
+        self,
+        store: Store,
+        paths: TablePaths,
+        schema: TableSchema,
+        journal: Journal | None = None,
+        around: Surroundings = MACHINE,
+    ) -> None:
+        self.store, self.paths, self.schema, self._around = store, paths, schema, around
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
         self._known: Base | None = None
         self._lock = threading.Lock()
-        self._id = uuid.uuid4().hex[:16]
+        self._id = around.new_uuid().hex[:16]
         self._crowd = Crowd()
-        self._pool = ThreadPoolExecutor(UPLOAD_THREADS, "lakelatch-upload")
-        self._aside = ThreadPoolExecutor(1, "lakelatch-hint")
+        self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
+        self._aside = around.executor(1, "lakelatch-hint")
 
     def commit(self, request: CommitRequest) -> Receipt:
         """Commit, or say why not.
@@ -81,26 +87,37 @@ class Committer:
         """
         request.check()
         self._ensure_safe()
-        turns_s = self._crowd.turns_s(time.monotonic())
-        time.sleep(random.uniform(0, turns_s))
-        began = time.monotonic()
+        turns_s = self._crowd.turns_s(self._around.monotonic_s())
+        self._around.sleep(self._around.uniform(0, turns_s))
+        began = self._around.monotonic_s()
         metered = MeteredStore(self.store)
         run = self._run(request, metered, crowded=turns_s > 0)
-        journal = BoundJournal(self.journal, run.writer.names.uuid, self.store.url)
+        journal = BoundJournal(self.journal, run.writer.names.uuid, self.store.url, self._around)
         driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id)
         outcome = driver.commit()
-        elapsed_ms = (time.monotonic() - began) * 1000
+        elapsed_ms = (self._around.monotonic_s() - began) * 1000
         self._learn(run, outcome)
-        self._crowd.observe(run.others_met, driver.attempt_s, time.monotonic())
+        self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
         return self._receipt(run, outcome, driver.state.attempt, metered, elapsed_ms)
 
     def _run(self, request: CommitRequest, store: Store, crowded: bool) -> CommitRun:
-        writer = MetadataWriter(self.schema, self.paths, FileNames(str(uuid.uuid4())))
+        writer = MetadataWriter(self.schema, self.paths, FileNames(str(self._around.new_uuid())))
         with self._lock:
             known = self._known
         return CommitRun(
-            request, store, Timeline(store, self.paths), self.schema, writer, known, uuid.uuid4, self._id, crowded
+            request,
+            store,
+            self._timeline(store),
+            self.schema,
+            writer,
+            known,
+            self._id,
+            crowded,
+            self._around,
         )
+
+    def _timeline(self, store: Store) -> Timeline:
+        return Timeline(store, self.paths, self._around.executor)
 
     def _ensure_safe(self) -> None:
         """Once per process and store: does it refuse to create what exists? (G9, H1)"""
@@ -110,7 +127,7 @@ class Committer:
 
     def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
         """The receipt of an identity that landed before, None where it has not. Reads the store."""
-        timeline = Timeline(self.store, self.paths)
+        timeline = self._timeline(self.store)
         found = trace(commit_user, timeline.latest(), timeline.find)
         if found.last_identifier != identifier or found.snapshot is None:
             return None
@@ -181,7 +198,7 @@ class Committer:
             "commit_user": run.request.commit_user,
             "identifier": run.request.identifier,
         }
-        answering = replace(run, store=self.store, timeline=Timeline(self.store, self.paths))
+        answering = replace(run, store=self.store, timeline=self._timeline(self.store))
         return OutcomeUnknown(
             f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {reason}",
             identity=identity,

@@ -7,7 +7,6 @@ out together; what follows `Conclude` happens off the acknowledged path and can 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -47,7 +46,7 @@ class Driver:
 
     def commit(self) -> Outcome:
         """Run the commit to its outcome."""
-        self._began = self._attempt_began = time.monotonic()
+        self._began = self._attempt_began = self.run.around.monotonic_s()
         request = self.run.request
         first = ev.CommitRequested(request.commit_user, request.identifier, request.kind, bool(request.uploads))
         events: deque[Event] = deque([first])
@@ -66,7 +65,7 @@ class Driver:
     @property
     def attempt_s(self) -> float:
         """Seconds since the current attempt began."""
-        return time.monotonic() - self._attempt_began
+        return self.run.around.monotonic_s() - self._attempt_began
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         self.journal.record(event)
@@ -136,15 +135,19 @@ class Driver:
         self.run.store.put(blob.key, blob.data)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
-        elapsed_s = time.monotonic() - self._began
+        elapsed_s = self.run.around.monotonic_s() - self._began
         wait_ms = self.policy.next_wait_ms(
-            effect.attempt, elapsed_s=elapsed_s, attempt_s=self.attempt_s, others=self.run.others_met
+            effect.attempt,
+            elapsed_s=elapsed_s,
+            attempt_s=self.attempt_s,
+            others=self.run.others_met,
+            uniform=self.run.around.uniform,
         )
         if wait_ms is None:
             spent = f"{effect.attempt} attempts in {elapsed_s:.1f} s"
             return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
-        time.sleep(wait_ms / 1000)
-        self._attempt_began = time.monotonic()
+        self.run.around.sleep(wait_ms / 1000)
+        self._attempt_began = self.run.around.monotonic_s()
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 from ..core.errors import TableCorrupt
 from .protocol.events import Event, event_from_json, event_json
+from .surroundings import MACHINE, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,11 @@ class FileJournal:
 class BoundJournal:
     """A journal with commit and table filled in: what a driver writes to."""
 
-    def __init__(self, journal: Journal, commit: str, table: str) -> None:
-        self._journal, self._commit, self._table = journal, commit, table
+    def __init__(self, journal: Journal, commit: str, table: str, around: Surroundings = MACHINE) -> None:
+        self._journal, self._commit, self._table, self._around = journal, commit, table, around
 
     def record(self, event: Event) -> None:
-        self._journal.record(Entry(self._commit, self._table, int(time.time() * 1000), event))
+        self._journal.record(Entry(self._commit, self._table, self._around.wall_ms, event))
 
 
 def read_journal(path: str | Path) -> Iterator[Entry]:

@@ -7,8 +7,6 @@ stands; *not committed* only when another's holds it; in between, the same bytes
 
 from __future__ import annotations
 
-import time
-
 from ..core.errors import CommitConflict, Fenced, OutcomeUnknown
 from .protocol import effects as do
 from .protocol import events as ev
@@ -28,7 +26,7 @@ def resolve(run: CommitRun, ours: SnapshotRef, timeout: float) -> Receipt:
         Fenced: it landed on a freed name, outside the history.
         OutcomeUnknown: still no answer within the timeout.
     """
-    deadline = time.monotonic() + timeout
+    deadline = run.around.monotonic_s() + timeout
     look = 0
     reason = "no answer yet"
     while True:
@@ -47,7 +45,7 @@ def resolve(run: CommitRun, ours: SnapshotRef, timeout: float) -> Receipt:
             if isinstance(checked, ev.LineageBroken):
                 raise Fenced(checked.reason)
             reason = checked.reason if isinstance(checked, ev.LineageUnread) else reason
-        if time.monotonic() >= deadline:
+        if run.around.monotonic_s() >= deadline:
             raise OutcomeUnknown(
                 f"still not known after {timeout:.0f} s whether snapshot {ours.id} was committed: {reason}",
                 identity={
@@ -58,7 +56,7 @@ def resolve(run: CommitRun, ours: SnapshotRef, timeout: float) -> Receipt:
                 },
                 resolver=lambda again: resolve(run, ours, again),
             )
-        time.sleep(min(1.0, 0.05 * 2**look))
+        run.around.sleep(min(1.0, 0.05 * 2**look))
 
 
 def _receipt(run: CommitRun, ours: SnapshotRef, looks: int) -> Receipt:

@@ -8,13 +8,15 @@ single requests are retried below, in the backends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tenacity import RetryCallState, Retrying, stop_after_attempt, stop_after_delay, stop_any, wait_random_exponential
+from tenacity import RetryCallState, Retrying, stop_after_attempt, stop_after_delay, stop_any, wait_exponential
 
 from ..core import options as opt
 from ..core.options import TableOptions
+from .surroundings import MACHINE
 
 _CROWD_LASTS_S = 10.0
 _FORGET = 0.7
@@ -52,7 +54,15 @@ class RetryPolicy:
             options.get(opt.COMMIT_MAX_RETRY_WAIT),
         )
 
-    def next_wait_ms(self, attempt: int, *, elapsed_s: float, attempt_s: float, others: int) -> int | None:
+    def next_wait_ms(
+        self,
+        attempt: int,
+        *,
+        elapsed_s: float,
+        attempt_s: float,
+        others: int,
+        uniform: Callable[[float, float], float] = MACHINE.uniform,
+    ) -> int | None:
         """Milliseconds to wait after a lost attempt, None where the budget is spent.
 
         Doubling alone makes losers sleep for seconds while a table takes a commit every few milliseconds. So the wait is
@@ -63,16 +73,15 @@ class RetryPolicy:
             elapsed_s: seconds since the commit began.
             attempt_s: seconds that an attempt takes on this store.
             others: different committers that it lost to.
+            uniform: the dice: full jitter.
         """
         turns = others if attempt <= 2 * others else 1
         longest_s = min(self.max_wait_ms / 1000, 2 * turns * attempt_s)
-        retrying = Retrying(
-            stop=self._stop(), wait=wait_random_exponential(multiplier=self.min_wait_ms / 1000, max=longest_s)
-        )
+        retrying = Retrying(stop=self._stop(), wait=wait_exponential(multiplier=self.min_wait_ms / 1000, max=longest_s))
         call = RetryCallState(retrying, None, (), {})
         call.attempt_number = attempt
         call.outcome_timestamp = call.start_time + elapsed_s
-        return None if retrying.stop(call) else int(retrying.wait(call) * 1000)
+        return None if retrying.stop(call) else int(uniform(0, retrying.wait(call)) * 1000)
 
     def _stop(self) -> Any:
         """The time budget, then the attempt budget."""

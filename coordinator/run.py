@@ -8,11 +8,9 @@ attempt and never change between sends (H9).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from uuid import UUID
 
 from ..backends.store import AlreadyThere, Created, ObjectNotFound, Store, Unknown
 from ..core import options as opt
@@ -31,6 +29,7 @@ from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
 from .request import CommitRequest
+from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline, base_of, contiguous_runs, ref_of
 
 Uploads: TypeAlias = tuple[Sequence[Blob], Event]
@@ -55,9 +54,9 @@ class CommitRun:
     schema: TableSchema
     writer: MetadataWriter
     warm: Base | None
-    new_uuid: Callable[[], UUID]
     writer_id: str
     crowded: bool = False
+    around: Surroundings = MACHINE
     base: Base | None = None
     ours: SnapshotRef | None = None
     entries: tuple[ManifestEntry, ...] = ()
@@ -91,14 +90,14 @@ class CommitRun:
                 inspected = found.inspected_through
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
-        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.new_uuid()))
+        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.around.new_uuid()))
         if found is None:
             return ev.LatestResolved(self.base.ref, self.ours.identity, inspected)
         replay = found.snapshot if found.last_identifier == self.request.identifier else None
         return ev.LatestResolved(self.base.ref, self.ours.identity, inspected, found.last_identifier, replay)
 
     def _resolve(self, effect: do.ResolveLatest) -> Base:
-        now_ms = _now_ms()
+        now_ms = self.around.now_ms
         read = ref_of(self.request.read_snapshot)
         behind = read is not None and (self.warm is None or self.warm.id < read.id)
         usable = self.warm is not None and not behind and not self.crowded and self._is_fresh(self.warm)
@@ -120,7 +119,7 @@ class CommitRun:
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def _is_fresh(self, base: Base) -> bool:
-        return base.is_fresh(_now_ms(), self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
+        return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
 
     def collect_changes(self, effect: do.CollectChanges) -> Event:
         """This commit's entries on this base, after the conflict checks."""
@@ -267,7 +266,7 @@ class CommitRun:
             except LakelatchError as error:
                 return ev.UploadFailed("snapshot", error.message)
         else:
-            time.sleep(0.05 * 2**effect.send)
+            self.around.sleep(0.05 * 2**effect.send)
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
             answer = self.store.put_if_absent(key, self.snapshot_bytes)
@@ -296,18 +295,18 @@ class CommitRun:
             memory=memory_through(base.snapshot, self.timeline.find),
             lost=self.lost,
             writer_id=self.writer_id,
-            now_ms=int(time.time() * 1000),
+            now_ms=self.around.wall_ms,
         )
         self.snapshot_bytes = self.snapshot.to_json()
 
     def _landed(self, event: Event) -> Event:
-        self.published_ms = _now_ms()
+        self.published_ms = self.around.now_ms
         return event
 
     def read_back(self, effect: do.ReadBack) -> Event:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
-            time.sleep(0.05 * 2**effect.look)
+            self.around.sleep(0.05 * 2**effect.look)
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
             data = self.store.get(key)
@@ -332,7 +331,7 @@ class CommitRun:
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
         """Does our snapshot stand on the base that was read? (H6)"""
         if effect.look > 1:
-            time.sleep(0.05 * 2**effect.look)
+            self.around.sleep(0.05 * 2**effect.look)
         base, ours = effect.base, effect.published
         try:
             found = self.timeline.find(base.id) if base is not None else None
@@ -370,7 +369,7 @@ class CommitRun:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
-        if _now_ms() - self.published_ms > HINT_WITHIN_MS:
+        if self.around.now_ms - self.published_ms > HINT_WITHIN_MS:
             return ev.HintSkipped("too late")
         key = self.timeline.paths.hint("LATEST")
         try:
@@ -408,7 +407,3 @@ class CommitRun:
     def _base(self) -> Base:
         assert self.base is not None
         return self.base
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000

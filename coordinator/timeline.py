@@ -9,7 +9,7 @@ silently; what is missing is told by file name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TypeVar
 
 from ..backends.store import ObjectNotFound, Store
@@ -20,6 +20,7 @@ from ..core.paths import TablePaths, version_of
 from ..core.schema import TableSchema, parse_schema
 from ..core.snapshot import Snapshot, parse_snapshot
 from .protocol.events import SnapshotRef
+from .surroundings import MACHINE
 
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
@@ -36,9 +37,12 @@ def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
 class Timeline:
     """Reads one branch of one table. Thread-safe; keeps nothing but immutable, named files (by identity, H18)."""
 
-    def __init__(self, store: Store, paths: TablePaths) -> None:
+    def __init__(
+        self, store: Store, paths: TablePaths, executor: Callable[[int, str], Executor] = MACHINE.executor
+    ) -> None:
         self.store = store
         self.paths = paths
+        self._executor = executor
         self._schemas: dict[int, TableSchema] = {}
 
     # ------------------------------------------------------------------------------------------------------- schemas
@@ -97,7 +101,7 @@ class Timeline:
                 writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
         """
         guesses = [] if seen is None else [seen.id + 1, seen.id + 2]
-        with ThreadPoolExecutor(3, "lakelatch-latest") as pool:
+        with self._executor(3, "lakelatch-latest") as pool:
             asked = [pool.submit(self.find, guess) for guess in guesses]
             ids = self.snapshot_ids()
             found = [answer.result() for answer in asked]
@@ -197,7 +201,7 @@ class Timeline:
         todo = list(items)
         if len(todo) < 2:
             return [read(item) for item in todo]
-        with ThreadPoolExecutor(min(READ_THREADS, len(todo)), "lakelatch-read") as pool:
+        with self._executor(min(READ_THREADS, len(todo)), "lakelatch-read") as pool:
             return list(pool.map(read, todo))
 
 
