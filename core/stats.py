@@ -4,7 +4,8 @@ Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: h
 bounds (see `pruning`). Source: format-metadata §6.
 
 Invariants: a minimum is never above, a maximum never below any value of the column, in the format's order (§10: NaN is
-the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is always safe.
+the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is always safe; binary
+columns are written without bounds, as by Apache Paimon, whose filters would go wrong by them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class StatsMode:
 
     Attributes:
         kind: "none", "counts", "truncate" or "full".
-        length: characters or bytes that are kept, for "truncate".
+        length: characters that are kept, for "truncate".
 
     >>> StatsMode.parse("truncate(16)")
     StatsMode(kind='truncate', length=16)
@@ -98,8 +99,8 @@ class StatsCollector:
         modes: mode by column name; a column that is missing here has the default `truncate(16)`.
         dense: leave columns of mode `none` out and name the others (`_VALUE_STATS_COLS`), option
             `metadata.stats-dense-store`.
-        parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text and binary
-            columns are taken from there, where the encoder has computed them already.
+        parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text columns are taken
+            from there, where the encoder has computed them already.
 
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
     >>> collector.update(pa.record_batch({"a": pa.array([3, None, 1], pa.int32())}))
@@ -165,8 +166,10 @@ class _Column:
         self.mode = mode
         self.null_count = 0
         root = root_of(field.type)
-        self.from_footer = parquet_footer and mode.wants_bounds and (root in STRING_ROOTS or root in BINARY_ROOTS)
-        self._measured = mode.wants_bounds and has_bounds(field.type) and not self.from_footer
+        self.from_footer = parquet_footer and mode.wants_bounds and root in STRING_ROOTS
+        # Apache Paimon compares binary literals byte by byte with a sign: bounds would lose it rows, even those of "=".
+        bounded = has_bounds(field.type) and root not in BINARY_ROOTS
+        self._measured = mode.wants_bounds and bounded and not self.from_footer
         self._unknown = self.from_footer
         self._bounds: Bounds | None = None
 

@@ -108,7 +108,7 @@ def _min_max_with_nan(array: Any) -> tuple[float, float]:
 
 
 def footer_bounds(footer: Any, field: Field) -> Bounds | None:
-    """Bounds of a top-level text or binary column as a Parquet footer has them.
+    """Bounds of a top-level text column as a Parquet footer has them.
 
     Args:
         footer: `pq.FileMetaData` of a file that was written by pyarrow, which keeps bounds whole or not at all.
@@ -117,10 +117,11 @@ def footer_bounds(footer: Any, field: Field) -> Bounds | None:
     Returns:
         The bounds, unknown ones where a row group lacks them; None if the column has no value at all.
     """
-    index = next((i for i in range(footer.num_columns) if footer.schema.column(i).path == field.name), None)
+    columns = [footer.schema.column(i) for i in range(footer.num_columns)]
+    # A field b of a ROW a has the path "a.b", as a column of that name has.
+    index = next((i for i, c in enumerate(columns) if c.path == c.name == field.name), None)
     if index is None:
         return _UNKNOWN
-    text = root_of(field.type) in STRING_ROOTS
     found: list[Bounds] = []
     for group in range(footer.num_row_groups):
         chunk = footer.row_group(group).column(index)
@@ -131,7 +132,7 @@ def footer_bounds(footer: Any, field: Field) -> Bounds | None:
             return _UNKNOWN
         low, high = _raw_bytes(statistics.min_raw), _raw_bytes(statistics.max_raw)
         try:
-            found.append(Bounds(low.decode(), high.decode()) if text else Bounds(low, high))
+            found.append(Bounds(low.decode(), high.decode()))
         except UnicodeDecodeError:
             return _UNKNOWN
     return _enclosing(found)
@@ -145,7 +146,7 @@ def _raw_bytes(value: Any) -> bytes:
 
 
 def truncated(bounds: Bounds, length: int) -> Bounds:
-    """Bounds with text cut to so many code points, or bytes to so many bytes (§6).
+    """Bounds with text cut to so many code points (§6); others as they are.
 
     The maximum is raised so that it stays above what was cut off; where nothing can be raised, both are unknown.
 
@@ -153,16 +154,16 @@ def truncated(bounds: Bounds, length: int) -> Bounds:
     Bounds(min='Two roads diverg', max='Whether I shall!')
     """
     low, high = bounds
-    if not isinstance(low, (str, bytes)) or low is None or high is None:
+    if not isinstance(low, str) or not isinstance(high, str):
         return bounds
     if len(high) > length:
-        high = _raised_text(high[:length]) if isinstance(high, str) else _raised_bytes(bytes(high[:length]))
+        high = _raised(high[:length])
         if high is None:
             return _UNKNOWN
     return Bounds(low[:length], high)
 
 
-def _raised_text(text: str) -> str | None:
+def _raised(text: str) -> str | None:
     for end in range(len(text), 0, -1):
         point = ord(text[end - 1]) + 1
         if point == 0xD800:
@@ -170,8 +171,3 @@ def _raised_text(text: str) -> str | None:
         if point <= sys.maxunicode:
             return text[: end - 1] + chr(point)
     return None
-
-
-def _raised_bytes(data: bytes) -> bytes | None:
-    kept = data.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

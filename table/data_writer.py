@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..backends.store import Store
 from ..coordinator.message import PendingUpload
 from ..core import options as opt
-from ..core.arrow import file_schema
 from ..core.data_file import SOURCE_APPEND, DataFile
 from ..core.errors import Unsupported
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
-from .int96 import ordered_columns, stand_in_schema, with_int96_footer, with_stand_ins
+from .int96 import with_int96_footer
+from .parquet_form import ParquetForm
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -50,16 +49,11 @@ class FileSettings:
     """How data files of a table are written; made once per writer.
 
     Attributes:
-        arrow: the files' columns, as the Parquet writer takes them.
-        int96: do columns stand in for INT96? Then the footer is changed when a file is closed.
-        bounded: the Parquet columns whose bounds go into the footer; True for all.
         target_bytes: a file is closed when it has grown to this.
     """
 
     schema: TableSchema
-    arrow: pa.Schema
-    int96: bool
-    bounded: bool | list[str]
+    form: ParquetForm
     codec: str
     level: int | None
     target_bytes: int
@@ -91,14 +85,9 @@ class FileSettings:
         suffix = ".parquet"
         if options.get(opt.COMPRESSION_IN_SUFFIX) and codec != "none":
             suffix = f".{_SUFFIX_CODECS.get(codec, codec)}.parquet"
-        plain = file_schema(schema.fields)
-        arrow = stand_in_schema(plain)
-        int96 = not arrow.equals(plain)
         return FileSettings(
             schema=schema,
-            arrow=arrow,
-            int96=int96,
-            bounded=ordered_columns(arrow) if int96 else True,
+            form=ParquetForm.of(schema.fields),
             codec=codec,
             level=options.get(opt.ZSTD_LEVEL) if codec == "zstd" else None,
             target_bytes=options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES,
@@ -191,7 +180,7 @@ class DataFileWriter:
         self._held: list[pa.RecordBatch] = []
         self.held_bytes = 0
         self._sink: SpillingSink | None = None
-        self._parquet: pq.ParquetWriter | None = None
+        self._parquet: Any = None
         self._stats: StatsCollector | None = None
         self._name = ""
         self._count = 0
@@ -224,8 +213,7 @@ class DataFileWriter:
             self._open()
         assert self._parquet is not None and self._stats is not None and self._sink is not None
         self._stats.update(table)
-        stored = with_stand_ins(table) if self._settings.int96 else table
-        self._parquet.write_table(stored.cast(self._settings.arrow), row_group_size=table.num_rows)
+        self._parquet.write_table(self._settings.form.stored(table), row_group_size=table.num_rows)
         if self._sink.size >= self._settings.target_bytes:
             self._close()
 
@@ -246,23 +234,15 @@ class DataFileWriter:
         self._name = f"{self._stem}-{self._count}{settings.suffix}"
         self._count += 1
         self._sink = SpillingSink(self._store, self._folder + self._name)
-        self._parquet = pq.ParquetWriter(
-            self._sink,
-            settings.arrow,
-            compression=settings.codec,
-            compression_level=settings.level,
-            write_statistics=settings.bounded,
-            store_decimal_as_integer=True,
-            store_schema=False,
-        )
+        self._parquet = settings.form.writer(self._sink, settings.codec, settings.level)
         self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=True)
 
     def _close(self) -> None:
         assert self._parquet is not None and self._stats is not None and self._sink is not None
-        if self._settings.int96:
+        if self._settings.form.int96:
             self._sink.hold()
         self._parquet.close()
-        if self._settings.int96:
+        if self._settings.form.int96:
             self._sink.release(with_int96_footer)
         footer = self._parquet.writer.metadata if hasattr(self._parquet.writer, "metadata") else None
         value_stats, columns = self._stats.finish(footer)

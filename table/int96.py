@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..core.thrift_compact import I32, Struct, decode_struct, encode_struct
 from .physical import list_of, map_of, struct_of, vector_of
@@ -58,16 +57,8 @@ def stand_in_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([stand_in_field(field) for field in schema])
 
 
-def ordered_columns(schema: pa.Schema) -> list[str]:
-    """The Parquet columns of a schema with stand-ins, without these: bounds by bytes would be no bounds of times."""
-    empty = pa.BufferOutputStream()
-    with pq.ParquetWriter(empty, schema, store_decimal_as_integer=True, store_schema=False) as writer:
-        writer.write_table(schema.empty_table())
-    columns = pq.ParquetFile(empty.getvalue()).schema
-    return [c.path for c in (columns.column(i) for i in range(len(columns))) if not _is_stand_in(c)]
-
-
-def _is_stand_in(column: Any) -> bool:
+def is_stand_in(column: Any) -> bool:
+    """Does a `pq.ColumnSchema` stand in for INT96?"""
     kind = (column.physical_type, column.length, column.logical_type.type)
     return bool(kind == ("FIXED_LEN_BYTE_ARRAY", STAND_IN.byte_width, "NONE"))
 

@@ -35,8 +35,9 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
     }
     if not sources:
         return None
-    paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    places = [(i, sources[path]) for i, path in enumerate(paths) if path in sources]
+    columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    # A field b of a ROW a has the path "a.b", as a column of that name has.
+    places = [(i, sources[c.name]) for i, c in enumerate(columns) if c.name in sources and c.name == c.path]
     kept = []
     for group in range(metadata.num_row_groups):
         footer = metadata.row_group(group)

@@ -26,7 +26,20 @@ _MOMENTS = [
 _FAR_MOMENTS = ["0001-01-01T00:00:00.000000000", "9999-12-31T23:59:59.999999999", "1582-10-10T10:10:10.101010101"]
 _LONG = "straße €uro 😀 " * 500
 """More than the 4096 bytes up to which Parquet footers keep bounds."""
-_TEXTS = ["", " ", "a", "A", "ä", "\x00", "\uffff", "😀", "\U0010ffff" * 20, "sixteen letters, and more", _LONG, "%_\\'\""]
+_TEXTS = [
+    "",
+    " ",
+    "a",
+    "A",
+    "ä",
+    "\x00",
+    "\uffff",
+    "😀",
+    "\U0010ffff" * 20,
+    "sixteen letters, and more",
+    _LONG,
+    "%_\\'\"",
+]
 _BYTES = ["0x", "0x00", "0xff", "0x7f80", "0x" + "ff" * 8]
 
 

@@ -94,8 +94,6 @@ def test_dense_and_sparse() -> None:
         ("a", "\U0010ffff" * 6, 5, (None, None)),
         ("a", "ab\ud7ffz".encode("utf-16", "surrogatepass").decode("utf-16"), 3, ("a", "ab\ue000")),
         ("🚀🚀🚀", "漢字漢字", 2, ("🚀🚀", "漢" + chr(ord("字") + 1))),
-        (b"abc", b"ab\xff\xff\xff", 4, (b"abc", b"ac")),
-        (b"", b"\xff\xff", 1, (None, None)),
         (1, 2, 1, (1, 2)),
     ],
 )
@@ -152,7 +150,7 @@ def test_every_nan_is_one() -> None:
     [
         (pa.array([True, False, None]), AtomicType("BOOLEAN"), ColumnStats(False, True, 1)),
         (pa.array(["\uffff", "\U00010000"]), string(), ColumnStats("\uffff", "\U00010000", 0)),
-        (pa.array([b"\xff", b"\x7f"]), AtomicType("VARBINARY", length=9), ColumnStats(b"\x7f", b"\xff", 0)),
+        (pa.array([b"\xff", b"\x7f"]), AtomicType("VARBINARY", length=9), ColumnStats(None, None, 0)),
         (pa.array(["b", "a", "b"]).dictionary_encode(), string(), ColumnStats("a", "b", 0)),
         (pa.array(["b", "a"], pa.string_view()), string(), ColumnStats("a", "b", 0)),
         (
@@ -186,19 +184,8 @@ def test_batches_add_up() -> None:
 @pytest.mark.parametrize("values", [["b", None, "äa", "x" * 40], [None, None], [], ["y" * 5000, "a"]])
 def test_text_bounds_from_the_parquet_footer(values: list[str | None]) -> None:
     """G4: what the encoder measured is what we would have measured; what it left out is unknown, never wrong."""
-    fields = [
-        Field(0, "s", string()),
-        Field(1, "b", AtomicType("VARBINARY", length=9000)),
-        Field(2, "n", AtomicType("INT")),
-    ]
-    data = [None if v is None else v.encode() for v in values]
-    table = pa.table(
-        {
-            "s": pa.array(values, pa.string()),
-            "b": pa.array(data, pa.binary()),
-            "n": pa.array(range(len(values)), pa.int32()),
-        }
-    )
+    fields = [Field(0, "s", string()), Field(1, "n", AtomicType("INT"))]
+    table = pa.table({"s": pa.array(values, pa.string()), "n": pa.array(range(len(values)), pa.int32())})
     buffer = io.BytesIO()
     pq.write_table(table, buffer, row_group_size=2)
     collector = StatsCollector(fields, {}, parquet_footer=True)
@@ -207,7 +194,7 @@ def test_text_bounds_from_the_parquet_footer(values: list[str | None]) -> None:
     found = decode_stats(collector.finish(pq.read_metadata(buffer))[0], fields)
     measured = decode_stats(collect_stats(table, fields, {})[0], fields)
     if any(v and len(v) > 4096 for v in values):
-        measured[:2] = [ColumnStats(None, None, 0)] * 2
+        measured[0] = ColumnStats(None, None, 0)
     assert found == measured
     assert decode_stats(collector.finish()[0], fields)[0].null_count == values.count(None)
 
@@ -279,7 +266,7 @@ def _same_or_explained(java: ColumnStats, ours: ColumnStats, field: Field, suffi
         return ""
     root, precision = getattr(field.type, "root", ""), getattr(field.type, "precision", 0)
     if java.null_count == ours.null_count and java.min is None and java.max is None:
-        if root in ("BINARY", "VARBINARY") or (root.startswith("TIMESTAMP") and precision > 6 and suffix == ".parquet"):
+        if root.startswith("TIMESTAMP") and precision > 6 and suffix == ".parquet":
             return "taken from a footer that has none"
         if root in ("FLOAT", "DOUBLE") and ours.max is not None and math.isnan(ours.max):
             return "Parquet's footer drops bounds with NaN"

@@ -1,0 +1,80 @@
+"""The form of a table's Parquet files: physical types, bounds and encodings that every reader takes right.
+
+Owns: `ParquetForm`: what is told to the Parquet writer, and why. Must not know: rows, stores, when a file is whole.
+Source: data-layer §1.3; docs/decisions 0002 and 0003. Invariant: a filter that a reader applies to footers and dictionaries
+never loses a row that it keeps when it looks at the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..core.arrow import file_schema
+from ..core.types import Field
+from .int96 import is_stand_in, stand_in_schema, with_stand_ins
+
+_FLOATS = ("FLOAT", "DOUBLE")
+_FIXED = "FIXED_LEN_BYTE_ARRAY"
+
+
+@dataclass(frozen=True)
+class ParquetForm:
+    """How files of some columns are written; made once per writer.
+
+    Attributes:
+        arrow: the columns as the Parquet writer takes them.
+        int96: do columns stand in for INT96? Then a file's footer is to be changed when it is closed.
+        bounded: the Parquet columns whose bounds go into the footer. Not INT96, which has no order; not FLOAT and DOUBLE:
+            Arrow leaves NaN out of them, which is the largest value for Apache Paimon and for Spark.
+        dictionaries: the Parquet columns that may be dictionary-encoded. Not DECIMALs of fixed length: Apache Paimon looks
+            for the shortest bytes of a literal among the dictionary's padded ones, and skips the row group.
+    """
+
+    arrow: pa.Schema
+    int96: bool
+    bounded: tuple[str, ...]
+    dictionaries: tuple[str, ...]
+
+    @staticmethod
+    def of(fields: Iterable[Field]) -> ParquetForm:
+        """The form for a table's columns.
+
+        >>> from ..core.types import AtomicType, decimal
+        >>> form = ParquetForm.of([Field(0, "f", AtomicType("FLOAT")), Field(1, "d", decimal(38, 0))])
+        >>> form.bounded, form.dictionaries
+        (('d',), ('f',))
+        """
+        plain = file_schema(fields)
+        arrow = stand_in_schema(plain)
+        empty = pa.BufferOutputStream()
+        with pq.ParquetWriter(empty, arrow, store_decimal_as_integer=True, store_schema=False):
+            pass
+        columns = list(pq.ParquetFile(empty.getvalue()).schema)
+        return ParquetForm(
+            arrow=arrow,
+            int96=not arrow.equals(plain),
+            bounded=tuple(c.path for c in columns if c.physical_type not in _FLOATS and not is_stand_in(c)),
+            dictionaries=tuple(c.path for c in columns if c.physical_type != _FIXED or is_stand_in(c)),
+        )
+
+    def writer(self, sink: Any, codec: str, level: int | None) -> Any:
+        """A `pq.ParquetWriter` for one file."""
+        return pq.ParquetWriter(
+            sink,
+            self.arrow,
+            compression=codec,
+            compression_level=level,
+            write_statistics=list(self.bounded),
+            use_dictionary=list(self.dictionaries),
+            store_decimal_as_integer=True,
+            store_schema=False,
+        )
+
+    def stored(self, table: pa.Table) -> pa.Table:
+        """Rows of the table's columns as the writer takes them."""
+        return (with_stand_ins(table) if self.int96 else table).cast(self.arrow)

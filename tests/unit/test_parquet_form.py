@@ -1,0 +1,79 @@
+"""What Parquet files leave out so that other readers' filters lose no row (docs/decisions/0003)."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lakelatch as ll
+from lakelatch.core.stats import decode_stats
+from lakelatch.core.types import Field, parse_type
+from lakelatch.table.parquet_form import ParquetForm
+
+
+def columns_of(path: Path) -> dict[str, Any]:
+    (file,) = path.rglob("*.parquet")
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    return {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+
+
+def test_bounds_and_dictionaries(tmp_path: Path) -> None:
+    """G8: no footer bounds where Arrow's leave NaN out, nested too; no dictionary of padded decimals; the rest has both."""
+    rows = pa.table(
+        {
+            "i": pa.array([1, 1, None]),
+            "f": pa.array([1.0, math.nan, None], pa.float32()),
+            "d18": pa.array([Decimal(1), Decimal(1), None], pa.decimal128(18)),
+            "d19": pa.array([Decimal(1), Decimal(1), None], pa.decimal128(19)),
+            "s": pa.array(["x", "x", None]),
+            "r": pa.array([{"d": math.nan, "b": b"x"}, None, {"d": 1.0, "b": b"x"}]),
+            "l": pa.array([[1.0], [math.nan], None]),
+        }
+    )
+    ll.create_table(str(tmp_path / "t"), rows.schema).append(rows)
+    found = columns_of(tmp_path)
+    bounded = {name for name, c in found.items() if c.statistics is not None and c.statistics.has_min_max}
+    assert bounded == {"i", "d18", "d19", "s", "r.b"}
+    plain = {name for name, c in found.items() if "RLE_DICTIONARY" not in c.encodings}
+    assert plain == {"d19"}
+
+
+def test_no_column_may_have_bounds(tmp_path: Path) -> None:
+    """A table of floats alone, and one of wide decimals alone, are written all the same."""
+    for name, values in {"f": pa.array([1.0, None]), "d": pa.array([Decimal(1), None], pa.decimal128(38))}.items():
+        rows = pa.table({name: values})
+        table = ll.create_table(str(tmp_path / name), rows.schema)
+        table.append(rows)
+        assert table.to_arrow().equals(rows)
+    assert ParquetForm.of([Field(0, "f", parse_type("FLOAT"))]).bounded == ()
+    assert ParquetForm.of([Field(0, "d", parse_type("DECIMAL(38, 0)"))]).dictionaries == ()
+
+
+def test_the_manifest_knows_nan_and_nothing_of_bytes(tmp_path: Path) -> None:
+    """G4, G8: NaN is a float's largest value; binary columns have null counts alone."""
+    rows = pa.table({"f": [1.0, math.nan, None], "b": [b"\x00", b"\xff", None]})
+    table = ll.create_table(str(tmp_path / "t"), rows.schema, options={"metadata.stats-mode": "full"})
+    table.append(rows)
+    (entry,) = table.entries()
+    floats, binary = decode_stats(entry.file.value_stats, table.schema.fields)
+    assert (floats.min, math.isnan(floats.max), floats.null_count) == (1.0, True, 1)
+    assert (binary.min, binary.max, binary.null_count) == (None, None, 1)
+
+
+def test_a_column_with_a_dot_is_no_field_of_a_row(tmp_path: Path) -> None:
+    """G1: in Parquet, `a.b` and field b of a ROW a have one path: the bounds of one must not hide rows of the other."""
+    row = pa.struct([("b", pa.string()), ("n", pa.int64())])
+    first = pa.table({"a": pa.array([{"b": "m", "n": 0}], row), "a.b": ["z"], "a.n": [9]})
+    for number, names in enumerate((["a", "a.b", "a.n"], ["a.b", "a.n", "a"])):
+        rows = first.select(names)
+        table = ll.create_table(str(tmp_path / str(number)), rows.schema)
+        table.append(rows)
+        for where in (ll.col("a.b") == "z", ll.col("a.n") == 9, ll.col("a.n").is_not_null()):
+            assert table.to_arrow(where=where).equals(rows)
+        assert table.plan(ll.col("a.b") == "m").file_count == 0
+        assert table.to_arrow(columns=["a.b"]).equals(rows.select(["a.b"]))
