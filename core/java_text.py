@@ -102,11 +102,15 @@ def timestamp_sql(nanos: int, precision: int) -> str:
 
 
 def time_sql(value: dt.time, precision: int) -> str:
-    """`HH:mm:ss`, with the fraction where the type has one or the value does.
+    """`HH:mm:ss`, and of the milliseconds as many digits as the type has, at least one, up to the last that is not zero.
 
-    >>> time_sql(dt.time(1, 2, 3, 45000), 0)
-    '01:02:03.045'
+    >>> [time_sql(dt.time(1, 2, 3, 45000), precision) for precision in (0, 1, 2, 3, 9)]
+    ['01:02:03', '01:02:03.0', '01:02:03.04', '01:02:03.045', '01:02:03.045']
+    >>> time_sql(dt.time(1, 2), 3)
+    '01:02:00.0'
     """
-    fraction = f"{value.microsecond // 1000:03}".rstrip("0").ljust(min(precision, 3), "0")
     clock = value.strftime("%H:%M:%S")
-    return f"{clock}.{fraction}" if fraction else clock
+    if precision == 0:
+        return clock
+    digits = f"{value.microsecond // 1000:03}"
+    return f"{clock}.{digits[: min(precision, max(1, len(digits.rstrip('0'))))]}"

@@ -34,13 +34,14 @@ _ROLL_CHECK_ROWS = 1000
 
 _CODECS = {
     "none": "none",
-    "null": "none",
+    "uncompressed": "none",
     "zstd": "zstd",
     "snappy": "snappy",
     "gzip": "gzip",
     "lz4": "lz4",
-    "brotli": "brotli",
+    "lz4_raw": "lz4",
 }
+"""Of the codecs that pyarrow writes those that Apache Paimon reads; both spell LZ4 without Hadoop's framing LZ4_RAW."""
 _SUFFIX_CODECS = {"zstd": "zst", "gzip": "gz"}
 
 
@@ -83,8 +84,8 @@ class FileSettings:
             for i, f in enumerate(schema.fields)
         }
         suffix = ".parquet"
-        if options.get(opt.COMPRESSION_IN_SUFFIX) and codec != "none":
-            suffix = f".{_SUFFIX_CODECS.get(codec, codec)}.parquet"
+        if options.get(opt.COMPRESSION_IN_SUFFIX) and compression != "none":
+            suffix = f".{_SUFFIX_CODECS.get(compression, compression)}.parquet"
         return FileSettings(
             schema=schema,
             form=ParquetForm.of(schema.fields),
