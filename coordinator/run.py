@@ -341,7 +341,10 @@ class CommitRun:
                 return ev.LineageBroken(
                     f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another"
                 )
-            runs = contiguous_runs(self.timeline.snapshot_ids())
+            ids = self.timeline.snapshot_ids()
+            if ours.id not in ids:
+                return ev.LineageUnread(f"the listing does not show snapshot {ours.id} yet, though it landed")
+            runs = contiguous_runs(ids)
             if len(runs) == 1 and runs[0].start == ours.id:
                 return self._continued(ours)
         except LakelatchError as error:

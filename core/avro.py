@@ -15,6 +15,9 @@ from typing import Any
 from .errors import TableCorrupt, Unsupported
 
 _AVRO, _ORC, _PARQUET = b"Obj\x01", b"ORC", b"PAR1"
+_SYNC = b"lakelatch-blocks"
+"""Between the blocks of a container. Any 16 bytes do, nobody reads manifests from the middle; random ones, fastavro's
+default, would make the same records different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 
 
@@ -84,5 +87,12 @@ def write_records(
 
     codec = _CODECS.get(compression, compression)
     out = io.BytesIO()
-    fastavro.writer(out, schema, records, codec=codec, codec_compression_level=level if codec == "zstandard" else None)
+    fastavro.writer(
+        out,
+        schema,
+        records,
+        codec=codec,
+        sync_marker=_SYNC,
+        codec_compression_level=level if codec == "zstandard" else None,
+    )
     return out.getvalue()

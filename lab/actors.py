@@ -1,0 +1,243 @@
+"""Who takes part: writers with the shipped committer, and others that follow the format's rules.
+
+Owns: the roles. Must not know: schedules, faults, invariants. Source: commit-protocol §1, §4.4, §6, §7.5, §9.
+Invariant: a role is a plain function of its stage; everything that it learns comes through the stage's store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..backends.store import ObjectNotFound, Store
+from ..coordinator.attempt import Blob, FileNames, MetadataWriter
+from ..coordinator.committer import Committer
+from ..coordinator.message import PendingUpload
+from ..coordinator.protocol.events import SnapshotRef
+from ..coordinator.request import CommitRequest
+from ..coordinator.timeline import Timeline
+from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
+from ..core.errors import LakelatchError, OutcomeUnknown, TableCorrupt
+from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from .stage import PATHS, Stage, Told
+
+Role: TypeAlias = Callable[[Stage], None]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One participant.
+
+    Attributes:
+        after: the actor that must have ended, or died, before this one begins.
+        kind: writer, foreign, expirer, rollback, cleaner: what invariants make of its deeds.
+    """
+
+    name: str
+    role: Role
+    kind: str = "writer"
+    after: str | None = None
+
+
+def data_entry(label: str) -> ManifestEntry:
+    """One row in a file that is named after its commit."""
+    return ManifestEntry(
+        ADD, EMPTY_ROW, 0, NO_BUCKETS, DataFile(file_name=f"data-{label}.parquet", file_size=1, row_count=1)
+    )
+
+
+def writer(
+    commits: int = 1,
+    *,
+    identity: tuple[str, int] | None = None,
+    resolves: bool = False,
+    overwrites: bool = False,
+) -> Role:
+    """Appends (or overwrites) so many times through one committer, as a job does.
+
+    Args:
+        identity: commit user and identifier of the first commit; the next ones count on.
+        resolves: asks again where the outcome was unknown.
+    """
+
+    def role(stage: Stage) -> None:
+        committer = stage.committer()
+        for number in range(1, commits + 1):
+            label = f"{stage.name}{number}"
+            user, identifier = (identity[0], identity[1] + number - 1) if identity else (f"user-{stage.name}", None)
+            read = stage.timeline().latest() if overwrites else None
+            entry = data_entry(label)
+            request = CommitRequest(
+                kind="OVERWRITE" if overwrites else "APPEND",
+                entries=(entry,),
+                commit_user=user,
+                identifier=identifier,
+                uploads=(PendingUpload(f"bucket-0/{entry.file.file_name}", label.encode()),),
+                target=(lambda partition: True) if overwrites else None,
+                read_snapshot=read,
+            )
+            commit_once(stage, committer, request, label, resolves)
+
+    return role
+
+
+def commit_once(stage: Stage, committer: Committer, request: CommitRequest, label: str, resolves: bool) -> None:
+    """One commit to its end, told as its caller is told."""
+    try:
+        try:
+            receipt = committer.commit(request)
+        except OutcomeUnknown as unknown:
+            if not resolves:
+                raise
+            receipt = unknown.resolve(timeout=0.0)
+    except OutcomeUnknown as unknown:
+        ref = SnapshotRef(unknown.identity["snapshot_id"], unknown.identity["snapshot_uuid"])
+        stage.tell(Told(label, "unknown", "", ref))
+    except LakelatchError as error:
+        stage.tell(Told(label, "not committed", error.code, None))
+    else:
+        ref = SnapshotRef(receipt.snapshot_id, receipt.snapshot_uuid or "")
+        stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref))
+    committer.settle()
+
+
+def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
+    """A writer by the format's own rules on a store without a lock: does the name exist? If not, rename over it (§4.4).
+
+    Args:
+        overwrites_names: as on S3; else its rename refuses an existing target, as on HDFS.
+        with_uuid: as since 2.0; before, snapshots had none.
+    """
+
+    def role(stage: Stage) -> None:
+        timeline, names = stage.timeline(), FileNames(str(stage.around.new_uuid()))
+        made = MetadataWriter(stage.schema, PATHS, names)
+        label = f"{stage.name}1"
+        stage.store.put(f"bucket-0/data-{label}.parquet", label.encode())
+        delta = made.manifests([data_entry(label)])
+        for _, blob in delta:
+            stage.store.put(blob.key, blob.data)
+        delta_list = _written(stage.store, made.manifest_list([line for line, _ in delta]))
+        for _ in range(20):
+            base = _latest_by_hint(timeline, stage.store)
+            base_list = _written(stage.store, made.manifest_list(timeline.manifests(base) if base else ()))
+            uuid = str(stage.around.new_uuid()) if with_uuid else None
+            snapshot = foreign_snapshot(base, f"user-{stage.name}", base_list, delta_list, uuid, stage.around.wall_ms)
+            key = PATHS.snapshot(snapshot.id)
+            if timeline.find(snapshot.id) is not None:
+                continue
+            if overwrites_names:
+                stage.store.put(key, snapshot.to_json())
+            elif type(stage.store.put_if_absent(key, snapshot.to_json())).__name__ != "Created":
+                continue
+            stage.tell(Told(label, "foreign", "", SnapshotRef(snapshot.id, snapshot.identity)))
+            stage.store.put(PATHS.hint("LATEST"), str(snapshot.id).encode())
+            return
+
+    return role
+
+
+def foreign_snapshot(
+    base: Snapshot | None, user: str, base_list: Blob, delta_list: Blob, uuid: str | None, now_ms: int
+) -> Snapshot:
+    """An append of one row as another engine writes it: no properties of ours."""
+    return Snapshot(
+        id=(base.id if base else 0) + 1,
+        schema_id=0,
+        base_manifest_list=base_list.name,
+        delta_manifest_list=delta_list.name,
+        commit_user=user,
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind="APPEND",
+        time_ms=now_ms,
+        total_record_count=(base.total_record_count if base else 0) + 1,
+        delta_record_count=1,
+        uuid=uuid,
+    )
+
+
+def _written(store: Store, blob: Blob) -> Blob:
+    store.put(blob.key, blob.data)
+    return blob
+
+
+def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
+    """The format's own look-up: the hint, believed where the next one is absent; else the highest that a listing shows."""
+    try:
+        hinted = int(store.get(PATHS.hint("LATEST")))
+    except (ObjectNotFound, ValueError):
+        hinted = 0
+    found = timeline.find(hinted) if hinted else None
+    if found is not None and timeline.find(hinted + 1) is None:
+        return found
+    ids = timeline.snapshot_ids()
+    return timeline.find(ids[-1]) if ids else None
+
+
+def expirer(retained: int = 1) -> Role:
+    """Expires all but the newest snapshots: manifests first, then snapshot files ascending, then EARLIEST (§6.3)."""
+
+    def role(stage: Stage) -> None:
+        try:
+            timeline = stage.timeline()
+            ids = timeline.snapshot_ids()
+            if len(ids) <= retained:
+                return
+            end = ids[-retained]
+            kept = timeline.find(end)
+            if kept is None:
+                return
+            used = _metadata_of(timeline, kept)
+            doomed: list[str] = []
+            for number in ids[:-retained]:
+                found = timeline.find(number)
+                if found is not None:
+                    doomed += sorted(_metadata_of(timeline, found) - used)
+            stage.store.delete_many([PATHS.manifest(name) for name in dict.fromkeys(doomed)])
+            for number in ids[:-retained]:
+                stage.store.delete_many([PATHS.snapshot(number)])
+            stage.store.put(PATHS.hint("EARLIEST"), str(end).encode())
+        except (LakelatchError, ObjectNotFound):
+            return  # an expiry that fails is run again another day
+
+    return role
+
+
+def rollback(to: int) -> Role:
+    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (§7.5)."""
+
+    def role(stage: Stage) -> None:
+        try:
+            ids = stage.timeline().snapshot_ids()
+            stage.store.put(PATHS.hint("LATEST"), str(to).encode())
+            for number in sorted((i for i in ids if i > to), reverse=True):
+                stage.store.delete_many([PATHS.snapshot(number)])
+        except LakelatchError:
+            return
+
+    return role
+
+
+def cleaner(old: Callable[[str], bool]) -> Role:
+    """Removes metadata that nothing refers to, and that is `old` (§9): candidates are listed first, then what is used."""
+
+    def role(stage: Stage) -> None:
+        try:
+            timeline = stage.timeline()
+            listed = [info.key for info in stage.store.list("manifest/") if old(info.key)]
+            used: set[str] = set()
+            for number in timeline.snapshot_ids():
+                found = timeline.find(number)
+                if found is not None:
+                    used |= _metadata_of(timeline, found)
+            stage.store.delete_many([key for key in listed if key.rpartition("/")[2] not in used])
+        except (LakelatchError, TableCorrupt):
+            return
+
+    return role
+
+
+def _metadata_of(timeline: Timeline, snapshot: Snapshot) -> set[str]:
+    lists = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
+    return lists | {m.file_name for m in timeline.manifests(snapshot)}

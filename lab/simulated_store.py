@@ -1,0 +1,289 @@
+"""An object store as a value: what a request does to it, and what each fault makes of that.
+
+Owns: `Request`, `Reply`, the pure `answer` and `strike`, and `SimulatedStore`: the shipped object-store adapter (retries,
+outcome classifier, all of it) over a wire that the lab holds in its hand. Must not know: tables, schedules, actors.
+Source: object-stores §1, design §4; H1–H4, H9. Invariants: `answer` and `strike` change nothing that they are given; a
+fault that says "applied" is applied exactly as the request without it would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import tenacity
+
+from ..backends.answers import COMMON_STATUSES, Answer, AnswerTable
+from ..backends.object_store import FsspecStore, Patience
+from ..backends.store import Capabilities
+from ..backends.upload import Multipart
+from ..coordinator.surroundings import Surroundings
+from ..core.errors import Unsupported
+
+T = TypeVar("T")
+
+Objects: TypeAlias = Mapping[str, bytes]
+"""A store's contents: key -> bytes. Never changed in place."""
+
+OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request on the wire.
+
+    Attributes:
+        operation: create, read, write, delete or list.
+        key: of the object; the prefix of a list; empty for a delete.
+        data: what a create or write sends.
+        keys: what a delete deletes.
+    """
+
+    operation: str
+    key: str
+    data: bytes = b""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.operation} {self.key or ', '.join(self.keys)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What comes back.
+
+    Attributes:
+        status: HTTP's, 0 for silence.
+        body: bytes of a read, (key, size) pairs of a list.
+        nap_s: seconds that passed for the asker before it had this.
+    """
+
+    status: int
+    body: Any = None
+    nap_s: float = 0.0
+
+
+def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
+    """What a store that works does.
+
+    >>> answer({}, Request("create", "a", b"x"))
+    ({'a': b'x'}, Reply(status=200, body=None, nap_s=0.0))
+    >>> answer({"a": b"x"}, Request("create", "a", b"y"))[1].status
+    412
+    """
+    key = request.key
+    match request.operation:
+        case "create" if key in objects:
+            return objects, Reply(EXISTS)
+        case "create" | "write":
+            return {**objects, key: request.data}, Reply(OK)
+        case "read":
+            return objects, Reply(OK, objects[key]) if key in objects else Reply(NOT_FOUND)
+        case "delete":
+            gone = set(request.keys)
+            return {k: v for k, v in objects.items() if k not in gone}, Reply(OK)
+        case "list":
+            return objects, Reply(OK, tuple(sorted((k, len(v)) for k, v in objects.items() if k.startswith(key))))
+    raise ValueError(f"no operation is called {request.operation!r}")
+
+
+NAP_S = 3_600.0
+
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "create": (
+        "crash before",
+        "crash after",
+        "answer lost",
+        "cut",
+        "lands late",
+        "409",
+        "503",
+        "503 though applied",
+        "403",
+        "an hour passes",
+    ),
+    "write": ("crash before", "crash after", "answer lost", "lands late", "403", "an hour passes"),
+    "read": ("crash before", "403", "cut"),
+    "list": ("crash before", "403", "misses the newest", "misses the newest two"),
+    "delete": ("crash before", "crash after", "403"),
+}
+HINT_FAULTS = ("garbage", "stale low", "stale high", "gone")
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What a fault made of a request.
+
+    Attributes:
+        objects: the store afterwards.
+        reply: None where the asker died.
+        in_flight: a request that will be applied some time later, though the asker does not wait for it.
+    """
+
+    objects: Objects
+    reply: Reply | None
+    in_flight: Request | None = None
+
+
+def faults_of(request: Request) -> tuple[str, ...]:
+    """The faults that can strike a request."""
+    hint = request.operation == "read" and request.key.rpartition("/")[2] in ("LATEST", "EARLIEST")
+    return FAULTS[request.operation] + (HINT_FAULTS if hint else ())
+
+
+def strike(objects: Objects, request: Request, fault: str) -> Struck:
+    """What happens to a request under a fault; `""` is none."""
+    applied, reply = answer(objects, request)
+    match fault:
+        case "":
+            return Struck(applied, reply)
+        case "crash before":
+            return Struck(objects, None)
+        case "crash after":
+            return Struck(applied, None)
+        case "answer lost":
+            return Struck(applied, Reply(SILENCE))
+        case "cut":
+            return Struck(objects, Reply(SILENCE))
+        case "lands late":
+            return Struck(objects, Reply(SILENCE), request)
+        case "503 though applied":
+            return Struck(applied, Reply(503))
+        case "403" | "409" | "503":
+            return Struck(objects, Reply(int(fault)))
+        case "an hour passes":
+            return Struck(applied, Reply(reply.status, reply.body, NAP_S))
+        case "misses the newest" | "misses the newest two":
+            return Struck(objects, Reply(OK, _without_newest(reply.body, 1 if fault.endswith("newest") else 2)))
+        case "garbage" | "stale low" | "stale high":
+            return Struck(objects, Reply(OK, {"garbage": b"\xffx", "stale low": b"1", "stale high": b"99"}[fault]))
+        case "gone":
+            return Struck(objects, Reply(NOT_FOUND))
+    raise ValueError(f"no fault is called {fault!r}")
+
+
+def _without_newest(listed: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
+    """A listing that lags behind: the names with the highest numbers are missing."""
+    numbered = [(int(n), k) for k, _ in listed for n in [k.rpartition("-")[2]] if n.isdigit()]
+    hidden = {key for _, key in sorted(numbered)[-count:]}
+    return tuple(line for line in listed if line[0] not in hidden)
+
+
+class WireError(Exception):
+    """An answer other than success, as a client raises it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status, self.code = status, None
+
+
+ANSWERS = AnswerTable(statuses=COMMON_STATUSES, carriers={"WireError": ("status", "code")})
+
+
+class SimulatedStore(FsspecStore):
+    """The shipped adapter over a simulated wire.
+
+    Args:
+        wire: takes a request, returns its reply; whatever else it raises ends the actor.
+        around: where waits between sends go.
+        sends: how often the adapter sends a request.
+
+    >>> held: dict[str, bytes] = {}
+    >>> def wire(request: Request) -> Reply:
+    ...     after, reply = answer(dict(held), request)
+    ...     held.clear(); held.update(after)
+    ...     return reply
+    >>> store = SimulatedStore(wire, Surroundings())
+    >>> store.put_if_absent("a", b"1"), store.put_if_absent("a", b"2"), store.get("a")
+    (Created(), AlreadyThere(), b'1')
+    """
+
+    def __init__(self, wire: Callable[[Request], Reply], around: Surroundings, sends: int = 2) -> None:
+        super().__init__("sim://lab")
+        self._wire = wire
+        self._patience = _VirtualPatience(sends=sends)
+        self._patience.bind(around)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("If-None-Match: *", None, "simulated")
+
+    def _root_of(self, url: str) -> str:
+        return ""
+
+    def _check_options(self) -> None:
+        return
+
+    async def _connect(self) -> Any:
+        return self
+
+    def _filesystem(self) -> Any:
+        return self
+
+    def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Runs a request that never waits for a loop: here and now."""
+        running: Any = call(self, *args)
+        try:
+            running.send(None)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        raise AssertionError("a simulated request waited")
+
+    def _classify(self, error: BaseException) -> Answer:
+        return ANSWERS.classify(error)
+
+    def _multipart(self, path: str) -> Multipart:
+        raise Unsupported("the simulated store takes small objects only")
+
+    async def _create(self, fs: Any, path: str, data: bytes) -> None:
+        self._exchange(Request("create", path, data))
+
+    async def _read(self, fs: Any, path: str) -> bytes:
+        return bytes(self._exchange(Request("read", path)))
+
+    async def _write(self, fs: Any, path: str, data: bytes) -> None:
+        self._exchange(Request("write", path, data))
+
+    async def _delete(self, fs: Any, paths: list[str]) -> None:
+        self._exchange(Request("delete", "", keys=tuple(paths)))
+
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        return [(key, size, 0) for key, size in self._exchange(Request("list", prefix))], None
+
+    def _exchange(self, request: Request) -> Any:
+        reply = self._wire(request)
+        if reply.status == OK:
+            return reply.body
+        if reply.status == SILENCE:
+            raise TimeoutError("no answer")
+        raise WireError(reply.status)
+
+
+class _VirtualPatience(Patience):
+    """The shipped policy, with virtual waits; what ends an actor is no error of a store, and is never sent again."""
+
+    def bind(self, around: Surroundings) -> None:
+        object.__setattr__(self, "around", around)
+
+    def retrying(self, again: Callable[[BaseException], bool], within: float = float("inf")) -> Any:
+        return lambda call, *args: self._sent(again, within, call, *args)
+
+    def _sent(self, again: Callable[[BaseException], bool], within: float, call: Callable[..., T], *args: Any) -> T:
+        """The first send without ceremony; tenacity takes over, first failure included, where it fails."""
+        failures: list[Exception] = []
+        try:
+            return call(*args)
+        except Exception as error:
+            failures.append(error)
+
+        def once_more() -> T:
+            if failures:
+                raise failures.pop()
+            return call(*args)
+
+        around: Surroundings = self.around  # type: ignore[attr-defined]
+        policy = super().retrying(lambda error: isinstance(error, Exception) and again(error), within)
+        wait = tenacity.wait_exponential(self.first_wait_seconds, self.longest_wait_seconds)
+        return policy.copy(sleep=around.sleep, wait=lambda state: around.uniform(0, wait(state)))(once_more)

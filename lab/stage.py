@@ -1,0 +1,173 @@
+"""Where an actor plays: its own store, clock, dice and ids, and what it told its caller.
+
+Owns: `Stage`, `Told`, virtual surroundings, executors without threads. Must not know: schedules, invariants, what actors do.
+Invariant: what an actor does is a function of the replies that it was given, and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from ..backends.probe import PROBED
+from ..coordinator.committer import Committer
+from ..coordinator.journal import Entry
+from ..coordinator.protocol.events import Event, SnapshotRef
+from ..coordinator.surroundings import Surroundings
+from ..coordinator.timeline import Timeline
+from ..core.arrow import from_arrow_schema
+from ..core.paths import TablePaths
+from ..core.schema import TableSchema, new_schema
+from .simulated_store import Reply, Request, SimulatedStore
+
+PATHS = TablePaths()
+START_S = 1_700_000_000.0
+
+
+def lab_schema(**options: str) -> TableSchema:
+    """One column; manifests without compression: they are read and written a million times."""
+    fields = from_arrow_schema(pa.schema([("v", pa.int64())]))
+    return new_schema(fields, options={"manifest.compression": "none", "commit.max-retries": "1000", **options})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a caller was told of one commit.
+
+    Attributes:
+        commit: label of the commit: it names its data file.
+        outcome: "committed", "not committed" or "unknown".
+        detail: the error's code, "replayed" for a replay, else empty.
+        snapshot: where it landed, or what to look for.
+    """
+
+    commit: str
+    outcome: str
+    detail: str
+    snapshot: SnapshotRef | None
+
+
+class Here(Executor):
+    """Runs what it is given at once, in the caller; what is no `Exception` ends the caller."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Later(Executor):
+    """Keeps what it is given until somebody wants a result: what is done after the caller was told."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Callable[[], Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self._waiting.append(lambda: fn(*args, **kwargs))
+        return _Wanted(self._run)
+
+    def _run(self) -> None:
+        while self._waiting:
+            self._waiting.pop(0)()
+
+
+class _Wanted(Future[Any]):
+    def __init__(self, run: Callable[[], None]) -> None:
+        super().__init__()
+        self._run = run
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._run()
+        return None
+
+
+@dataclass
+class Clock:
+    """An actor's own time, in seconds since the stage was set."""
+
+    now_s: float = 0.0
+    skew_s: float = 0.0
+
+
+@dataclass
+class Stage:
+    """What one actor has.
+
+    Attributes:
+        number: of the actor; its uuids begin with it.
+        wire: where its requests go.
+        told: what its callers were told so far.
+        events: what its commit machines saw so far.
+        fixed_jitter: waits are as long as they can be (the explorer has no dice).
+    """
+
+    name: str
+    number: int
+    wire: Callable[[Request], Reply]
+    clock: Clock = field(default_factory=Clock)
+    sleep: Callable[[float], None] = lambda seconds: None
+    uniform: Callable[[float, float], float] = lambda low, high: high
+    schema: TableSchema = field(default_factory=lab_schema)
+    sends: int = 2
+    told: list[Told] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    on_event: Callable[[], None] = lambda: None
+    _ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.around = Surroundings(
+            wall_s=lambda: START_S + self.clock.now_s + self.clock.skew_s,
+            monotonic_s=lambda: self.clock.now_s,
+            sleep=lambda seconds: self.sleep(seconds),
+            new_uuid=self._new_uuid,
+            uniform=lambda low, high: self.uniform(low, high),
+            executor=lambda threads, name="": Later() if name == "lakelatch-hint" else Here(),
+        )
+        self.store = SimulatedStore(self.wire, self.around, self.sends)
+        PROBED.remember(self.store.url)
+
+    def committer(self) -> Committer:
+        """A fresh process's committer, as shipped."""
+        return Committer(self.store, PATHS, self.schema, self, self.around)
+
+    def timeline(self) -> Timeline:
+        return Timeline(self.store, PATHS, self.around.executor)
+
+    def record(self, entry: Entry) -> None:
+        """The journal of this actor's commits."""
+        self.events.append(entry.event)
+        self.on_event()
+
+    def tell(self, told: Told) -> None:
+        self.told.append(told)
+        self.on_event()
+
+    def _new_uuid(self) -> UUID:
+        self._ids += 1
+        return UUID(int=(self.number << 96) | self._ids)
+
+
+class Paused(BaseException):
+    """The actor waits for the reply to `request`."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.label)
+        self.request = request
+
+
+@contextmanager
+def read_only(objects: Any) -> Iterator[Timeline]:
+    """The shipped reading of a store's contents, without faults."""
+    from .simulated_store import answer
+
+    stage = Stage("reader", 0, lambda request: answer(objects, request)[1])
+    yield stage.timeline()
