@@ -211,7 +211,7 @@ class DataFileWriter:
         table = pa.Table.from_batches(self._held)
         self._held, self.held_bytes = [], 0
         if self._parquet is None:
-            self._open()
+            self._open(table)
         assert self._parquet is not None and self._stats is not None and self._sink is not None
         self._stats.update(table)
         self._parquet.write_table(self._settings.form.stored(table), row_group_size=table.num_rows)
@@ -230,12 +230,12 @@ class DataFileWriter:
         if self._sink is not None:
             self._sink.abort()
 
-    def _open(self) -> None:
+    def _open(self, first_rows: pa.Table) -> None:
         settings = self._settings
         self._name = f"{self._stem}-{self._count}{settings.suffix}"
         self._count += 1
         self._sink = SpillingSink(self._store, self._folder + self._name)
-        self._parquet = settings.form.writer(self._sink, settings.codec, settings.level)
+        self._parquet = settings.form.writer(self._sink, settings.codec, settings.level, first_rows)
         self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=True)
 
     def _close(self) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..core.arrow import file_schema
 from ..core.types import Field
+from .dictionaries import overflowing_columns
 from .int96 import is_stand_in, stand_in_schema, with_stand_ins
 
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -62,15 +63,16 @@ class ParquetForm:
             dictionaries=tuple(c.path for c in columns if c.physical_type != _FIXED or is_stand_in(c)),
         )
 
-    def writer(self, sink: Any, codec: str, level: int | None) -> Any:
-        """A `pq.ParquetWriter` for one file."""
+    def writer(self, sink: Any, codec: str, level: int | None, first_rows: pa.Table) -> Any:
+        """A `pq.ParquetWriter` for one file, with dictionaries where its first rows promise that they pay."""
+        overflowing = overflowing_columns(first_rows)
         return pq.ParquetWriter(
             sink,
             self.arrow,
             compression=codec,
             compression_level=level,
             write_statistics=list(self.bounded),
-            use_dictionary=list(self.dictionaries),
+            use_dictionary=[path for path in self.dictionaries if path not in overflowing],
             store_decimal_as_integer=True,
             store_schema=False,
         )
