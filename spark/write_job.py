@@ -28,6 +28,7 @@ from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
 from ..table.transaction import overwrite_spec
 from ..table.write import UNAWARE_BUCKET, check_writable
+from .batch_size import large_batches
 from .columns import match_columns
 from .tasks import MESSAGE_SCHEMA, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
@@ -149,7 +150,8 @@ def _run(frame: Any, task: WriteTask) -> list[CommitMessage]:
     """The one action. Its messages; on failure nothing of the job is left, or the error says what is."""
     try:
         # One row per task that wrote: of a task that ran twice Spark returns one attempt's.
-        return messages_of(frame.mapInArrow(task, MESSAGE_SCHEMA).collect())
+        with large_batches(frame.sparkSession, frame.schema):
+            return messages_of(frame.mapInArrow(task, MESSAGE_SCHEMA).collect())
     except BaseException as error:
         left = _remove_job(task.store, task.schema, task.job)
         raise _job_error(error, left, file_prefix(task.schema, task.job)) from error

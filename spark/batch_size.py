@@ -1,0 +1,106 @@
+"""Arrow batches on their way to Python, without Spark counting their bytes after every single row.
+
+Owns: two session settings for the time of a job, and putting them back. Must not know: what the job does.
+
+Spark 4.1 asks a batch for its size after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB), which costs more
+than filling it: for rows of six small columns 4 of 8 seconds CPU (measured, 5 M rows). Where the limit is the default and
+the columns' types keep rows small, it is lifted, and fewer rows make a batch, so that long texts still fit.
+
+Invariants: a limit that somebody set is kept, and so is that of frames with columns of bytes (BINARY, VARIANT), whose values
+may be large; the settings are put back when the last job of the session that lifted them ends, whatever happened to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+from pyspark.sql import types as spark
+
+BYTES, RECORDS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+_DEFAULT_BYTES = ("67108864", "67108864b", "64MB", "64m")
+_NO_LIMIT = "2147483647"
+_GROWING_RECORDS = 4096
+_BYTES_INSIDE = (spark.BinaryType, spark.VariantType, spark.UserDefinedType)
+_GROWING = (spark.StringType, spark.ArrayType, spark.MapType, spark.StructType)
+
+
+class _Lifted:
+    """Sessions whose limit is lifted: how many jobs want it, and what was set before."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._jobs: dict[Any, tuple[int, dict[str, str]]] = {}
+
+    def begin(self, session: Any, wanted: dict[str, str]) -> None:
+        with self._lock:
+            count, before = self._jobs.get(id(session), (0, {}))
+            for key, value in wanted.items():
+                if key not in before:
+                    before[key] = session.conf.get(key)
+                    session.conf.set(key, value)
+            self._jobs[id(session)] = (count + 1, before)
+
+    def end(self, session: Any) -> None:
+        with self._lock:
+            count, before = self._jobs.pop(id(session))
+            if count > 1:
+                self._jobs[id(session)] = (count - 1, before)
+                return
+            for key, value in before.items():
+                session.conf.set(key, value)
+
+
+_LIFTED = _Lifted()
+
+
+@contextmanager
+def large_batches(session: Any, schema: spark.StructType) -> Iterator[None]:
+    """While this lasts, jobs of the session hand rows to Python without counting bytes, where that is safe.
+
+    Args:
+        session: classic or Connect.
+        schema: of the rows.
+    """
+    wanted = _wanted(session, schema)
+    if not wanted:
+        yield
+        return
+    _LIFTED.begin(session, wanted)
+    try:
+        yield
+    finally:
+        _LIFTED.end(session)
+
+
+def _wanted(session: Any, schema: spark.StructType) -> dict[str, str]:
+    types = [f.dataType for f in schema.fields]
+    if any(_holds_bytes(t) for t in types) or _current(session, BYTES) not in (*_DEFAULT_BYTES, _NO_LIMIT):
+        return {}
+    wanted = {BYTES: _NO_LIMIT}
+    records = _current(session, RECORDS)
+    if any(isinstance(t, _GROWING) for t in types) and not (records.isdigit() and 0 < int(records) <= _GROWING_RECORDS):
+        wanted[RECORDS] = str(_GROWING_RECORDS)
+    return wanted
+
+
+def _current(session: Any, key: str) -> str:
+    """The setting, or Spark's default of it; empty where this Spark does not have it."""
+    try:
+        return str(session.conf.get(key))
+    except Exception:
+        return ""
+
+
+def _holds_bytes(data_type: spark.DataType) -> bool:
+    match data_type:
+        case spark.ArrayType(elementType=element):
+            return _holds_bytes(element)
+        case spark.MapType(keyType=key, valueType=value):
+            return _holds_bytes(key) or _holds_bytes(value)
+        case spark.StructType(fields=fields):
+            return any(_holds_bytes(f.dataType) for f in fields)
+        case _:
+            return isinstance(data_type, _BYTES_INSIDE)
