@@ -267,6 +267,9 @@ class CommitRun:
                 return ev.UploadFailed("snapshot", error.message)
         else:
             self.around.sleep(0.05 * 2**effect.send)
+        if effect.send == 1:
+            # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
+            self.published_ms = self.around.now_ms
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
             answer = self.store.put_if_absent(key, self.snapshot_bytes)
@@ -274,7 +277,7 @@ class CommitRun:
             return ev.UploadFailed(key, error.message)
         match answer:
             case Created():
-                return self._landed(ev.SnapshotPublished())
+                return ev.SnapshotPublished()
             case AlreadyThere():
                 return ev.PublishRefused()
             case Unknown(reason=reason):
@@ -299,10 +302,6 @@ class CommitRun:
         )
         self.snapshot_bytes = self.snapshot.to_json()
 
-    def _landed(self, event: Event) -> Event:
-        self.published_ms = self.around.now_ms
-        return event
-
     def read_back(self, effect: do.ReadBack) -> Event:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
@@ -315,13 +314,13 @@ class CommitRun:
         except LakelatchError as error:
             return ev.ReadBackFailed(error.message)
         if data == self.snapshot_bytes:
-            return self._landed(ev.FoundOurs())
+            return ev.FoundOurs()
         try:
             winner = parse_snapshot(data, key)
         except LakelatchError as error:
             return ev.ReadBackFailed(error.message)
         if winner.identity == effect.snapshot.identity:
-            return self._landed(ev.FoundOurs())
+            return ev.FoundOurs()
         self._winner = winner
         self.lost.append(lost_to(winner))
         return ev.FoundAnother(SnapshotRef(effect.snapshot.id, winner.identity), winner.commit_user)
@@ -346,17 +345,19 @@ class CommitRun:
                 return ev.LineageUnread(f"the listing does not show snapshot {ours.id} yet, though it landed")
             runs = contiguous_runs(ids)
             if len(runs) == 1 and runs[0].start == ours.id:
-                return self._continued(ours)
+                return self._continued(ours, alone=len(ids) == 1)
         except LakelatchError as error:
             return ev.LineageUnread(error.message)
         return ev.LineageBroken(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
 
-    def _continued(self, ours: SnapshotRef) -> Event:
+    def _continued(self, ours: SnapshotRef, alone: bool) -> Event:
         """Our snapshot is the oldest of one run: was its base expired in order, or did expiry end exactly below our name?
 
         The next snapshot tells: it was built on ours, or on the one that had our name before (decision 1).
         """
         following = self.timeline.find(ours.id + 1)
+        if following is None and not alone:
+            return ev.LineageUnread(f"snapshot {ours.id + 1} was listed, and is gone: an expiry is under way")
         if following is None:
             return ev.LineageVerified()
         named = base_of(following)

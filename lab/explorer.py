@@ -7,11 +7,13 @@ asker knows, reads of what never changes, and writers that differ in their name 
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -60,7 +62,12 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A state of everything. `actors` are numbers of the cast's states."""
+    """A state of everything.
+
+    Attributes:
+        actors: numbers of the cast's states.
+        removed: identities of snapshots that somebody took away on purpose; `bases`: identity -> that of its base.
+    """
 
     objects: Objects
     in_flight: tuple[Request, ...]
@@ -68,6 +75,7 @@ class World:
     started: tuple[bool, ...]
     faults: int
     removed: frozenset[str]
+    bases: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,6 @@ class Explorer:
         self.scenario = scenario
         self.cast = Cast(scenario.actors, scenario.schema)
         self.names = [actor.name for actor in scenario.actors]
-        self.bases: dict[str, str] = {}
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
         self._deleters = scenario.has("expirer", "cleaner")
@@ -129,10 +136,9 @@ class Explorer:
         objects: Objects = dict(self.scenario.given)
         for number, actor in enumerate(self.scenario.before):
             objects = play_alone(actor, 100 + number, objects, self.scenario.schema)
-        for key in objects:
-            self._note_snapshot(key, objects)
+        bases = dict(_identity(data) for key, data in objects.items() if key.startswith("snapshot/snapshot-"))
         actors = tuple(self.cast.begin(i) for i in range(len(self.names)))
-        return World(objects, (), actors, (False,) * len(actors), 0, frozenset())
+        return World(objects, (), actors, (False,) * len(actors), 0, frozenset(), bases)
 
     def choices(self, world: World) -> Iterator[Choice]:
         """What can happen next."""
@@ -170,8 +176,7 @@ class Explorer:
             request = world.in_flight[-1 - index]
             rest = tuple(r for n, r in enumerate(world.in_flight) if n != -1 - index)
             objects, _ = answer(world.objects, request)
-            self._note_snapshot(request.key, objects)
-            return replace(world, objects=objects, in_flight=rest)
+            return replace(world, objects=objects, in_flight=rest, bases=_bases(world, request.key, objects))
         number = world.actors[index]
         play = self.cast.plays[number]
         assert play.pending is not None
@@ -181,11 +186,11 @@ class Explorer:
         else:
             now = self.cast.after(index, number, struck.reply, lambda r: self._private_reply(r, struck.objects))
         removed = world.removed | self._taken_away(index, play.pending, world.objects, struck.objects)
-        self._note_snapshot(play.pending.key, struck.objects)
+        bases = _bases(world, play.pending.key, struck.objects)
         in_flight = (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight
         actors = (*world.actors[:index], now, *world.actors[index + 1 :])
         started = (*world.started[:index], True, *world.started[index + 1 :])
-        return World(struck.objects, in_flight, actors, started, world.faults + bool(fault), removed)
+        return World(struck.objects, in_flight, actors, started, world.faults + bool(fault), removed, bases)
 
     def successors(self, world: World, choice: Choice) -> Iterator[tuple[World, tuple[Choice, ...]]]:
         """The worlds after a choice and all that is private to whoever moved; a fault may strike on the way."""
@@ -229,11 +234,6 @@ class Explorer:
             if k in before and before[k] is not after.get(k) and before[k] != after.get(k)
         )
 
-    def _note_snapshot(self, key: str, objects: Objects) -> None:
-        if key.startswith("snapshot/snapshot-") and key in objects:
-            identity, base = _identity(objects[key])
-            self.bases[identity] = base
-
     # ------------------------------------------------------------------------------------------------------- judging
 
     def judge(self, world: World) -> list[Violation]:
@@ -245,7 +245,7 @@ class Explorer:
         plays = [self.cast.plays[n] for n in world.actors]
         context = Context(
             removed=world.removed,
-            bases=self.bases,
+            bases=world.bases,
             faults=world.faults,
             deletes=self.scenario.has("expirer", "rollback", "cleaner"),
             foreign=self.scenario.has("foreign"),
@@ -306,6 +306,14 @@ def explore(scenario: Scenario, *, max_states: int | None = None, max_seconds: f
         max_states, max_seconds: where to stop; the coverage then says "not all".
     """
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
+    with _without_collector():
+        _search(explorer, result, began, max_states, max_seconds)
+    return result
+
+
+def _search(
+    explorer: Explorer, result: Exploration, began: float, max_states: int | None, max_seconds: float | None
+) -> None:
     first = explorer.first()
     start = explorer.key(first)
     parents: dict[bytes, tuple[bytes, tuple[Choice, ...]] | None] = {start: None}
@@ -336,7 +344,18 @@ def explore(scenario: Scenario, *, max_states: int | None = None, max_seconds: f
             break
     result.states, result.runs, result.seconds = len(parents), explorer.cast.runs, time.monotonic() - began
     result.exhausted = not frontier and result.violation is None
-    return result
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Millions of small tuples live to the end: looking for cycles among them doubles the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def play_alone(actor: Actor, number: int, objects: Objects, schema: TableSchema | None) -> Objects:
@@ -368,6 +387,14 @@ def _step(name: str, before: Play, after: Play, fault: str, reply: Reply | None)
     status = "" if reply is None else ("no answer" if reply.status == 0 else str(reply.status))
     told, events = after.told[len(before.told) :], after.events[len(before.events) :]
     return Step(name, before.pending.label, fault, status, told, events)
+
+
+def _bases(world: World, key: str, objects: Objects) -> Mapping[str, str]:
+    """What every snapshot stands on, after `key` was written."""
+    if not key.startswith("snapshot/snapshot-") or objects.get(key) is world.objects.get(key) or key not in objects:
+        return world.bases
+    identity, base = _identity(objects[key])
+    return {**world.bases, identity: base}
 
 
 def _lowered_late(play: Play) -> list[Violation]:

@@ -80,6 +80,10 @@ class Later(Executor):
             self._waiting.pop(0)()
 
 
+def _executor(threads: int, name: str) -> Executor:
+    return Later() if name == "lakelatch-hint" else Here()
+
+
 class _Wanted(Future[Any]):
     def __init__(self, run: Callable[[], None]) -> None:
         super().__init__()
@@ -127,10 +131,10 @@ class Stage:
         self.around = Surroundings(
             wall_s=lambda: START_S + self.clock.now_s + self.clock.skew_s,
             monotonic_s=lambda: self.clock.now_s,
-            sleep=lambda seconds: self.sleep(seconds),
+            sleep=self.sleep,
             new_uuid=self._new_uuid,
-            uniform=lambda low, high: self.uniform(low, high),
-            executor=lambda threads, name="": Later() if name == "lakelatch-hint" else Here(),
+            uniform=self.uniform,
+            executor=_executor,
         )
         self.store = SimulatedStore(self.wire, self.around, self.sends)
         PROBED.remember(self.store.url)

@@ -1,0 +1,138 @@
+"""The scenarios that are explored: small worlds, each made to provoke one kind of trouble.
+
+Owns: their list, for every day and for the night. Must not know: how they are explored.
+Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nightly ones say how far they came.
+"""
+
+from __future__ import annotations
+
+from .actors import Actor, cleaner, expirer, foreign, rollback, writer
+from .explorer import Scenario
+from .stage import lab_schema
+
+_LATE = frozenset({"lands late", "answer lost", "cut", "503 though applied", "crash after"})
+_EARLIEST = (("snapshot/EARLIEST", b"1"),)
+_NAP = frozenset({"an hour passes"})
+
+
+def writers(count: int, budget: int, commits: int = 1) -> Scenario:
+    """So many writers that differ in their name alone, and every fault."""
+    names = tuple(chr(ord("A") + n) for n in range(count))
+    plural = "writer" if count == 1 else "writers"
+    name = f"{count} {plural}, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
+    return Scenario(name, tuple(Actor(n, writer(commits)) for n in names), budget, alike=names)
+
+
+def history(length: int) -> tuple[Actor, ...]:
+    """A table that has so many snapshots already."""
+    return (Actor("old", writer(length)),)
+
+
+def restarted(budget: int) -> Scenario:
+    """A job that died, or was told unknown, runs again under its identity while another commits."""
+    again = ("etl", 7)
+    actors = (
+        Actor("A", writer(identity=again)),
+        Actor("B", writer()),
+        Actor("R", writer(identity=again), after="A"),
+    )
+    return Scenario(
+        f"restarted, {budget} faults", actors, budget, victims=frozenset("A"), twins=(frozenset({"A1", "R1"}),)
+    )
+
+
+def twins(budget: int) -> Scenario:
+    """Two jobs with one identity at the same time."""
+    actors = (Actor("A", writer(identity=("etl", 7))), Actor("B", writer(identity=("etl", 7))))
+    return Scenario(f"twins, {budget} faults", actors, budget, alike=("A", "B"), twins=(frozenset({"A1", "B1"}),))
+
+
+def resolving(budget: int) -> Scenario:
+    """A writer that asks again where it was told unknown."""
+    actors = (Actor("A", writer(resolves=True)), Actor("B", writer()))
+    return Scenario(f"resolving, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"))
+
+
+def expired(budget: int, commits: int = 2) -> Scenario:
+    """Others commit and expire under a writer that sleeps."""
+    actors = (Actor("A", writer()), Actor("B", writer(commits)), Actor("X", expirer(), "expirer", after="B"))
+    return Scenario(f"expired, {budget} faults", actors, budget, before=history(2), victims=frozenset("A"))
+
+
+def rolled_back(budget: int) -> Scenario:
+    """The format's own rollback under a writer; a cold writer comes after both."""
+    actors = (
+        Actor("A", writer()),
+        Actor("Z", rollback(1), "rollback"),
+        Actor("C", writer(), after="Z"),
+    )
+    return Scenario(
+        f"rolled back, {budget} faults", actors, budget, before=history(3), victims=frozenset("A"), given=_EARLIEST
+    )
+
+
+def with_foreign(budget: int, *, locked: bool) -> Scenario:
+    """A writer by plain rules beside ours: with a lock, or on a store where its rename overwrites."""
+    actors = (Actor("A", writer()), Actor("F", foreign(overwrites_names=not locked), "locked" if locked else "foreign"))
+    name = "foreign writer, locked" if locked else "foreign writer"
+    return Scenario(f"{name}, {budget} faults", actors, budget, victims=frozenset("A"))
+
+
+def overwriting(budget: int) -> Scenario:
+    """Two jobs replace the whole table."""
+    actors = (Actor("A", writer(overwrites=True)), Actor("B", writer(overwrites=True)))
+    return Scenario(
+        f"overwriting, {budget} faults", actors, budget, before=history(1), alike=("A", "B"), overwrites=True
+    )
+
+
+def merging(budget: int) -> Scenario:
+    """Manifests are due to be merged: by every writer at once."""
+    schema = lab_schema(**{"manifest.merge-min-count": "2"})
+    actors = (Actor("A", writer(2)), Actor("B", writer()))
+    return Scenario(
+        f"merging, {budget} faults", actors, budget, before=history(3), schema=schema, victims=frozenset("A")
+    )
+
+
+def slept(budget: int = 1) -> Scenario:
+    """A writer that sleeps for an hour, anywhere."""
+    actors = (Actor("A", writer()), Actor("B", writer(2)))
+    return Scenario(f"slept, {budget} naps", actors, budget, faults=_NAP, victims=frozenset("A"))
+
+
+def cleaned(budget: int) -> Scenario:
+    """Orphan cleaning, twice, beside a writer: what is younger than a day is left alone."""
+    sweep = cleaner(lambda key: "old" in key)
+    actors = (Actor("A", writer()), Actor("B", writer()), Actor("O", sweep, "cleaner"))
+    given = (("manifest/manifest-old-0", b"an orphan"),)
+    return Scenario(f"cleaned, {budget} faults", actors, budget, given=given, alike=("A", "B"))
+
+
+DAILY: tuple[Scenario, ...] = (
+    writers(2, 2),
+    writers(3, 1),
+    restarted(1),
+    twins(1),
+    resolving(2),
+    expired(1),
+    rolled_back(1),
+    with_foreign(1, locked=True),
+    with_foreign(0, locked=False),
+    overwriting(1),
+    merging(1),
+    slept(),
+    cleaned(0),
+)
+
+NIGHTLY: tuple[Scenario, ...] = (
+    writers(3, 2, commits=3),
+    writers(4, 0),
+    writers(2, 3),
+    restarted(2),
+    twins(2),
+    expired(2, commits=3),
+    rolled_back(2),
+    overwriting(2),
+    merging(2),
+)
