@@ -41,7 +41,9 @@ class Scenario:
         faults: which may strike, None for all; `victims`: whom, None for all.
         alike: names of writers that differ in their name alone: they begin in this order.
         twins: commit labels that share one identity.
-        forks_may_be_told: expiry or rollback takes part: below the top, half-deleted snapshots may lie about.
+        overwrites: files may be replaced by other writers.
+        hints: who writes LATEST when is part of the matter.
+        given: objects that the store holds from the start.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Scenario:
     alike: tuple[str, ...] = ()
     twins: tuple[frozenset[str], ...] = ()
     overwrites: bool = False
+    hints: bool = False
     schema: TableSchema | None = None
     given: tuple[tuple[str, bytes], ...] = ()
 
@@ -127,7 +130,7 @@ class Explorer:
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
         self._deleters = scenario.has("expirer", "cleaner")
-        self._hints_matter = scenario.has("foreign", "rollback")
+        self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
     # ----------------------------------------------------------------------------------------------------- the world
 

@@ -141,11 +141,30 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
             )
         if line.outcome == "unknown" and context.faults == 0 and not context.deletes and not context.foreign:
             found.append(Violation("honesty", f"{line.commit} was told unknown, though nothing had failed"))
+        if line.outcome == "committed" and line.snapshot is not None and not undone:
+            found += _not_as_told(line, reading, context)
     for group in context.twins:
         landed = sorted(label for label in group if f"data-{label}.parquet" in seen)
         if len(landed) > 1:
             found.append(Violation("G3", f"one identity landed {len(landed)} times: {', '.join(landed)}"))
     return found
+
+
+def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterable[Violation]:
+    """The receipt names the very snapshot that readers find; a replay's names a commit that is there."""
+    seen = frozenset(reading.top.files) if reading.top else frozenset()
+    for view in reading.views:
+        same_id = line.snapshot is not None and view.snapshot.id == line.snapshot.id
+        if (
+            same_id
+            and not context.deletes
+            and line.snapshot is not None
+            and view.snapshot.identity != line.snapshot.identity
+        ):
+            yield Violation("G1", f"{line.commit} has a receipt for snapshot {line.snapshot.id}, which is another's")
+    group = next((g for g in context.twins if line.commit in g), None)
+    if line.detail == "replayed" and group and not any(f"data-{label}.parquet" in seen for label in group):
+        yield Violation("G3", f"{line.commit} was told that it had landed before, and readers see nothing of it")
 
 
 def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterable[Violation]:

@@ -60,12 +60,12 @@ def expired(budget: int, commits: int = 2) -> Scenario:
 
 
 def rolled_back(budget: int) -> Scenario:
-    """The format's own rollback under a writer; a cold writer comes after both."""
-    actors = (
-        Actor("A", writer()),
-        Actor("Z", rollback(1), "rollback"),
-        Actor("C", writer(), after="Z"),
-    )
+    """The format's own rollback under a writer: what stands on freed ids is no part of what readers see.
+
+    Once the gap is filled again, a fork above it looks like history to everybody: such a rollback must not run while others
+    write (decision 4).
+    """
+    actors = (Actor("A", writer()), Actor("Z", rollback(1), "rollback"))
     return Scenario(
         f"rolled back, {budget} faults", actors, budget, before=history(3), victims=frozenset("A"), given=_EARLIEST
     )
@@ -98,7 +98,38 @@ def merging(budget: int) -> Scenario:
 def slept(budget: int = 1) -> Scenario:
     """A writer that sleeps for an hour, anywhere."""
     actors = (Actor("A", writer()), Actor("B", writer(2)))
-    return Scenario(f"slept, {budget} naps", actors, budget, faults=_NAP, victims=frozenset("A"))
+    return Scenario(f"slept, {budget} naps", actors, budget, faults=_NAP, victims=frozenset("A"), hints=True)
+
+
+def silent(count: int, budget: int) -> Scenario:
+    """The store takes the snapshot again and again without an answer."""
+    names = tuple(chr(ord("A") + n) for n in range(count))
+    actors = tuple(Actor(n, writer()) for n in names)
+    faults = frozenset({"lands late", "cut"})
+    return Scenario(
+        f"silent store, {count} writers, {budget} faults", actors, budget, faults=faults, victims=frozenset("A")
+    )
+
+
+def hinted() -> Scenario:
+    """Every hint lies."""
+    faults = frozenset({"garbage", "stale low", "stale high", "gone"})
+    return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
+
+
+def forked_identity() -> Scenario:
+    """A job dies on a freed name; run again under its identity, it must not take the fork for its commit."""
+    actors = (
+        Actor("A", writer(identity=("etl", 7))),
+        Actor("B", writer(2)),
+        Actor("X", expirer(), "expirer", after="B"),
+        Actor("R", writer(identity=("etl", 7)), after="A"),
+    )
+    twins_of = (frozenset({"A1", "R1"}),)
+    died = frozenset({"crash after"})
+    return Scenario(
+        "identity on a fork", actors, 1, before=history(2), faults=died, victims=frozenset("A"), twins=twins_of
+    )
 
 
 def cleaned(budget: int) -> Scenario:
@@ -115,7 +146,10 @@ DAILY: tuple[Scenario, ...] = (
     restarted(1),
     twins(1),
     resolving(2),
-    expired(1),
+    silent(2, 3),
+    hinted(),
+    expired(0),
+    forked_identity(),
     rolled_back(1),
     with_foreign(1, locked=True),
     with_foreign(0, locked=False),

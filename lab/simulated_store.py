@@ -99,6 +99,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
         "cut",
         "lands late",
         "409",
+        "409, and lands late",
         "503",
         "503 though applied",
         "403",
@@ -151,6 +152,8 @@ def strike(objects: Objects, request: Request, fault: str) -> Struck:
             return Struck(objects, Reply(SILENCE), request)
         case "503 though applied":
             return Struck(applied, Reply(503))
+        case "409, and lands late":
+            return Struck(objects, Reply(409), request)
         case "403" | "409" | "503":
             return Struck(objects, Reply(int(fault)))
         case "an hour passes":

@@ -1,0 +1,278 @@
+"""Historic bugs, planted one at a time: a proof that cannot see them proves nothing.
+
+Owns: `MUTANTS`, each one function of the product replaced, and the scenarios that must kill it; the kill table.
+Must not know: how scenarios are explored. Source: design §8, §10; commit-protocol §1.10, §4.4.
+Invariant: a mutant is undone when its block ends, whatever happened in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from ..backends import answers
+from ..backends.store import AlreadyThere, Created, PutOutcome
+from ..coordinator import attempt, identity, run
+from ..coordinator.driver import Driver
+from ..coordinator.protocol import effects as do
+from ..coordinator.protocol import events as ev
+from ..coordinator.protocol import machine
+from ..coordinator.timeline import Timeline
+from . import scenarios, simulated_store
+from .explorer import Exploration, Scenario, explore
+from .simulated_store import SimulatedStore
+
+Patch = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted bug.
+
+    Attributes:
+        patches: (owner, attribute, what takes its place).
+        worlds: scenarios that should kill it, cheapest first.
+    """
+
+    name: str
+    patches: Callable[[], Iterable[Patch]]
+    worlds: tuple[Scenario, ...]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The product with this bug in it."""
+        with ExitStack() as stack:
+            for owner, attribute, value in self.patches():
+                if isinstance(owner, dict):
+                    stack.enter_context(patch.dict(owner, {attribute: value}))
+                else:
+                    stack.enter_context(patch.object(owner, attribute, value))
+            yield
+
+    def hunt(self, max_seconds: float = 60.0) -> Exploration:
+        """Explore until it is killed; the last exploration tells."""
+        with self.planted():
+            for world in self.worlds:
+                found = explore(world, max_seconds=max_seconds)
+                if found.violation is not None:
+                    break
+        return found
+
+
+def _overwriting_create(self: SimulatedStore, key: str, data: bytes) -> PutOutcome:
+    self.put(key, data)
+    return Created()
+
+
+def _exists_then_put(self: SimulatedStore, key: str, data: bytes) -> PutOutcome:
+    if any(info.key == key for info in self.list("snapshot/")):
+        return AlreadyThere()
+    self.put(key, data)
+    return Created()
+
+
+def _handler(phase: machine.Phase, event: type[Any], leads_to: tuple[machine.Phase, ...], handler: Any) -> Patch:
+    return machine.TRANSITIONS, (phase, event), machine.Transition(handler, leads_to)
+
+
+def _unknown_is_failed(state: machine.CommitState, event: ev.AnswerLost) -> machine.Step:
+    """No answer is taken for no commit, and everything is cleaned away."""
+    return machine._conclude(state, do.NotCommitted("store-unavailable", event.reason))
+
+
+def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> machine.Step:
+    """412 is believed without reading back."""
+    winner = replace(machine._ours(state), identity="somebody")
+    spare = (*state.spare, state.list_name)
+    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner), spare=spare, list_name="")
+    return after, (do.AwaitRetry(state.attempt, winner),)
+
+
+def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Step:
+    return machine._conclude(replace(state, unanswered=False), do.Undecided(machine._ours(state), reason))
+
+
+def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:
+    """A free name is taken for a lost attempt: a new one begins, while the old send may still land."""
+    winner = machine._ours(state)
+    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
+    return after, (do.AwaitRetry(state.attempt, winner),)
+
+
+def _always_verified(self: run.CommitRun, effect: do.VerifyLineage) -> ev.Event:
+    return ev.LineageVerified()
+
+
+def _no_trace(user: str, base: Any, find: Any) -> identity.Trace:
+    return identity.Trace(None, None, base.id if base is not None else 0)
+
+
+def _trace_of_anything(user: str, base: Any, find: Any) -> identity.Trace:
+    """Takes any snapshot file of the user for its commit, whether it is part of the history or not."""
+    inspected = base.id if base is not None else 0
+    for number in range(inspected, 0, -1):
+        found = find(number)
+        if found is not None and found.commit_user == user:
+            ref = ev.SnapshotRef(found.id, found.identity)
+            return identity.Trace(found.commit_identifier, ref, inspected)
+    return identity.Trace(None, None, inspected)
+
+
+def _trusting_latest(self: Timeline, seen: Any = None) -> Any:
+    """The hint is the truth, where there is one."""
+    hinted = self._hint("LATEST")
+    if hinted is not None:
+        found = self.find(hinted)
+        if found is not None:
+            return found
+    return _latest(self, seen)
+
+
+_latest = Timeline.latest
+
+
+def _hint_whenever(self: run.CommitRun, effect: do.WriteHint, newest_id: int) -> ev.Event:
+    self.store.put(self.timeline.paths.hint("LATEST"), str(effect.snapshot_id).encode())
+    return ev.HintWritten(effect.snapshot_id)
+
+
+_build_snapshot = attempt.build_snapshot
+
+
+def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
+    """Totals and id are kept from the first attempt, though the base is another now."""
+    made = _build_snapshot(request, base, *args, **kwargs)
+    return replace(made, total_record_count=made.delta_record_count)
+
+
+_uploads = run.CommitRun.uploads
+
+
+def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
+    """The base list of the first attempt serves all the others."""
+    if isinstance(effect, do.WriteBaseList) and self._base_list is not None:
+        return [], ev.BaseListWritten(self._base_list.name)
+    return _uploads(self, effect)
+
+
+def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
+    """The snapshot goes out as soon as the base list is there, whatever else is still under way."""
+    missing = state.missing - {what}
+    if "base list" in missing:
+        return replace(state, missing=missing, phase=machine.Phase.BASE_LIST), ()
+    return machine._publish(replace(state, missing=frozenset(), phase=machine.Phase.PUBLISH))
+
+
+def _upload_failure_is_fine(self: Any, blob: Any) -> None:
+    """An upload that failed is not noticed."""
+    from ..core.errors import LakelatchError
+
+    try:
+        self.run.store.put(blob.key, blob.data)
+    except LakelatchError:
+        return
+
+
+def _discards_too_much(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
+    """The winner cleans up its delta manifests too."""
+    after, effects = machine._verified(replace(state, spare=(*state.spare, *state.delta_names)), event)
+    return after, effects
+
+
+def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
+    """A resend is a new snapshot: another uuid, under the same name."""
+    if effect.send > 1 and self.snapshot is not None:
+        self.snapshot = replace(self.snapshot, uuid=str(self.around.new_uuid()))
+        self.snapshot_bytes = self.snapshot.to_json()
+    return _publish(self, effect)
+
+
+_publish = run.CommitRun.publish
+_P = machine.Phase
+_ONE = scenarios.writers(1, 1)
+_TWO = scenarios.writers(2, 0)
+_TWO_ONE = scenarios.writers(2, 1)
+_NO_CONFLICT = {**dict(answers.COMMON_STATUSES), 409: answers.Answer.EXISTS}
+
+
+def _statuses() -> Any:
+    return replace(simulated_store.ANSWERS, statuses=_NO_CONFLICT)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("rename overwrites", lambda: [(SimulatedStore, "put_if_absent", _overwriting_create)], (_TWO,)),
+    Mutant("exists, then put", lambda: [(SimulatedStore, "put_if_absent", _exists_then_put)], (_TWO,)),
+    Mutant(
+        "409 means exists, and is believed",
+        lambda: [
+            (simulated_store, "ANSWERS", _statuses()),
+            _handler(_P.PUBLISH, ev.PublishRefused, (_P.RETRY,), _refusal_is_loss),
+        ],
+        (_ONE,),
+    ),
+    Mutant(
+        "412 is believed without reading back",
+        lambda: [_handler(_P.PUBLISH, ev.PublishRefused, (_P.RETRY,), _refusal_is_loss)],
+        (_ONE,),
+    ),
+    Mutant(
+        "no answer means failed",
+        lambda: [_handler(_P.PUBLISH, ev.AnswerLost, (_P.DONE,), _unknown_is_failed)],
+        (_ONE,),
+    ),
+    Mutant(
+        "clean-up after unknown", lambda: [(machine, "_undecided", _clean_after_unknown)], (scenarios.silent(1, 3),)
+    ),
+    Mutant(
+        "a free name means lost",
+        lambda: [_handler(_P.PUBLISH, ev.FoundNothing, (_P.RETRY,), _nothing_is_lost)],
+        (_ONE, _TWO_ONE),
+    ),
+    Mutant("no lineage check", lambda: [(run.CommitRun, "verify_lineage", _always_verified)], (scenarios.expired(0),)),
+    Mutant("no look-up of the identity", lambda: [(run, "trace", _no_trace)], (scenarios.twins(0),)),
+    Mutant("the look-up accepts a fork", lambda: [(run, "trace", _trace_of_anything)], (scenarios.forked_identity(),)),
+    Mutant("the hint is trusted", lambda: [(Timeline, "latest", _trusting_latest)], (scenarios.hinted(),)),
+    Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios.slept(),)),
+    Mutant("totals outlive their base", lambda: [(run, "build_snapshot", _stale_counts)], (_TWO,)),
+    Mutant("the base list outlives its base", lambda: [(run.CommitRun, "uploads", _base_list_reused)], (_TWO,)),
+    Mutant("published before all is uploaded", lambda: [(machine, "_acknowledged", _publish_first)], (_ONE, _TWO_ONE)),
+    Mutant(
+        "a failed upload goes unnoticed",
+        lambda: [(Driver, "_put", _upload_failure_is_fine)],
+        (_ONE,),
+    ),
+    Mutant(
+        "the winner discards its own delta",
+        lambda: [_handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much)],
+        (_TWO,),
+    ),
+    Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What became of a mutant. `steps`: length of its shortest story."""
+
+    mutant: str
+    scenario: str
+    violation: str
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        end = self.violation or "SURVIVED"
+        return f"{self.mutant:<38} {self.scenario:<34} {self.steps:>3} steps {self.seconds:5.1f} s  {end}"
+
+
+def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> list[Kill]:
+    """The kill table."""
+    kills = []
+    for mutant in mutants:
+        found = mutant.hunt()
+        text = str(found.violation) if found.violation else ""
+        kills.append(Kill(mutant.name, found.scenario.name, text, len(found.path), found.seconds))
+    return kills
