@@ -178,33 +178,46 @@ def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
     return timeline.find(ids[-1]) if ids else None
 
 
-def expirer(retained: int = 1) -> Role:
-    """Expires all but the newest snapshots: manifests first, then snapshot files ascending, then EARLIEST (§6.3)."""
+def expirer(retained: int = 1, older_than_s: float = 0.0, every_s: float = 0.0, times: int = 1) -> Role:
+    """Expires all but the newest snapshots: manifests first, then snapshot files ascending, then EARLIEST (§6.3).
+
+    Args:
+        older_than_s: a snapshot dies only when its successor is older than this, by this actor's clock.
+    """
 
     def role(stage: Stage) -> None:
-        try:
-            timeline = stage.timeline()
-            ids = timeline.snapshot_ids()
-            if len(ids) <= retained:
-                return
-            end = ids[-retained]
-            kept = timeline.find(end)
-            if kept is None:
-                return
-            used = _metadata_of(timeline, kept)
-            doomed: list[str] = []
-            for number in ids[:-retained]:
-                found = timeline.find(number)
-                if found is not None:
-                    doomed += sorted(_metadata_of(timeline, found) - used)
-            stage.store.delete_many([PATHS.manifest(name) for name in dict.fromkeys(doomed)])
-            for number in ids[:-retained]:
-                stage.store.delete_many([PATHS.snapshot(number)])
-            stage.store.put(PATHS.hint("EARLIEST"), str(end).encode())
-        except (LakelatchError, ObjectNotFound):
-            return  # an expiry that fails is run again another day
+        for _ in range(times):
+            stage.around.sleep(every_s)
+            try:
+                _expire(stage, retained, stage.around.wall_ms - older_than_s * 1000)
+            except (LakelatchError, ObjectNotFound):
+                continue  # an expiry that fails is run again another day
 
     return role
+
+
+def _expire(stage: Stage, retained: int, before_ms: float) -> None:
+    timeline = stage.timeline()
+    ids = timeline.snapshot_ids()
+    doomed_ids: list[int] = []
+    end: Snapshot | None = None
+    for number in ids[: len(ids) - retained]:
+        successor = timeline.find(number + 1)
+        if successor is None or successor.time_ms > before_ms:
+            break
+        doomed_ids, end = [*doomed_ids, number], successor
+    if end is None:
+        return
+    used = _metadata_of(timeline, end)
+    doomed: list[str] = []
+    for number in doomed_ids:
+        found = timeline.find(number)
+        if found is not None:
+            doomed += sorted(_metadata_of(timeline, found) - used)
+    stage.store.delete_many([PATHS.manifest(name) for name in dict.fromkeys(doomed)])
+    for number in doomed_ids:
+        stage.store.delete_many([PATHS.snapshot(number)])
+    stage.store.put(PATHS.hint("EARLIEST"), str(end.id).encode())
 
 
 def rollback(to: int) -> Role:

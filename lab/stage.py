@@ -160,6 +160,10 @@ class Stage:
         return UUID(int=(self.number << 96) | self._ids)
 
 
+class Died(BaseException):
+    """The actor's process is gone."""
+
+
 class Paused(BaseException):
     """The actor waits for the reply to `request`."""
 

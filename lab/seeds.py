@@ -1,0 +1,171 @@
+"""Seeded runs: many writers, real manifests, probabilistic faults, skewed clocks; and what must be true at the end.
+
+Owns: `run_seed`, the record of what was published, the comparison with what was told. Must not know: how time passes.
+Source: design §8 (seeds). Invariants: what is expected is folded from the snapshots as they were published, never read
+from the table that is being judged; a seed replays to the same trace, byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..coordinator.timeline import base_of
+from ..core.data_file import ADD
+from ..core.snapshot import parse_snapshot
+from .actors import Actor, expirer, writer
+from .invariants import Violation, look
+from .schedule import Simulation, Weather
+from .simulated_store import Objects
+from .stage import lab_schema, read_only
+
+ROUGH = Weather(
+    latency_s=0.05,
+    skew_s=2.0,
+    faults={
+        "crash before": 0.004,
+        "crash after": 0.004,
+        "answer lost": 0.03,
+        "cut": 0.02,
+        "lands late": 0.02,
+        "409": 0.03,
+        "409, and lands late": 0.01,
+        "503": 0.03,
+        "503 though applied": 0.02,
+        "403": 0.002,
+        "misses the newest": 0.03,
+        "misses the newest two": 0.01,
+        "garbage": 0.1,
+        "stale low": 0.1,
+        "stale high": 0.1,
+        "gone": 0.1,
+    },
+)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A snapshot as it was when it was created."""
+
+    base: str
+    added: tuple[str, ...]
+    deleted: tuple[str, ...]
+
+
+@dataclass
+class SeedRun:
+    """What came of a seed.
+
+    Attributes:
+        trace: every request in the order of arrival; `digest` of it.
+        told: how often each outcome was told.
+    """
+
+    seed: int
+    trace: tuple[str, ...]
+    told: dict[str, int]
+    snapshots: int
+    faults: int
+    virtual_s: float
+    violations: list[Violation] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{n} {outcome}" for outcome, n in sorted(self.told.items()))
+        counts = f"{self.snapshots} snapshots, {self.faults} faults in {len(self.trace)} requests"
+        broken = "".join(f"; BROKEN {v}" for v in self.violations)
+        return (
+            f"seed {self.seed}: {told}; {counts}, {self.virtual_s:.0f} s of virtual time, trace {self.digest}{broken}"
+        )
+
+
+def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather = ROUGH) -> SeedRun:
+    """One run: appends, overwrites, manifest compactions, restarts under the same identity, and an expiry.
+
+    >>> run_seed(1, writers=2, commits=1, weather=Weather()).violations
+    []
+    """
+    schema = lab_schema(
+        **{"manifest.compression": "zstd", "manifest.merge-min-count": "4", "snapshot.time-retained": "60 s"}
+    )
+    made: dict[str, Published] = {}
+    simulation = Simulation(seed, weather, schema, lambda key, objects: _note(made, key, objects))
+    twins: list[frozenset[str]] = []
+    for number in range(writers):
+        name = chr(ord("A") + number)
+        replaces = number % 4 == 3
+        identity = None if replaces else (f"job-{name}", 1)
+        role = writer(commits, identity=identity, resolves=number % 2 == 0, overwrites=replaces)
+        simulation.add(Actor(name, role), at_s=0.01 * number)
+        if identity is not None:  # the job runs again later, whatever became of it: a replay for what landed
+            simulation.add(Actor(name.lower(), writer(commits, identity=identity)), at_s=40.0 + number)
+            twins += [frozenset({f"{name}{n}", f"{name.lower()}{n}"}) for n in range(1, commits + 1)]
+    simulation.add(Actor("X", expirer(3, older_than_s=60.0, every_s=30.0, times=4), "expirer"))
+    simulation.run()
+    told = [line for stage in simulation.stages for line in stage.told]
+    counts: dict[str, int] = {}
+    for line in told:
+        label = line.outcome if line.outcome != "not committed" else f"{line.outcome} ({line.detail})"
+        counts[label] = counts.get(label, 0) + 1
+    run = SeedRun(seed, tuple(simulation.trace), counts, len(made), simulation.faults, simulation.now_s)
+    run.violations = list(_judge(simulation, made, twins))
+    return run
+
+
+def _note(made: dict[str, Published], key: str, objects: Objects) -> None:
+    """Remember a snapshot: what it stands on, what it adds and deletes."""
+    snapshot = parse_snapshot(objects[key], key)
+    base = base_of(snapshot)
+    with read_only(objects) as timeline:
+        entries = timeline.entries(timeline.delta_manifests(snapshot))
+    added = tuple(e.file.file_name for e in entries if e.kind == ADD)
+    deleted = tuple(e.file.file_name for e in entries if e.kind != ADD)
+    made[snapshot.identity] = Published(base.identity if base else "", added, deleted)
+
+
+def _judge(simulation: Simulation, made: dict[str, Published], twins: list[frozenset[str]]) -> Iterator[Violation]:
+    reading = look(simulation.objects)
+    if reading.failure or reading.top is None:
+        yield Violation("G4", reading.failure or "nothing landed")
+        return
+    chain: list[str] = []
+    identity = reading.top.snapshot.identity
+    while identity:
+        chain.append(identity)
+        identity = made[identity].base
+    expected: dict[str, None] = {}
+    for identity in reversed(chain):
+        for name in made[identity].deleted:
+            expected.pop(name, None)
+        expected.update(dict.fromkeys(made[identity].added))
+    if sorted(expected) != sorted(reading.top.files):
+        yield Violation("G6", f"{len(reading.top.files)} files are live, the history adds up to {len(expected)}")
+    if reading.top.snapshot.total_record_count != reading.top.rows:
+        yield Violation("counts", f"{reading.top.snapshot.total_record_count} rows said, {reading.top.rows} there")
+    missing = sorted(key for key in reading.top.needs if key not in simulation.objects)
+    if missing:
+        yield Violation("G5", f"{missing[0]} is gone")
+    landed = [name for identity in chain for name in made[identity].added]
+    yield from _judge_told(simulation, set(chain), landed, twins)
+
+
+def _judge_told(
+    simulation: Simulation, chain: set[str], landed: list[str], twins: list[frozenset[str]]
+) -> Iterator[Violation]:
+    for stage in simulation.stages:
+        for line in stage.told:
+            file = f"data-{line.commit}.parquet"
+            if line.outcome == "committed" and line.snapshot is not None and line.snapshot.identity not in chain:
+                yield Violation("G1", f"{line.commit} was told committed, and is no part of the history")
+            if line.outcome == "not committed" and file in landed:
+                yield Violation("G2", f"{line.commit} was told not committed ({line.detail}), and landed")
+            if line.outcome == "unknown" and simulation.faults == 0:
+                yield Violation("honesty", f"{line.commit} was told unknown, though nothing had failed")
+    for group in twins:
+        times = sum(landed.count(f"data-{label}.parquet") for label in group)
+        if times > 1:
+            yield Violation("G3", f"one identity landed {times} times: {', '.join(sorted(group))}")
