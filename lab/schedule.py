@@ -27,7 +27,7 @@ class Weather:
     """How rough it is.
 
     Attributes:
-        latency_s: of a request, from asking to the answer; each varies between half and twice of it.
+        latency_s: of a request, from asking to the answer; each varies between half of it and half more.
         faults: fault -> how likely it is to strike a request that it can strike.
         skew_s: wall clocks are off by at most this.
     """
@@ -156,7 +156,9 @@ class Simulation:
 
     def _send(self, number: int, request: Request) -> None:
         fault = self._fault(request)
-        there_s, back_s = (self._weather.latency_s * self._dice.uniform(0.25, 1.0) for _ in range(2))
+        there_s, back_s = (self._weather.latency_s * self._dice.uniform(0.25, 0.75) for _ in range(2))
+        if self.stages[number].batch.follows():
+            there_s = back_s = 0.0
         self._at(self.now_s + there_s, lambda: self._arrive(number, request, fault, back_s))
 
     def _fault(self, request: Request) -> str:

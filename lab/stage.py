@@ -53,15 +53,40 @@ class Told:
     snapshot: SnapshotRef | None
 
 
+@dataclass
+class Batch:
+    """Which requests go out side by side: those of one pool, one after the other."""
+
+    pool: object = None
+    inside: bool = False
+    requests: int = 0
+
+    def follows(self) -> bool:
+        """Count a request: does it go out beside an earlier one, so that it costs no time of its own?"""
+        if not self.inside:
+            self.pool, self.requests = None, 0
+            return False
+        self.requests += 1
+        return self.requests > 1
+
+
 class Here(Executor):
     """Runs what it is given at once, in the caller; what is no `Exception` ends the caller."""
 
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
+        if self._batch.pool is not self:
+            self._batch.pool, self._batch.requests = self, 0
+        self._batch.inside = True
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:
             future.set_exception(error)
+        finally:
+            self._batch.inside = False
         return future
 
 
@@ -78,10 +103,6 @@ class Later(Executor):
     def _run(self) -> None:
         while self._waiting:
             self._waiting.pop(0)()
-
-
-def _executor(threads: int, name: str) -> Executor:
-    return Later() if name == "lakelatch-hint" else Here()
 
 
 class _Wanted(Future[Any]):
@@ -125,6 +146,7 @@ class Stage:
     told: list[Told] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[], None] = lambda: None
+    batch: Batch = field(default_factory=Batch)
     _ids: int = 0
 
     def __post_init__(self) -> None:
@@ -134,7 +156,7 @@ class Stage:
             sleep=self.sleep,
             new_uuid=self._new_uuid,
             uniform=self.uniform,
-            executor=_executor,
+            executor=self._executor,
         )
         self.store = SimulatedStore(self.wire, self.around, self.sends)
         PROBED.remember(self.store.url)
@@ -154,6 +176,9 @@ class Stage:
     def tell(self, told: Told) -> None:
         self.told.append(told)
         self.on_event()
+
+    def _executor(self, threads: int, name: str) -> Executor:
+        return Later() if name == "lakelatch-hint" else Here(self.batch)
 
     def _new_uuid(self) -> UUID:
         self._ids += 1

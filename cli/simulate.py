@@ -1,0 +1,48 @@
+"""The command that says what to expect: `simulate`.
+
+Owns: its arguments and how its forecast is printed. Must not know: how it is made (`lab.simulate`).
+Invariant: it touches no store.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..core.errors import InvalidArgument
+from .arguments import Commands, Parser
+from .exit_codes import OK
+from .output import Output
+
+_ABOUT = (
+    "Say what to expect of many writers on one table: commits per minute, retries, requests. The shipped committer runs on a"
+    " simulated store in virtual time; nothing is written anywhere, and the same arguments give the same numbers."
+)
+
+
+def register(commands: Commands) -> None:
+    parser: Parser = commands.add_parser(
+        "simulate",
+        help=_ABOUT.partition(". ")[0],
+        description=_ABOUT,
+        epilog="example:\n  lakelatch simulate --writers 20 --latency 40 --faults 0.2",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("--writers", type=int, default=8, metavar="N", help="jobs that append at the same time (8)")
+    parser.add_argument("--steps", type=int, default=10, metavar="N", help="commits of each (10)")
+    parser.add_argument("--latency", type=float, default=50.0, metavar="MS", help="of a request, milliseconds (50)")
+    parser.add_argument("--faults", type=float, default=0.0, metavar="X", help="0 never fails, 1 is a very bad day (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all dice (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object with stable keys")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    from ..lab.simulate import simulate
+
+    if args.writers < 1 or args.steps < 1 or args.latency <= 0 or not 0 <= args.faults <= 1:
+        raise InvalidArgument("--writers and --steps are at least 1, --latency is above 0, --faults is between 0 and 1")
+    forecast = simulate(args.writers, commits=args.steps, latency_ms=args.latency, faults=args.faults, seed=args.seed)
+    if output.as_json:
+        output.record(forecast.to_dict())
+    else:
+        output.facts({name.replace("_", " "): value for name, value in forecast.to_dict().items()})
+    return OK

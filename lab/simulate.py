@@ -1,0 +1,119 @@
+"""What to expect of so many writers on a store of such a latency: commits per minute, retries, requests.
+
+Owns: `simulate` and its report. Must not know: how time passes (`schedule`), how a report is printed.
+Invariant: the numbers come from the shipped committer in virtual time; the same arguments give the same report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import quantiles
+from typing import Any
+
+from ..coordinator.receipt import Receipt
+from ..coordinator.request import CommitRequest
+from ..core.errors import LakelatchError, OutcomeUnknown
+from .actors import Actor, Role, data_entry
+from .schedule import Simulation, Weather
+from .seeds import ROUGH
+from .stage import Stage, lab_schema
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a simulation came to; times are virtual.
+
+    Attributes:
+        committed, failed, unknown: commits by their outcome.
+        commits_per_minute: of all writers together, landed ones.
+        retries_per_commit, requests_per_commit: averages over those that landed.
+        median_ms, slowest_ms: of a commit, retries included.
+        store_requests: everything that reached the store, lost attempts and hints included.
+    """
+
+    writers: int
+    committed: int
+    failed: int
+    unknown: int
+    dead_writers: int
+    faults: int
+    virtual_s: float
+    commits_per_minute: float
+    retries_per_commit: float
+    requests_per_commit: float
+    median_ms: float
+    slowest_ms: float
+    store_requests: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON-ready dict."""
+        return asdict(self)
+
+
+@dataclass
+class _Ledger:
+    receipts: list[Receipt]
+    failed: int = 0
+    unknown: int = 0
+
+
+def simulate(
+    writers: int = 8, *, commits: int = 10, latency_ms: float = 50.0, faults: float = 0.0, seed: int = 0
+) -> Forecast:
+    """Let writers append to one table, each as fast as it can, with the table's default options.
+
+    Args:
+        commits: of each writer.
+        latency_ms: of one request to the store.
+        faults: how rough it is: 0 never fails; 1 loses, cuts, throttles or refuses about every fifth create.
+        seed: of all dice.
+
+    >>> forecast = simulate(2, commits=2)
+    >>> forecast.committed, forecast.unknown
+    (4, 0)
+    """
+    rough = {name: min(1.0, share * faults) for name, share in ROUGH.faults.items()}
+    simulation = Simulation(seed, Weather(latency_ms / 1000, rough, 0.0), lab_schema(**{"commit.max-retries": "40"}))
+    ledger = _Ledger([])
+    for number in range(writers):
+        simulation.add(Actor(f"w{number}-", _busy(commits, ledger)))
+    simulation.run()
+    return _forecast(writers, simulation, ledger)
+
+
+def _busy(commits: int, ledger: _Ledger) -> Role:
+    def role(stage: Stage) -> None:
+        committer = stage.committer()
+        for number in range(commits):
+            entry = data_entry(f"{stage.name}{number}")
+            request = CommitRequest(kind="APPEND", entries=(entry,), commit_user=stage.name)
+            try:
+                ledger.receipts.append(committer.commit(request))
+            except OutcomeUnknown:
+                ledger.unknown += 1
+            except LakelatchError:
+                ledger.failed += 1
+            committer.settle()
+
+    return role
+
+
+def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast:
+    receipts = ledger.receipts
+    landed = max(len(receipts), 1)
+    times = sorted(receipt.elapsed_ms for receipt in receipts) or [0.0]
+    return Forecast(
+        writers=writers,
+        committed=len(receipts),
+        failed=ledger.failed,
+        unknown=ledger.unknown,
+        dead_writers=len(simulation.dead),
+        faults=simulation.faults,
+        virtual_s=round(simulation.now_s, 3),
+        commits_per_minute=round(60 * len(receipts) / simulation.now_s, 1) if simulation.now_s else 0.0,
+        retries_per_commit=round(sum(r.retries for r in receipts) / landed, 2),
+        requests_per_commit=round(sum(r.requests for r in receipts) / landed, 1),
+        median_ms=round(quantiles(times, n=2)[0] if len(times) > 1 else times[0], 1),
+        slowest_ms=round(times[-1], 1),
+        store_requests=simulation.requests,
+    )
