@@ -117,7 +117,7 @@ class Driver:
         failure: Event | None = None
         while left:
             done, _ = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in [f for f in left if f in done]:  # in the order of sending: a set has none
                 number = left.pop(future)
                 error = future.exception()
                 if isinstance(error, LakelatchError):

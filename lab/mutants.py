@@ -24,8 +24,17 @@ from ..coordinator.timeline import Timeline
 from . import scenarios, simulated_store
 from .explorer import Exploration, Scenario, explore
 from .simulated_store import SimulatedStore
+from .story import tell
 
 Patch = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """The exploration that killed a mutant, or the last that did not, and its story."""
+
+    found: Exploration
+    story: str
 
 
 @dataclass(frozen=True)
@@ -52,14 +61,14 @@ class Mutant:
                     stack.enter_context(patch.object(owner, attribute, value))
             yield
 
-    def hunt(self, max_seconds: float = 60.0) -> Exploration:
-        """Explore until it is killed; the last exploration tells."""
+    def hunt(self) -> Hunt:
+        """Explore until it is killed; the story is told while the bug is still there."""
         with self.planted():
             for world in self.worlds:
-                found = explore(world, max_seconds=max_seconds)
+                found = explore(world)
                 if found.violation is not None:
                     break
-        return found
+            return Hunt(found, tell(found))
 
 
 def _overwriting_create(self: SimulatedStore, key: str, data: bytes) -> PutOutcome:
@@ -272,7 +281,7 @@ def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> list[Kill]:
     """The kill table."""
     kills = []
     for mutant in mutants:
-        found = mutant.hunt()
+        found = mutant.hunt().found
         text = str(found.violation) if found.violation else ""
         kills.append(Kill(mutant.name, found.scenario.name, text, len(found.path), found.seconds))
     return kills

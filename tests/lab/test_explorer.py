@@ -13,7 +13,7 @@ from lakelatch.lab.explorer import explore
 from lakelatch.lab.mutants import MUTANTS
 from lakelatch.lab.runs import Finding, explore_named, named, walk_named
 from lakelatch.lab.scenarios import DAILY, NIGHTLY, writers
-from lakelatch.lab.story import parse_replay_id, replay, replay_id, tell
+from lakelatch.lab.story import parse_replay_id, replay, replay_id
 
 NIGHTLY_SECONDS = float(os.environ.get("LAKELATCH_LAB_SECONDS", "300"))
 WALK_SECONDS = 60.0
@@ -53,11 +53,10 @@ def test_no_promise_breaks_by_night(name: str) -> None:
 def test_every_mutant_is_killed(mutant: object) -> None:
     """A planted historic bug is found, and its story is short enough to read."""
     (planted,) = [m for m in MUTANTS if m is mutant]
-    found = planted.hunt()
-    assert found.violation is not None, f"{planted.name} survived {found}"
-    story = tell(found)
-    print(story)
-    assert len(story.splitlines()) <= 45
+    hunt = planted.hunt()
+    print(hunt.story)
+    assert hunt.found.violation is not None, f"{planted.name} survived {hunt.found}"
+    assert len(hunt.story.splitlines()) <= 45
 
 
 def test_a_mutant_is_gone_after_its_hunt() -> None:
@@ -71,7 +70,7 @@ def test_a_story_replays() -> None:
     """A replay id plays the same steps, to the same end."""
     mutant = next(m for m in MUTANTS if m.name == "no answer means failed")
     with mutant.planted():
-        found = mutant.hunt()
+        found = mutant.hunt().found
         name, path = parse_replay_id(replay_id(found.scenario, found.path))
         steps, broken = replay(found.scenario, path)
     assert (name, path) == (found.scenario.name, found.path)
