@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from .errors import InvalidArgument
 from .types import (
+    VECTOR_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -219,7 +220,10 @@ def _nested_from_arrow(arrow_type: pa.DataType, nullable: bool, where: str, ids:
         )
     if kinds.is_fixed_size_list(arrow_type):
         element = arrow_type.value_field
-        return VectorType(from_arrow(element.type, element.nullable, where, ids), arrow_type.list_size, nullable)
+        part = from_arrow(element.type, element.nullable, f"{where}.element", ids)
+        if isinstance(part, AtomicType) and part.root in VECTOR_ROOTS:
+            return VectorType(part, arrow_type.list_size, nullable)
+        return ArrayType(part, nullable)
     if kinds.is_list(arrow_type) or kinds.is_large_list(arrow_type):
         element = arrow_type.value_field
         return ArrayType(from_arrow(element.type, element.nullable, f"{where}.element", ids), nullable)

@@ -15,6 +15,9 @@ from typing import Any
 from . import options as opt
 from .errors import InvalidArgument, TableCorrupt
 from .types import (
+    BINARY_ROOTS,
+    STRING_ROOTS,
+    VECTOR_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -25,7 +28,9 @@ from .types import (
     VectorType,
     field_json,
     parse_field,
+    sql,
     walk_fields,
+    walk_types,
     with_nullable,
 )
 
@@ -185,7 +190,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 def check_schema(schema: TableSchema) -> None:
     """The rules of the format for a schema that is about to be written (format-metadata §2)."""
-    _check_names(schema)
+    _check_columns(schema)
     _check_keys(schema)
     schema.options.check()
     _check_buckets(schema)
@@ -193,19 +198,38 @@ def check_schema(schema: TableSchema) -> None:
         raise InvalidArgument("option 'manifest.format': only avro is written", next_step="leave the option out")
 
 
-def _check_names(schema: TableSchema) -> None:
+def _check_columns(schema: TableSchema) -> None:
     if not schema.fields:
         raise InvalidArgument("a table needs at least one column")
-    seen: set[str] = set()
     for field in schema.fields:
         if field.name in RESERVED_NAMES or field.name.startswith(KEY_PREFIX):
             raise InvalidArgument(f"column name {field.name!r} is reserved by the format")
-        if not field.name or field.name in seen:
-            raise InvalidArgument(f"column name {field.name!r} is empty or used twice")
-        seen.add(field.name)
+    types = [t for f in schema.fields for t in walk_types(f.type)]
+    for fields in (schema.fields, *(t.fields for t in types if isinstance(t, RowType))):
+        names = [f.name for f in fields]
+        for name in names:
+            if not name.strip() or names.count(name) > 1:
+                raise InvalidArgument(f"column name {name!r} is blank or used twice")
+    for data_type in types:
+        _check_type(data_type)
     ids = [f.id for f in walk_fields(schema.fields)]
     if len(ids) != len(set(ids)):
         raise InvalidArgument("two fields have the same field id")
+
+
+def _check_type(data_type: DataType) -> None:
+    """What Apache Paimon refuses when it opens a table."""
+    match data_type:
+        case VectorType(element=element, length=length):
+            if not isinstance(element, AtomicType) or element.root not in VECTOR_ROOTS:
+                raise InvalidArgument(f"{sql(data_type)}: a VECTOR holds numbers or BOOLEANs", next_step="use ARRAY")
+            too_short = length < 1
+        case AtomicType(root=root, length=length, precision=precision):
+            too_short = (root in STRING_ROOTS + BINARY_ROOTS and length < 1) or (root == "DECIMAL" and precision < 1)
+        case _:
+            return
+    if too_short:
+        raise InvalidArgument(f"{sql(data_type)}: a length or precision is at least 1")
 
 
 def _check_keys(schema: TableSchema) -> None:

@@ -20,6 +20,8 @@ ATOMIC_ROOTS = frozenset(
     "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE TIME TIMESTAMP TIMESTAMP_LTZ"
     " VARIANT BLOB GEOMETRY GEOGRAPHY".split()
 )
+VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
+"""What a VECTOR may hold."""
 INTEGER_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRING_ROOTS = ("CHAR", "VARCHAR")
 BINARY_ROOTS = ("BINARY", "VARBINARY")
@@ -307,4 +309,24 @@ def _fields_inside(data_type: DataType) -> Iterator[Field]:
             yield from _fields_inside(key)
             yield from _fields_inside(value)
         case _:
+            return
+
+
+def walk_types(data_type: DataType) -> Iterator[DataType]:
+    """A data type and every type inside of it, outer before inner.
+
+    >>> [type(t).__name__ for t in walk_types(ArrayType(MultisetType(string())))]
+    ['ArrayType', 'MultisetType', 'AtomicType']
+    """
+    yield data_type
+    match data_type:
+        case RowType(fields=fields):
+            for field in fields:
+                yield from walk_types(field.type)
+        case ArrayType(element=element) | MultisetType(element=element) | VectorType(element=element):
+            yield from walk_types(element)
+        case MapType(key=key, value=value):
+            yield from walk_types(key)
+            yield from walk_types(value)
+        case AtomicType():
             return

@@ -19,6 +19,7 @@ from ..core.errors import InvalidArgument
 from ..core.literals import coerce_literal
 from ..core.types import MAX_LENGTH, AtomicType, Field
 from ..core.values import to_arrow_scalar
+from .required import with_required_parts
 
 BATCH_ROWS = 1 << 20
 
@@ -88,7 +89,7 @@ class Conformer:
         index = batch.schema.get_field_index(field.name)
         target = to_arrow(field.type)
         if index < 0:
-            array = pa.nulls(batch.num_rows, target)
+            array = with_required_parts(pa.nulls(batch.num_rows, target), target, field.name)
         else:
             array = fitted(batch.column(index), field, target)
         if array.null_count and field.default_value is not None:
@@ -110,6 +111,7 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
     Raises:
         InvalidArgument: a value does not fit; names column and value.
     """
+    array = with_required_parts(array, target, field.name)
     if array.type != target:
         try:
             array = pc.cast(array, target, safe=True)
@@ -117,6 +119,7 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
             raise InvalidArgument(
                 f"column {field.name!r}: {_first_line(error)}", next_step=f"its type is {target}"
             ) from error
+        array = with_required_parts(array, target, field.name)  # of a shape that only the cast made the column's
     if isinstance(field.type, AtomicType) and field.type.length and field.type.length != MAX_LENGTH:
         _check_length(array, field, field.type)
     return array

@@ -79,4 +79,6 @@ class ParquetForm:
 
     def stored(self, table: pa.Table) -> pa.Table:
         """Rows of the table's columns as the writer takes them."""
-        return (with_stand_ins(table) if self.int96 else table).cast(self.arrow)
+        # The writer compares types without metadata, and takes field ids from its own schema: no cast, which would refuse
+        # the nulls that arrays may hold in required fields of a null ROW.
+        return with_stand_ins(table) if self.int96 else table

@@ -282,3 +282,27 @@ def test_option_texts_are_read_as_the_format_spells_them() -> None:
     assert [parse_size(t) for t in ("1 b", "4 kb", "8mb", "1 GB", "7")] == [1, 4096, 8 << 20, 1 << 30, 7]
     assert [parse_duration_ms(t) for t in ("10 ms", "1h", "2 min", "3d")] == [10, 3_600_000, 120_000, 259_200_000]
     assert len({o.key for o in ALL_OPTIONS}) == len(ALL_OPTIONS) > 30
+
+
+@pytest.mark.parametrize(
+    ("data_type", "why"),
+    [
+        ({"type": "VECTOR", "element": "STRING", "length": 2}, "numbers or BOOLEANs"),
+        ({"type": "ARRAY", "element": {"type": "VECTOR", "element": "INT", "length": 0}}, "at least 1"),
+        ("CHAR(0)", "at least 1"),
+        ("VARBINARY(0)", "at least 1"),
+        ({"type": "MAP", "key": "INT", "value": "DECIMAL(0, 0)"}, "at least 1"),
+        ({"type": "ROW", "fields": [{"id": 5, "name": " ", "type": "INT"}]}, "blank"),
+        ({"type": "ROW", "fields": [{"id": n, "name": "x", "type": "INT"} for n in (5, 6)]}, "twice"),
+    ],
+)
+def test_types_that_no_reader_opens_are_not_created(data_type: object, why: str) -> None:
+    """G8: a table with such a column could be opened by nobody."""
+    with pytest.raises(InvalidArgument, match=why):
+        new_schema((ty.Field(0, "a", ty.parse_type(data_type)),))
+
+
+def test_fixed_size_lists_are_vectors_of_numbers_only() -> None:
+    """G8: a list of texts of one length is an ARRAY: the format has no such VECTOR."""
+    fields = from_arrow_schema(pa.schema([("v", pa.list_(pa.float32(), 3)), ("a", pa.list_(pa.string(), 2))]))
+    assert [ty.sql(f.type) for f in fields] == ["VECTOR<FLOAT, 3>", "ARRAY<STRING>"]
