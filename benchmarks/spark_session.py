@@ -1,7 +1,7 @@
 """What the Spark benchmarks share: the session, the rows, interleaved runs, and whose CPU time is counted.
 
 CPU is user + system of this process, the JVM and all Python workers, by psutil: on a shared machine the wall clock says
-more about the neighbours. Each round runs every variant once, in shuffled order; the first round is a warm-up. Medians.
+more about the neighbours. Each round runs every variant once, in shuffled order; the first rounds warm the JVM up. Medians.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent.parent / ".tools"))
 
+WARM_UP = 2
 CODEC = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
 
 
-def arguments(description: str) -> argparse.Namespace:
+def arguments(description: str, more: Callable[[argparse.ArgumentParser], Any] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
+    if more is not None:
+        more(parser)
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after one warm-up")
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after the warm-up")
     parser.add_argument("--folder", type=Path, help="where tables are written; a temporary folder by default")
     parser.add_argument(
         "--plain-daemon", action="store_true", help="Spark's own Python daemon instead of lakelatch.spark.daemon"
@@ -93,14 +96,14 @@ def measure(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, di
     """Every variant once per round, in shuffled order. Returns medians and ratios to the first variant."""
     dice = random.Random(1)
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for number in range(rounds + 1):
+    for number in range(WARM_UP + rounds):
         order = list(variants)
         dice.shuffle(order)
         for name in order:
             cpu, wall = cpu_seconds(), time.monotonic()
             variants[name]()
             spent = cpu_seconds() - cpu, time.monotonic() - wall
-            if number:
+            if number >= WARM_UP:
                 seen[name].append(spent)
     medians = {n: (statistics.median(c for c, _ in s), statistics.median(w for _, w in s)) for n, s in seen.items()}
     base = next(iter(medians.values()))
@@ -136,7 +139,7 @@ def facts(spark: Any, args: argparse.Namespace) -> dict[str, Any]:
 
     return {
         "rows": args.rows,
-        "rounds": args.rounds,
+        "measured rounds": f"{args.rounds}, after {WARM_UP} of warm-up",
         "pyspark": spark.version,
         "pyarrow": pyarrow.__version__,
         "cores": os.cpu_count(),
