@@ -358,6 +358,9 @@ class CommitRun:
         following = self.timeline.find(ours.id + 1)
         if following is None and not alone:
             return ev.LineageUnread(f"snapshot {ours.id + 1} was listed, and is gone: an expiry is under way")
+        if following is None and (hinted := self._hinted(self.timeline.paths.hint("LATEST"))) > ours.id:
+            # A hint proves nothing, but it is reason enough to doubt a listing that shows ours alone (H7, decision 3).
+            return ev.LineageUnread(f"LATEST says {hinted}, and the listing shows snapshot {ours.id} alone")
         if following is None:
             return ev.LineageVerified()
         named = base_of(following)
