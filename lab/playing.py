@@ -1,8 +1,8 @@
 """One actor, replayed: which request comes next after these replies, and what was told so far.
 
 Owns: `Play`, `Cast`: memory of every actor state that was met. Must not know: the order in which actors take turns.
-Invariant: two histories that led a writer through the same events, by the same bytes read, are one state: the
-coordinator's state is a fold of its events, and what lies between two events is kept reply by reply.
+Invariant: two histories that led a writer through the same events, by the same bytes read and with the same writes failed,
+are one state: the coordinator's state is a fold of its events, and what lies between two events is kept reply by reply.
 """
 
 from __future__ import annotations
@@ -133,8 +133,10 @@ class Cast:
         if self.actors[actor].kind != "writer":
             return (actor, history, pending), play
         read = tuple(r.body for q, r in history if q.operation == "read" and r.status == OK)
+        written = {q.key: r.status for q, r in history if q.operation == "write"}
+        failed = frozenset(key for key, status in written.items() if status != OK)
         asleep = tuple(i for i, (_, r) in enumerate(history) if r.nap_s)
-        return (actor, tuple(stage.events), told, read, history[since_event:], asleep, pending), play
+        return (actor, tuple(stage.events), told, read, failed, history[since_event:], asleep, pending), play
 
     def _number(self, identity: Hashable, play: Play) -> int:
         number = self._numbers.setdefault(identity, len(self.plays))
