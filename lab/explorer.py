@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..core.manifest import decode_manifest, decode_manifest_list
@@ -111,7 +111,6 @@ class Exploration:
     exhausted: bool = False
     violation: Violation | None = None
     path: tuple[Choice, ...] = ()
-    ends: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         end = "all of them" if self.exhausted else "not all"

@@ -30,11 +30,31 @@ Patch = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True)
+class Kill:
+    """What became of a mutant. `steps`: length of its shortest story."""
+
+    mutant: str
+    scenario: str
+    violation: str
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        end = self.violation or "SURVIVED"
+        return f"{self.mutant:<38} {self.scenario:<34} {self.steps:>3} steps {self.seconds:5.1f} s  {end}"
+
+
+@dataclass(frozen=True)
 class Hunt:
     """The exploration that killed a mutant, or the last that did not, and its story."""
 
     found: Exploration
     story: str
+
+    def kill(self, mutant: str) -> Kill:
+        """The mutant's line in the kill table."""
+        text = str(self.found.violation) if self.found.violation else ""
+        return Kill(mutant, self.found.scenario.name, text, len(self.found.path), self.found.seconds)
 
 
 @dataclass(frozen=True)
@@ -262,26 +282,12 @@ MUTANTS: tuple[Mutant, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Kill:
-    """What became of a mutant. `steps`: length of its shortest story."""
-
-    mutant: str
-    scenario: str
-    violation: str
-    steps: int
-    seconds: float
-
-    def __str__(self) -> str:
-        end = self.violation or "SURVIVED"
-        return f"{self.mutant:<38} {self.scenario:<34} {self.steps:>3} steps {self.seconds:5.1f} s  {end}"
-
-
-def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> list[Kill]:
-    """The kill table."""
-    kills = []
+def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> Iterator[Kill]:
+    """The kill table, line by line."""
     for mutant in mutants:
-        found = mutant.hunt().found
-        text = str(found.violation) if found.violation else ""
-        kills.append(Kill(mutant.name, found.scenario.name, text, len(found.path), found.seconds))
-    return kills
+        yield mutant.hunt().kill(mutant.name)
+
+
+if __name__ == "__main__":
+    for line in hunt_all():
+        print(line, flush=True)

@@ -50,10 +50,12 @@ def test_no_promise_breaks_by_night(name: str) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_is_killed(mutant: object) -> None:
+def test_every_mutant_is_killed(mutant: object, capsys: pytest.CaptureFixture[str]) -> None:
     """A planted historic bug is found, and its story is short enough to read."""
     (planted,) = [m for m in MUTANTS if m is mutant]
     hunt = planted.hunt()
+    with capsys.disabled():
+        print(f"\n{hunt.kill(planted.name)}", end="")
     print(hunt.story)
     assert hunt.found.violation is not None, f"{planted.name} survived {hunt.found}"
     assert len(hunt.story.splitlines()) <= 45
