@@ -135,18 +135,20 @@ def _apply(column: Column, op: str, literal: Column) -> Column:
 
 
 def _compare_zero(column: Column, op: str, negative: bool, zero: Column) -> Column:
-    """Zeros have a sign here: -0.0 < 0.0. Spark tells them apart only as text."""
+    """Zeros have a sign here: -0.0 < 0.0. Spark tells them apart only as text.
+
+    `=` is said by two bounds: where Spark sees `d = 0.0 AND …` it puts 0.0 in d's place, and the sign is gone.
+    """
     if op == "!=":
         return ~_compare_zero(column, "=", negative, zero)
     if op in ("<", "<="):
         return ~_compare_zero(column, ">=" if op == "<" else ">", negative, zero)
     is_negative = column.cast("string") == F.lit("-0.0")
-    same, other = (is_negative, ~is_negative) if negative else (~is_negative, is_negative)
     if op == "=":
-        return (column == zero) & same
+        return (column >= zero) & (column <= zero) & (is_negative if negative else ~is_negative)
     if op == ">":
-        return (column > zero) | ((column == zero) & other) if negative else column > zero
-    return column >= zero if negative else (column > zero) | ((column == zero) & same)
+        return (column >= zero) & ~is_negative if negative else column > zero
+    return column >= zero if negative else (column >= zero) & ~is_negative
 
 
 def _in(column: Column, literals: tuple[Any, ...], data_type: AtomicType) -> Column:

@@ -1,0 +1,39 @@
+"""Everything of `test_pipeline` once more under Spark Connect: a process has one kind of session, so in one of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_the_pipeline_under_spark_connect() -> None:
+    """No `_jvm`, no `sparkContext`: read and write run under `remote("local[2]")` as they do on a classic session."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", str(HERE.parent)]
+    # What a classic session of this process left in the environment would make the child look for its JVM.
+    inherited = {
+        k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_GATEWAY", "PYSPARK_SUBMIT"))
+    }
+    environment = {**inherited, "LAKELATCH_SPARK": "connect"}
+    done = subprocess.run(
+        [*command, str(HERE / "test_pipeline.py")],
+        cwd=HERE.parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    print(f"\nSpark Connect: {done.stdout.strip().splitlines()[-1]}")
+    assert int(passed[1]) >= 14
