@@ -49,8 +49,13 @@ def widens(source: AtomicType, target: AtomicType) -> bool:
 
 
 def same_bounds(source: DataType, target: DataType) -> bool:
-    """Do statistics over values of the old type hold, as they are, for the new type? True of every change that is read."""
-    return isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
+    """Do statistics over values of the old type hold, as they are, for the new type?
+
+    True of every change that is read, but for nested types: of those only null counts are known, and only of the same type.
+    """
+    return source == target or (
+        isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
+    )
 
 
 def widened(array: Any, arrow: Any) -> Any:

@@ -234,6 +234,22 @@ class PaimonJava:
             write.close()
             commit.close()
 
+    def drop_partitions(self, path: str | os.PathLike[str], specs: Sequence[Mapping[str, str]]) -> None:
+        """One commit that deletes partitions, values as text."""
+        commit = self.open(path).newBatchWriteBuilder().newCommit()
+        try:
+            commit.truncatePartitions(JClass("java.util.ArrayList")([self._map(spec) for spec in specs]))
+        finally:
+            commit.close()
+
+    def truncate(self, path: str | os.PathLike[str]) -> None:
+        """One commit that deletes every row."""
+        commit = self.open(path).newBatchWriteBuilder().newCommit()
+        try:
+            commit.truncateTable()
+        finally:
+            commit.close()
+
     def compact_manifests(self, path: str | os.PathLike[str]) -> None:
         """A manifest compaction of its own."""
         commit = self.open(path).newBatchWriteBuilder().newCommit()
