@@ -98,7 +98,7 @@ MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", parse_size, 8 << 20)
 MANIFEST_FULL_THRESHOLD = Option("manifest.full-compaction-threshold-size", parse_size, 16 << 20)
 MANIFEST_MERGE_MIN_COUNT = Option("manifest.merge-min-count", int, 30)
 
-COMMIT_MAX_RETRIES = Option("commit.max-retries", int, 40)
+COMMIT_MAX_RETRIES = Option("commit.max-retries", int, 200)
 COMMIT_TIMEOUT: Option[int | None] = Option("commit.timeout", parse_duration_ms, None)
 COMMIT_MIN_RETRY_WAIT = Option("commit.min-retry-wait", parse_duration_ms, 100)
 COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_000)

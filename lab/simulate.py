@@ -12,6 +12,7 @@ from typing import Any
 
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest
+from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from .actors import Actor, Role, data_entry
 from .schedule import Simulation, Weather
@@ -73,7 +74,11 @@ def simulate(
     (4, 0)
     """
     rough = {name: min(1.0, share * faults) for name, share in ROUGH.faults.items()}
-    simulation = Simulation(seed, Weather(latency_ms / 1000, rough, 0.0), lab_schema(**{"commit.max-retries": "40"}))
+    simulation = Simulation(
+        seed,
+        Weather(latency_ms / 1000, rough, 0.0),
+        lab_schema(**{opt.COMMIT_MAX_RETRIES.key: str(opt.COMMIT_MAX_RETRIES.default)}),
+    )
     ledger = _Ledger([])
     for number in range(writers):
         simulation.add(Actor(f"w{number}-", _busy(commits, ledger)))
