@@ -180,6 +180,8 @@ def _literal(value: Any, data_type: AtomicType) -> Column:
         return F.lit(float(value)).cast(to_spark(data_type))
     if root in INTEGER_ROOTS or root == "DECIMAL":
         return F.lit(value).cast(to_spark(data_type))
+    if root == "DATE":
+        return F.expr(f"DATE '{value.isoformat()}'")  # F.lit cannot say years before 1000
     return F.lit(value)
 
 

@@ -226,7 +226,7 @@ class Scan:
         groups = packed(splits, parallelism(self.spark), self._task_bytes())
         if not groups:
             return self.spark.createDataFrame([], schema)
-        task = ReadTask(self.table.store, self._reader(splits), self.has_time)
+        task = ReadTask(self.table.store, self._reader(splits), self.has_time).check(splits)
         rows = [(i, pickle.dumps(group)) for i, group in enumerate(groups)]
         frame = self.spark.createDataFrame(rows, SPLIT_SCHEMA)
         if len(groups) > 1:

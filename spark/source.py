@@ -133,7 +133,7 @@ class TableSourceReader(DataSourceReader):
         plan = plan_scan(self._timeline, self._snapshot, self._schema, self._where)
         written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
         schemas = {i: self._timeline.schema(i) for i in sorted(written)}
-        task = ReadTask(self._store, SplitReader(self._schema, self._names, plan.residual, schemas))
+        task = ReadTask(self._store, SplitReader(self._schema, self._names, plan.residual, schemas)).check(plan.splits)
         return [SplitPartition(task, splits) for splits in packed(plan.splits, _TASKS, TASK_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

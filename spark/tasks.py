@@ -130,6 +130,17 @@ class ReadTask:
     reader: SplitReader
     has_time: bool = False
 
+    def check(self, splits: Sequence[Split]) -> ReadTask:
+        """Refuse on the driver what no executor could read.
+
+        Raises:
+            Unsupported: a column changed its type in a way that is not done yet.
+        """
+        self.reader.batches(
+            self.store, splits
+        )  # plans each schema; nothing is opened before the first batch is asked for
+        return self
+
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of `SPLIT_SCHEMA` to batches of rows."""
         for batch in batches:
