@@ -217,7 +217,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "identity": snapshot.identity,
         "base": None if base is None else {"snapshot_id": base.id, "identity": base.identity},
         "base_state": state,
-        "lost": json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]")),
+        "lost": json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")),
         "added_files": added,
         "deleted_files": len(entries) - added,
     }

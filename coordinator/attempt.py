@@ -14,12 +14,13 @@ from math import ceil
 
 from ..core import options as opt
 from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ..core.errors import Unsupported
 from ..core.folding import summarise
 from ..core.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
 from ..core.options import TableOptions
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
-from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from ..core.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from .conflicts import Conflict
 from .identity import IDENTIFIERS_PROPERTY, Memory
 from .protocol.events import SnapshotRef
@@ -30,7 +31,7 @@ ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
 WRITER_PROPERTY = "lakelatch.writer"
 """Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
-WRITER_VERSION = "lakelatch-0.1.0"
+WRITER_VERSION = f"{WRITER}0.1.0"
 _SHOWN_ATTEMPTS = 20
 
 
@@ -56,13 +57,33 @@ class FileNames:
         return f"{kind}-{self.uuid}-{number}"
 
 
+def check_manifest_format(schema: TableSchema) -> None:
+    """Refuse tables whose manifests are not Avro.
+
+    Raises:
+        Unsupported: names the option. Readers go by it, not by the bytes: after one commit in Avro none could read on.
+    """
+    manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
+    if manifest_format != "avro":
+        raise Unsupported(
+            f"option '{opt.MANIFEST_FORMAT.key}' = {manifest_format!r}: manifests are only written as avro"
+        )
+
+
 @dataclass(frozen=True)
 class MetadataWriter:
-    """Encodes metadata files as the table's options ask."""
+    """Encodes metadata files as the table's options ask.
+
+    Raises:
+        Unsupported: in another format than Avro.
+    """
 
     schema: TableSchema
     paths: TablePaths
     names: FileNames
+
+    def __post_init__(self) -> None:
+        check_manifest_format(self.schema)
 
     @property
     def options(self) -> TableOptions:
@@ -123,7 +144,7 @@ class LostAttempt:
 
 def lost_to(winner: Snapshot) -> LostAttempt:
     """The race that a snapshot won."""
-    committer = winner.properties.get(WRITER_PROPERTY, winner.commit_user)
+    committer = winner.own_properties.get(WRITER_PROPERTY, winner.commit_user)
     return LostAttempt(winner.id, winner.identity, winner.commit_user, committer)
 
 

@@ -43,7 +43,7 @@ def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
     if named is None:
         return (
             "none, the first"
-            if snapshot.properties.get(BASE_PROPERTY) or snapshot.id == 1
+            if snapshot.own_properties.get(BASE_PROPERTY) or snapshot.id == 1
             else "not recorded by its writer"
         )
     found = timeline.find(named.id)
@@ -58,9 +58,9 @@ def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
 
 def _attempt_lines(snapshot: Snapshot) -> list[str]:
     """Against whom it lost, from the snapshot's own record."""
-    lost = json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]"))
+    lost = json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]"))
     if not lost:
-        return ["  attempts  1"] if BASE_PROPERTY in snapshot.properties else []
+        return ["  attempts  1"] if BASE_PROPERTY in snapshot.own_properties else []
     lines = [f"  attempts  {len(lost) + 1}"]
     lines += [f"            {i}: wanted {a['id']}, lost it to {a['by']} ({a['to']})" for i, a in enumerate(lost, 1)]
     return lines

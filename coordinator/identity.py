@@ -57,7 +57,7 @@ class Memory:
 
 def memory_of(snapshot: Snapshot) -> Memory | None:
     """The memory that a snapshot of ours carries; None for another writer's."""
-    text = snapshot.properties.get(IDENTIFIERS_PROPERTY)
+    text = snapshot.own_properties.get(IDENTIFIERS_PROPERTY)
     if text is None:
         return None
     try:

@@ -207,7 +207,7 @@ class Timeline:
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:
     """The base that a snapshot of ours names; None where it names none, or is another writer's."""
-    number, _, identity = snapshot.properties.get(BASE_PROPERTY, "").partition(":")
+    number, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
     return SnapshotRef(int(number), identity) if number.isdigit() and int(number) > 0 else None
 
 

@@ -17,6 +17,9 @@ SNAPSHOT_VERSION = 3
 BATCH_IDENTIFIER = 9_223_372_036_854_775_807
 """`commitIdentifier` of a commit that names none."""
 
+WRITER = "lakelatch-"
+"""How `writerVersion` begins in snapshots of ours."""
+
 CommitKind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
@@ -58,6 +61,14 @@ class Snapshot:
         'b|d'
         """
         return self.uuid or f"{self.base_manifest_list}|{self.delta_manifest_list}"
+
+    @property
+    def own_properties(self) -> dict[str, str]:
+        """The properties, if lakelatch wrote the snapshot; none otherwise.
+
+        Apache Paimon's manifest compaction copies those of the snapshot before: they say nothing of its own.
+        """
+        return self.properties if (self.writer_version or "").startswith(WRITER) else {}
 
     def to_json(self) -> bytes:
         """The snapshot file's bytes; keys in the format's order, nulls left out."""

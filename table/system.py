@@ -21,7 +21,7 @@ from .write import codec_of
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as one row of the history; times in milliseconds since 1970."""
-    lost = json.loads(snapshot.properties.get(ATTEMPTS_PROPERTY, "[]"))
+    lost = json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]"))
     return {
         "snapshot_id": snapshot.id,
         "time_ms": snapshot.time_ms,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..backends.store import Store
+from ..coordinator.attempt import check_manifest_format
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import StoreUnavailable, Unsupported
@@ -46,6 +47,7 @@ def check_writable(schema: TableSchema) -> None:
         raise Unsupported(
             f"writing with option 'bucket' = {schema.bucket} is not supported yet", next_step="use bucket = -1"
         )
+    check_manifest_format(schema)
     for option in (opt.ROW_TRACKING, opt.DATA_EVOLUTION):
         if options.get(option):
             raise Unsupported(f"writing with option '{option.key}' = true is not supported yet")

@@ -124,7 +124,7 @@ class Java:
             case "truncate":
                 self._java.truncate(path)
             case "compact":
-                self._java.compact(path, **identity)
+                self._java.compact_append_table(path, **identity)
             case "compact_manifests":
                 self._java.compact_manifests(path)
 

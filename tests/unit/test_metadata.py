@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -306,3 +307,11 @@ def test_fixed_size_lists_are_vectors_of_numbers_only() -> None:
     """G8: a list of texts of one length is an ARRAY: the format has no such VECTOR."""
     fields = from_arrow_schema(pa.schema([("v", pa.list_(pa.float32(), 3)), ("a", pa.list_(pa.string(), 2))]))
     assert [ty.sql(f.type) for f in fields] == ["VECTOR<FLOAT, 3>", "ARRAY<STRING>"]
+
+
+def test_properties_that_another_writer_copied_are_not_its_own() -> None:
+    """G6: Apache Paimon's manifest compaction copies the properties of the snapshot before, with what we said of that one."""
+    ours = replace(SNAPSHOT, writer_version="lakelatch-0.1.0", properties={"lakelatch.base": "2:x", "k": "v"})
+    assert ours.own_properties == ours.properties
+    for copied in (replace(ours, writer_version=None), replace(ours, writer_version="paimon-2.1")):
+        assert copied.properties == ours.properties and copied.own_properties == {}

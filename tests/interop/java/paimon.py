@@ -234,6 +234,37 @@ class PaimonJava:
             write.close()
             commit.close()
 
+    def compact_append_table(self, path: str | os.PathLike[str], commit_user: str, identifier: int) -> bool:
+        """Compaction of a table with bucket -1, two files at least; False where there was nothing to do."""
+        table = self.open(path).copy(self._map({"compaction.min.file-num": "2"}))
+        tasks = JClass("org.apache.paimon.append.AppendCompactCoordinator")(table, False).run()
+        write, commit = table.store().newWrite(commit_user), table.newCommit(commit_user)
+        try:
+            messages = JClass("java.util.ArrayList")([task.doCompact(table, write) for task in tasks])
+            if not messages.isEmpty():
+                commit.commit(JLong(identifier), messages)
+            return not messages.isEmpty()
+        finally:
+            write.close()
+            commit.close()
+
+    def filter_and_commit(
+        self, path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], commit_user: str, identifier: int
+    ) -> int:
+        """As a streaming job that was restarted: commits unless the identity has landed; how many commits were made."""
+        table = self.open(path)
+        types = list(table.rowType().getFieldTypes())
+        write, commit = table.newWrite(commit_user).withIOManager(self._io_manager()), table.newCommit(commit_user)
+        try:
+            for values in rows:
+                write.write(build_row(list(values), types))
+            pending = JClass("java.util.HashMap")()
+            pending.put(JClass("java.lang.Long")(identifier), write.prepareCommit(True, JLong(identifier)))
+            return int(commit.filterAndCommit(pending))
+        finally:
+            write.close()
+            commit.close()
+
     def drop_partitions(self, path: str | os.PathLike[str], specs: Sequence[Mapping[str, str]]) -> None:
         """One commit that deletes partitions, values as text."""
         commit = self.open(path).newBatchWriteBuilder().newCommit()
@@ -257,6 +288,27 @@ class PaimonJava:
             commit.compactManifests()
         finally:
             commit.close()
+
+    # ---------------------------------------------------------------------------------------------------- maintenance
+
+    def create_tag(self, path: str | os.PathLike[str], name: str, snapshot: int) -> None:
+        self.open(path).createTag(name, JLong(snapshot))
+
+    def expire(self, path: str | os.PathLike[str], keep: int) -> None:
+        """Expires all but the newest snapshots."""
+        config = JClass("org.apache.paimon.options.ExpireConfig").builder()
+        ended = config.snapshotRetainMax(JInt(keep)).snapshotRetainMin(JInt(keep))
+        ended = ended.snapshotTimeRetain(JClass("java.time.Duration").ZERO).snapshotMaxDeletes(JInt(1000)).build()
+        self.open(path).newExpireSnapshots().config(ended).expire()
+
+    def roll_back(self, path: str | os.PathLike[str], snapshot: int) -> None:
+        self.open(path).rollbackTo(JLong(snapshot))
+
+    def remove_orphans(self, path: str | os.PathLike[str]) -> int:
+        """Deletes the files that nothing names, however young; how many."""
+        later = JLong(2**62)
+        cleaning = JClass("org.apache.paimon.operation.LocalOrphanFilesClean")(self.open(path), later, False)
+        return int(cleaning.clean().getDeletedFileCount())
 
     # --------------------------------------------------------------------------------------------------------- inside
 

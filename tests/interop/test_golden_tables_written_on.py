@@ -1,0 +1,83 @@
+"""lakelatch writes on tables that Apache Paimon (Java, of several versions) made, and Java reads them, and writes on (G8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_tables import GoldenTable, packed
+from interop.agreement import our_rows
+from values import assert_same_rows, decode_rows
+
+import lakelatch as ll
+from lakelatch.core.errors import Unsupported
+from lakelatch.core.types import AtomicType
+from lakelatch.table.write import check_writable
+
+pytestmark = pytest.mark.java
+
+NOT_WRITTEN = (
+    "primary key",
+    "option 'bucket'",
+    "file-index",
+    "file.format",
+    "row-tracking",
+    "data-evolution",
+    "manifest.format",
+)
+"""What a refusal to write to a golden table may name."""
+NOT_READ = ("changed its type", "is of format", "deletion vectors")
+"""What a refusal to read one may name, whose rows are then Java's."""
+
+
+def with_defaults(rows: list[list[Any]], table: ll.Table) -> list[list[Any]]:
+    """Nulls as a writer stores them in columns with a default."""
+    defaults = [None if f.default_value is None else json.loads(f.default_value) for f in table.schema.fields]
+    return [[d if v is None else v for v, d in zip(values, defaults, strict=True)] for values in rows]
+
+
+def rows_if_readable(path: Path) -> list[list[Any]] | None:
+    try:
+        return our_rows(ll.open_table(str(path)))
+    except Unsupported as error:
+        assert any(word in error.message for word in NOT_READ), error
+        return None
+
+
+@pytest.mark.parametrize("table_id", [t for t in packed("append_") if "cast_failing" not in t])  # Java cannot read that
+def test_golden_tables_are_written_on(table_id: str, golden: Callable[[str], GoldenTable], paimon_java: Any) -> None:
+    """G8: rows of their own, appended to tables that Java made with all sorts of options; or a refusal that says why."""
+    path = golden(table_id).path
+    table = ll.open_table(str(path))
+    try:
+        check_writable(table.schema)
+    except Unsupported as error:
+        assert any(word in error.message for word in NOT_WRITTEN), error
+        if "manifest.format" in error.message:
+            with pytest.raises(Unsupported, match=r"manifest\.format"):
+                table.truncate()
+            assert paimon_java.rows(path) == rows_if_readable(path)
+        return
+    java_opens = "paimon-java-0.7" not in table_id  # whose tables without a bucket option Java 1.4.2 does not open
+    ours = rows_if_readable(path)
+    rows = paimon_java.rows(path) if java_opens else ours
+    assert rows is not None
+    assert ours is None or ours == rows
+    variants = any(isinstance(f.type, AtomicType) and f.type.root == "VARIANT" for f in table.schema.fields)
+    table.append(
+        table.to_arrow() if variants else decode_rows(rows or [[None] * len(table.schema.fields)], table.schema.fields)
+    )
+    added = with_defaults(rows, table)
+    if java_opens and rows:
+        assert_same_rows(paimon_java.rows(path), rows + added, table_id)
+        paimon_java.commit_rows(path, rows)
+        rows = rows + added
+    if ours is not None and rows:
+        assert_same_rows(rows_if_readable(path) or [], rows + added, table_id)
+    assert table.verify() == []
+    table.truncate()
+    if java_opens:
+        assert paimon_java.rows(path) == []
