@@ -124,7 +124,7 @@ def _needs_spark(source: spark.DataType, target: DataType, where: str) -> bool:
 def _atom_needs_spark(source: spark.DataType, target: AtomicType, where: str) -> bool:
     if isinstance(source, spark.NullType):
         return True
-    if isinstance(source, spark.StringType):
+    if isinstance(source, spark.StringType) and target.root != "VARIANT":
         return False  # texts are parsed value by value, and one that is none of the type is an error
     wanted = to_spark(target)
     if isinstance(source, _TEMPORAL) and isinstance(wanted, _TIMESTAMPS):

@@ -20,6 +20,8 @@ if CONNECT:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
+        # Its workers begin each task three times as fast, and the daemon is run by a test.
+        builder = builder.config("spark.python.daemon.module", "lakelatch.spark.daemon")
         session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         yield session
         session.stop()

@@ -1,4 +1,7 @@
-"""Everything of `test_pipeline` once more under Spark Connect: a process has one kind of session, so in one of its own."""
+"""The pipeline's tests once more under Spark Connect: a process has one kind of session, so in one of its own.
+
+`test_pipeline` in every run; the random conditions, the golden tables and the faults too where LAKELATCH_NIGHTLY is set.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+FILES = ["test_pipeline.py"]
+if os.environ.get("LAKELATCH_NIGHTLY"):
+    FILES += ["test_legs.py", "test_commit_safety.py"]
 
 
 @pytest.mark.spark
@@ -24,7 +30,7 @@ def test_the_pipeline_under_spark_connect() -> None:
     }
     environment = {**inherited, "LAKELATCH_SPARK": "connect"}
     done = subprocess.run(
-        [*command, str(HERE / "test_pipeline.py")],
+        [*command, *(str(HERE / name) for name in FILES)],
         cwd=HERE.parents[1],
         env=environment,
         capture_output=True,

@@ -66,7 +66,7 @@ JOBS = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[
 
 
 @settings(JOBS, max_examples=6)
-@given(table=tables(max_rows=8), conditions=st.lists(predicates(), min_size=40, max_size=40))
+@given(table=tables(max_rows=8).filter(len), conditions=st.lists(predicates(), min_size=40, max_size=40))
 def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
     spark: Any, table: pa.Table, conditions: list[Any]
 ) -> None:

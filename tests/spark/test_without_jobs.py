@@ -1,0 +1,203 @@
+"""What the pipeline decides before, or without, any job: columns, options, packing, secrets. No session is started."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pyspark.sql import types as spark
+
+import lakelatch as ll
+from lakelatch.backends.registry import open_store
+from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.schema import new_schema
+from lakelatch.core.types import sql
+from lakelatch.spark.columns import match_columns
+from lakelatch.spark.scan import packed
+from lakelatch.spark.session import hadoop_options
+from lakelatch.spark.source_options import SourceOptions
+from lakelatch.spark.tasks import WriteTask
+from lakelatch.spark.types import from_spark_schema, to_spark
+from lakelatch.spark.write_job import _job_error
+from lakelatch.table.split import Split
+
+
+def table(*columns: tuple[str, str]) -> Any:
+    return new_schema(ll.Schema(columns).fields)
+
+
+def frame(ddl: str) -> spark.StructType:
+    return spark.StructType(
+        [spark.StructField(*part.split(":", 1)[:1], _TYPES[part.split(":", 1)[1]]) for part in ddl.split()]
+    )
+
+
+_TYPES: dict[str, spark.DataType] = {
+    "int": spark.IntegerType(),
+    "bigint": spark.LongType(),
+    "string": spark.StringType(),
+    "date": spark.DateType(),
+    "ts": spark.TimestampType(),
+    "ntz": spark.TimestampNTZType(),
+    "void": spark.NullType(),
+    "double": spark.DoubleType(),
+    "variant": spark.VariantType(),
+    "ts_array": spark.ArrayType(spark.TimestampType()),
+    "pair": spark.StructType(
+        [spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.TimestampType())]
+    ),
+}
+
+
+def test_spark_casts_only_what_it_keeps() -> None:
+    """Points in time go by the session's zone; all other values are judged by the executors, which refuse to cut."""
+    schema = table(("a", "BIGINT"), ("t", "TIMESTAMP(6)"), ("n", "INT"), ("s", "STRING"))
+    columns = match_columns(frame("t:ts a:int n:bigint s:void"), schema)
+    assert columns.names == ("t", "a", "n", "s")
+    assert columns.casts == (spark.TimestampNTZType(), None, None, spark.StringType())
+
+
+@pytest.mark.parametrize(
+    ("ddl", "column", "said"),
+    [
+        ("nope:int", ("a", "INT"), "no column 'nope'"),
+        ("a:ts", ("a", "DATE"), "column 'a' is timestamp"),
+        ("a:ts", ("a", "BIGINT"), "column 'a' is timestamp"),
+        ("a:int", ("a", "TIMESTAMP(6)"), "column 'a' is int"),
+        ("a:ts", ("a", "STRING"), "column 'a' is timestamp"),
+        ("a:string", ("a", "VARIANT"), "column 'a' is string"),
+        ("a:pair", ("a", "INT"), "column 'a' is struct"),
+        ("b:int", ("a", "INT NOT NULL"), "no column 'b'"),
+    ],
+)
+def test_types_that_never_fit_are_refused_before_the_job(ddl: str, column: tuple[str, str], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        match_columns(frame(ddl), table(column))
+
+
+def test_missing_columns() -> None:
+    """Null where it may be, else an error that names it; partition= fills in what the frame leaves out."""
+    schema = table(("a", "INT NOT NULL"), ("b", "INT"))
+    with pytest.raises(InvalidArgument, match="column 'a' is missing"):
+        match_columns(frame("b:int"), schema)
+    assert match_columns(frame("b:int"), schema, ["a"]).names == ("b",)
+    twice = spark.StructType([spark.StructField("b", spark.IntegerType())] * 2)
+    with pytest.raises(InvalidArgument, match="twice"):
+        match_columns(twice, schema, ["a"])
+
+
+def test_fields_inside_of_columns_go_by_name() -> None:
+    """Spark casts structs by position: a field of another name must never take a value."""
+    schema = new_schema(from_spark_schema(frame("p:pair")))
+    swapped = spark.StructType([spark.StructField("p", spark.StructType(_TYPES["pair"].fields[::-1]))])  # type: ignore[attr-defined]
+    assert match_columns(swapped, schema).casts == (None,), "Arrow casts structs by name"
+    other = spark.StructType([spark.StructField("y", spark.DateType()), spark.StructField("x", spark.IntegerType())])
+    cast = match_columns(spark.StructType([spark.StructField("p", other)]), schema).casts[0]
+    assert cast is not None
+    assert cast.simpleString() == "struct<y:timestamp,x:int>", "in the frame's order"
+    stranger = spark.StructType([spark.StructField("p", spark.StructType([spark.StructField("z", spark.DateType())]))])
+    with pytest.raises(InvalidArgument, match="'z'"):
+        match_columns(stranger, schema)
+
+
+def test_types_there_and_back() -> None:
+    """What a frame makes of a table, the table makes of a frame."""
+    struct = spark.StructType(
+        [spark.StructField("x", spark.DecimalType(38, 18)), spark.StructField("y", spark.DateType())]
+    )
+    schema = spark.StructType(
+        [
+            spark.StructField("a", spark.ArrayType(struct)),
+            spark.StructField("m", spark.MapType(spark.StringType(), spark.ArrayType(spark.ByteType()))),
+            spark.StructField("v", spark.VariantType()),
+            spark.StructField("t", spark.TimestampType()),
+        ]
+    )
+    fields = from_spark_schema(schema)
+    assert [to_spark(f.type) for f in fields] == [f.dataType for f in schema.fields]
+    ids = [f.id for f in fields]
+    assert ids == [0, 3, 4, 5], "fields inside of a ROW take ids, too"
+    assert sql(fields[3].type) == "TIMESTAMP(6) WITH LOCAL TIME ZONE"
+    with pytest.raises(InvalidArgument, match="'i'"):
+        from_spark_schema(spark.StructType([spark.StructField("i", spark.DayTimeIntervalType())]))
+
+
+def test_source_options_are_checked() -> None:
+    with pytest.raises(InvalidArgument, match="commit-usr") as caught:
+        SourceOptions({"path": "/t", "commit-usr": "etl"})
+    assert "commit-user" in caught.value.next_step
+    with pytest.raises(InvalidArgument, match="'snapshot' is 'three'"):
+        SourceOptions({"path": "/t", "snapshot": "three"})
+    with pytest.raises(InvalidArgument, match="URL"):
+        SourceOptions({})
+    told = SourceOptions(
+        {"path": "/t", "storage.key": "AKIA", "storage.client_kwargs": '{"region_name": "x"}', "property.a": "b"}
+    )
+    assert told.storage_options["client_kwargs"] == {"region_name": "x"}
+    assert told.properties == {"a": "b"}
+
+
+def test_secrets_travel_but_do_not_show() -> None:
+    """H19: explicit keys reach the executors, and stand in no text on the way."""
+    store = open_store("s3://bucket/table", {"key": "AKIAEXAMPLE", "secret": "hush-hush-secret"})
+    task = WriteTask(store, table(("a", "INT")), "job", ("a",))
+    options = SourceOptions({"path": "/t", "storage.secret": "hush-hush-secret"})
+    for text in (repr(task), str(task), repr(pickle.loads(pickle.dumps(task))), repr(options.storage_options)):
+        assert "hush-hush" not in text
+        assert "AKIAEXAMPLE" not in text
+    assert pickle.loads(pickle.dumps(options)).storage_options["secret"] == "hush-hush-secret"
+
+
+def test_storage_options_in_hadoops_words() -> None:
+    told = hadoop_options(
+        "s3a", {"key": "k", "secret": "s", "token": "t", "client_kwargs": {"region_name": "eu-west-1"}}
+    )
+    assert told is not None
+    assert told["fs.s3a.session.token"] == "t"
+    assert told["fs.s3a.endpoint.region"] == "eu-west-1"
+    assert hadoop_options("s3a", {"key": "k", "secret": "s", "sse_algorithm": "aws:kms"}) is None, "unknown to Hadoop"
+    assert hadoop_options("file", {"fsync": False}) == {}
+    assert hadoop_options("s3a", {}) == {}
+
+
+def test_splits_are_packed_into_few_even_tasks() -> None:
+    from lakelatch.core.data_file import DataFile
+
+    splits = [
+        Split(b"", "", 0, -1, (DataFile(f"f{i}", size << 20, 1),), (f"f{i}",))
+        for i, size in enumerate([50, 40, 30, 20, 10, 1, 1, 1])
+    ]
+    groups = packed(splits, 2, 1 << 40)
+    assert [sum(s.size for s in g) >> 20 for g in groups] == [80, 73]
+    assert sorted(s.keys for g in groups for s in g) == sorted(s.keys for s in splits)
+    assert len(packed(splits, 2, 64 << 20)) == 3, "no task is much larger than that"
+    assert len(packed(splits[-2:], 8, 1 << 40)) == 1, "a task costs more than a small file"
+    assert packed([], 2, 1) == []
+
+
+def test_an_error_of_ours_comes_back_as_itself() -> None:
+    """A value that does not fit is InvalidArgument, not a stack of Spark's; what was left behind is said."""
+    spark_error = RuntimeError(
+        "Traceback …\nlakelatch.core.errors.InvalidArgument: column 'a': 300 is too large\n\tat …"
+    )
+    error = _job_error(spark_error, ["bucket-0/data-x.parquet"], "data-x")
+    assert isinstance(error, InvalidArgument)
+    assert "column 'a': 300 is too large" in str(error)
+    assert "bucket-0/data-x.parquet" in str(error)
+    assert error.left_files == ["bucket-0/data-x.parquet"]  # type: ignore[attr-defined]
+    assert _job_error(ValueError("theirs"), [], "data-x").args == ("theirs",)
+
+
+def test_without_pyspark_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import lakelatch.spark as lake\n"
+        "try: lake.write\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Unsupported")
+    assert "lakelatch[spark]" in done.stdout
