@@ -12,6 +12,7 @@ may be large; the settings are put back when the last job of the session that li
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -19,6 +20,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
+_LOG = logging.getLogger("lakelatch.spark")
 BYTES, RECORDS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 _DEFAULT_BYTES = ("67108864", "67108864b", "64MB", "64m")
 _NO_LIMIT = "2147483647"
@@ -37,11 +39,11 @@ class _Lifted:
     def begin(self, session: Any, wanted: dict[str, str]) -> None:
         with self._lock:
             count, before = self._jobs.get(id(session), (0, {}))
+            self._jobs[id(session)] = (count + 1, before)
             for key, value in wanted.items():
                 if key not in before:
                     before[key] = session.conf.get(key)
                     session.conf.set(key, value)
-            self._jobs[id(session)] = (count + 1, before)
 
     def end(self, session: Any) -> None:
         with self._lock:
@@ -49,8 +51,11 @@ class _Lifted:
             if count > 1:
                 self._jobs[id(session)] = (count - 1, before)
                 return
-            for key, value in before.items():
-                session.conf.set(key, value)
+            try:
+                for key, value in before.items():
+                    session.conf.set(key, value)
+            except Exception as error:  # the session is gone; what the job itself met is what must be told
+                _LOG.warning("%s could not be put back: %s", ", ".join(before), error)
 
 
 _LIFTED = _Lifted()
@@ -68,8 +73,8 @@ def large_batches(session: Any, schema: spark.StructType) -> Iterator[None]:
     if not wanted:
         yield
         return
-    _LIFTED.begin(session, wanted)
     try:
+        _LIFTED.begin(session, wanted)
         yield
     finally:
         _LIFTED.end(session)

@@ -59,6 +59,11 @@ def register(session: Any) -> None:
     Filters reach it where `spark.sql.python.filterPushdown.enabled` is true at this moment (register again after a
     change: with the setting off, Spark refuses sources that would take filters).
 
+    A temporary view shows, as those of Spark's own file sources do, what was the latest snapshot when it was first used:
+    create it again to see newer rows. `VERSION AS OF` needs a catalog in the JVM: time travel is an option here. Writes
+    through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see `batch_size`;
+    `lakelatch.spark.write` does that by itself).
+
     Args:
         session: it alone: a new session does not know the source.
 

@@ -47,6 +47,9 @@ class SourceOptions:
     | `property.<name>` | writing | kept in the snapshot; Spark makes names lower case |
     | `storage.<name>` | both | storage options; a value that begins with a brace is JSON |
 
+    Spark shows options in plans and in its UI, and hides values by its own rule (`spark.redaction.regex`): name a profile
+    here rather than a key (H19).
+
     Args:
         options: as Spark gives them.
 

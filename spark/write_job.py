@@ -76,7 +76,8 @@ def write(
         TableNotFound: there is no table, and nothing says how to make one.
         InvalidArgument: columns, values or arguments that do not fit. Nothing was committed.
         LakelatchError: as any commit's. Where Spark's job fails, Spark's own error is raised, with `left_files`:
-            the names of this job's data files that could not be deleted.
+            the names of this job's data files that could not be deleted. A task that Spark kills may leave a file after
+            that; it is an orphan, and its name begins as the error says.
 
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
