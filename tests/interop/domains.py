@@ -114,6 +114,35 @@ NESTED: dict[str, tuple[Any, list[Any]]] = {
 EVERY = {**ATOMIC, **NESTED}
 
 
+_NAMES = [
+    "a",
+    "A",
+    "",
+    " ",
+    "a/b",
+    "k=v%20",
+    "%2F",
+    "ü😀",
+    "..",
+    ".",
+    "a:b*?\"<>|\\{}[]^#'%",
+    "\x01\x7f",
+    "\u2003",
+    "x" * 120,
+]
+_NUMBERS = ["NaN", "-Infinity", "Infinity", "-0.0", 0.0, 1.5, -(2.0**-149), 1e7, 9999999.0, 2.0**-10]
+_MORE_NUMBERS = [*_NUMBERS, 0.1, 1e300, 5e-324, 123456789.0, 2.2250738585072014e-308]
+PARTITIONS: dict[str, tuple[str, list[Any]]] = {
+    "st": ("STRING", [*_NAMES, "__DEFAULT_PARTITION__"]),
+    "ch": ("CHAR(3)", ["", "a", " a ", "äöü"]),
+    "fl": ("FLOAT", _NUMBERS),
+    "do": ("DOUBLE", _MORE_NUMBERS),
+    **{name: ATOMIC[name] for name in ("bo", "i8", "i16", "i32", "i64", "d1", "d9", "d18", "d28", "dt", "tm0", "tm3")},
+    **{name: ATOMIC[name] for name in ("ts0", "ts3", "ts6", "ts9", "tz0", "tz3", "tz6", "tz9")},
+}
+"""Column name to (type, values) of types that may be partition columns; values whose folder names are hard to spell."""
+
+
 def columns(names: Iterable[str]) -> list[Column]:
     """Columns of these domains."""
     return [(name, EVERY[name][0]) for name in names]

@@ -130,11 +130,17 @@ class Java:
 
 
 class Pypaimon:
-    """Appends by pypaimon."""
+    """Changes by pypaimon, so far as it has them."""
 
     def carry_out(self, path: Path, change: Change, fields: Sequence[Field]) -> None:
-        assert change.kind == "append"
-        pypaimon_env.append(path, decode_rows(change.all_rows, fields))
+        data = decode_rows(change.all_rows, fields)
+        match change.kind:
+            case "append":
+                pypaimon_env.append(path, data)
+            case "overwrite":
+                pypaimon_env.overwrite(path, data, change.specs[0])
+            case other:
+                raise NotImplementedError(f"pypaimon is not asked for {other}")
 
 
 def java_text(value: Any, data_type: DataType) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,33 +61,95 @@ def rows(
     Raises:
         PypaimonError: pypaimon refuses the table.
     """
-    table = read(path, snapshot=snapshot, tag=tag, columns=columns)
-    fields = {field.name: field for field in schema_of(Path(path), snapshot, tag)}
-    return encode_rows(table, [fields[name] for name in (columns or fields)])
+    (found,) = read_all([Read(path, snapshot, tag, columns)])
+    if isinstance(found, PypaimonError):
+        raise found
+    return found
 
 
-def read(
-    path: str | os.PathLike[str],
-    snapshot: int | None = None,
-    tag: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> pa.Table:
-    """The same as an Arrow table, as pypaimon makes it."""
-    options = {} if snapshot is None else {"scan.snapshot-id": str(snapshot)}
-    if tag is not None:
-        options["scan.tag-name"] = tag
-    with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
-        _call(do="read", path=os.path.abspath(path), options=options, columns=columns, file=file.name)
-        with pa.ipc.open_file(file.name) as reader:
-            return reader.read_all()
+@dataclass(frozen=True)
+class Read:
+    """What `rows` is asked for."""
+
+    path: str | os.PathLike[str]
+    snapshot: int | None = None
+    tag: str | None = None
+    columns: Sequence[str] | None = None
+
+    def encoded(self, table: pa.Table) -> list[Row]:
+        """An Arrow table of pypaimon's as encoded rows."""
+        fields = {field.name: field for field in schema_of(Path(self.path), self.snapshot, self.tag)}
+        return encode_rows(table, [fields[name] for name in (self.columns or fields)])
 
 
-def append(path: str | os.PathLike[str], table: pa.Table, options: Mapping[str, str] | None = None) -> None:
-    """One append by pypaimon, in one commit."""
-    with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
-        with pa.ipc.new_file(file.name, table.schema) as writer:
-            writer.write_table(table)
-        _call(do="append", path=os.path.abspath(path), options=dict(options or {}), columns=None, file=file.name)
+def read_all(reads: Sequence[Read]) -> list[list[Row] | PypaimonError]:
+    """Several reads by one child process: the rows of each, or why there are none (what it gave cannot be encoded, too)."""
+    with tempfile.TemporaryDirectory() as folder:
+        requests, found = [], []
+        for number, read in enumerate(reads):
+            options = {} if read.snapshot is None else {"scan.snapshot-id": str(read.snapshot)}
+            if read.tag is not None:
+                options["scan.tag-name"] = read.tag
+            requests.append(
+                {
+                    "do": "read",
+                    "path": os.path.abspath(read.path),
+                    "options": options,
+                    "columns": read.columns,
+                    "file": f"{folder}/{number}.arrow",
+                }
+            )
+        for read, request, failure in zip(reads, requests, _call(requests), strict=True):
+            found.append(failure or _encoded(read, request["file"]))
+        return found
+
+
+def _encoded(read: Read, file: str) -> list[Row] | PypaimonError:
+    with pa.ipc.open_file(file) as reader:
+        table = reader.read_all()
+    try:
+        return read.encoded(table)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        return PypaimonError(f"pypaimon {VERSION} gives something else for {read}: {error}")
+
+
+@dataclass(frozen=True)
+class Write:
+    """One commit of pypaimon: an append, or with `partition` an overwrite of it ({} = all)."""
+
+    path: str | os.PathLike[str]
+    table: pa.Table
+    partition: Mapping[str, Any] | None = None
+
+
+def append(path: str | os.PathLike[str], table: pa.Table) -> None:
+    """One append by pypaimon, in one commit. Raises PypaimonError."""
+    _do(Write(path, table))
+
+
+def overwrite(path: str | os.PathLike[str], table: pa.Table, partition: Mapping[str, Any]) -> None:
+    """One overwrite by pypaimon. Raises PypaimonError."""
+    _do(Write(path, table, partition))
+
+
+def _do(write: Write) -> None:
+    (failure,) = write_all([write])
+    if failure is not None:
+        raise failure
+
+
+def write_all(writes: Sequence[Write]) -> list[PypaimonError | None]:
+    """Several commits by one child process, in order; why each failed, if it did."""
+    with tempfile.TemporaryDirectory() as folder:
+        requests = []
+        for number, write in enumerate(writes):
+            file = f"{folder}/{number}.arrow"
+            with pa.ipc.new_file(file, write.table.schema) as writer:
+                writer.write_table(write.table)
+            partition = None if write.partition is None else dict(write.partition)
+            request = {"do": "write", "path": os.path.abspath(write.path), "options": {}, "file": file}
+            requests.append({**request, "overwrite": partition})
+        return _call(requests)
 
 
 def schema_of(path: Path, snapshot: int | None, tag: str | None) -> tuple[Field, ...]:
@@ -104,14 +167,19 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
 
-def _call(**request: Any) -> None:
-    done = subprocess.run(
-        [str(interpreter()), str(CHILD)],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        check=False,
-        env=_environment(),
-    )
-    if done.returncode != 0:
-        raise PypaimonError(f"pypaimon {VERSION}, {request['do']} {request['path']}: {done.stderr[-1500:]}")
+def _call(requests: Sequence[Mapping[str, Any]]) -> list[PypaimonError | None]:
+    """Runs the requests in one child; what went wrong with each."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as answers:
+        done = subprocess.run(
+            [str(interpreter()), str(CHILD), answers.name],
+            input=json.dumps(list(requests)),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_environment(),
+        )
+        if done.returncode != 0:
+            raise PypaimonError(f"pypaimon {VERSION}: {done.stderr[-1500:]}")
+        failures = json.loads(Path(answers.name).read_text())
+    named = [f"pypaimon {VERSION}, {request['do']} {request['path']}: " for request in requests]
+    return [f and PypaimonError(what + f) for what, f in zip(named, failures, strict=True)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from interop.agreement import assert_agreed, assert_filters_agree, our_rows
 from interop.domains import EVERY, columns, edge_rows
+from interop.histories import BUSY_MANIFESTS
 from interop.ledger import (
     COMPACT,
     COMPACT_MANIFESTS,
@@ -32,11 +33,6 @@ from lakelatch.core.errors import CommitConflict, InvalidArgument
 pytestmark = pytest.mark.java
 
 COLUMNS = [("id", "INT NOT NULL"), ("p", "STRING"), ("s", "STRING"), ("t", "TIMESTAMP(9)")]
-BUSY = {
-    "manifest.merge-min-count": "3",
-    "manifest.target-file-size": "4 kb",
-    "manifest.full-compaction-threshold-size": "8 kb",
-}
 
 
 def row(i: int, partition: str | None = "a") -> list[Any]:
@@ -44,7 +40,7 @@ def row(i: int, partition: str | None = "a") -> list[Any]:
 
 
 def new_table(path: Path, **options: str) -> ll.Table:
-    named = BUSY | {key.replace("_", "-"): value for key, value in options.items()}
+    named = BUSY_MANIFESTS | {key.replace("_", "-"): value for key, value in options.items()}
     return ll.create_table(str(path), ll.Schema(COLUMNS), partition_by="p", options=named)
 
 

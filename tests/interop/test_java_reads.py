@@ -12,21 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from interop.agreement import assert_agreed, assert_filters_agree
-from interop.domains import ATOMIC, EVERY, NESTED, columns, edge_rows
+from interop.domains import ATOMIC, EVERY, NESTED, PARTITIONS, columns, edge_rows
 from interop.filters import filters_of
-from interop.ledger import TRUNCATE, Lakelatch, Ledger, append, drop, dynamic, overwrite
+from interop.histories import BUSY_MANIFESTS, HISTORY_COLUMNS, long_history
+from interop.ledger import Lakelatch, Ledger, append, drop, dynamic, overwrite
 from values import assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
 
 pytestmark = pytest.mark.java
-
-BUSY_MANIFESTS = {
-    "manifest.merge-min-count": "3",
-    "manifest.target-file-size": "4 kb",
-    "manifest.full-compaction-threshold-size": "8 kb",
-}
-"""Every few commits a minor manifest compaction, and every few of these a full one."""
 
 
 # -------------------------------------------------------------------------------------------------------------- types
@@ -147,33 +141,6 @@ def test_odd_names(tmp_path: Path, paimon_java: Any) -> None:
 
 # --------------------------------------------------------------------------------------------------------- partitions
 
-_TEXTS = [
-    "a",
-    "A",
-    "",
-    " ",
-    "a/b",
-    "k=v%20",
-    "%2F",
-    "ü😀",
-    "..",
-    ".",
-    "a:b*?\"<>|\\{}[]^#'%",
-    "\x01\x7f",
-    "\u2003",
-    "x" * 120,
-]
-_FLOATS = ["NaN", "-Infinity", "Infinity", "-0.0", 0.0, 1.5, -(2.0**-149), 1e7, 9999999.0, 2.0**-10]
-_DOUBLES = [*_FLOATS, 0.1, 1e300, 5e-324, 123456789.0, 2.2250738585072014e-308]
-PARTITIONS: dict[str, tuple[str, list[Any]]] = {
-    "st": ("STRING", [*_TEXTS, "__DEFAULT_PARTITION__"]),
-    "ch": ("CHAR(3)", ["", "a", " a ", "äöü"]),
-    "fl": ("FLOAT", _FLOATS),
-    "do": ("DOUBLE", _DOUBLES),
-    **{name: ATOMIC[name] for name in ("bo", "i8", "i16", "i32", "i64", "d1", "d9", "d18", "d28", "dt", "tm0", "tm3")},
-    **{name: ATOMIC[name] for name in ("ts0", "ts3", "ts6", "ts9", "tz0", "tz3", "tz6", "tz9")},
-}
-
 
 @pytest.mark.parametrize("legacy", ["true", "false"])
 def test_partitions_of_every_type(tmp_path: Path, paimon_java: Any, legacy: str) -> None:
@@ -234,13 +201,11 @@ LAYOUTS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_history(tmp_path: Path, paimon_java: Any, layout: str) -> None:
     """G8: appends, transactions and every overwrite, manifests compacted again and again; each snapshot, and filters."""
-    schema = ll.Schema(
-        [("id", "INT NOT NULL"), ("p", "STRING"), ("s", "STRING"), ("d", "DOUBLE"), ("t", "TIMESTAMP(3)")]
-    )
+    schema = ll.Schema(HISTORY_COLUMNS)
     options = BUSY_MANIFESTS | LAYOUTS[layout]
     ll.create_table(str(tmp_path / "t"), schema, partition_by=["p"], options=options)
     ledger = Ledger(tmp_path / "t")
-    _history(ledger, Lakelatch(warm=layout != "none"))
+    long_history(ledger, Lakelatch(warm=layout != "none"))
     assert len(ledger.expected) > 20
     assert_agreed(paimon_java, ledger.path, ledger.expected)
     literals = {"id": [0, 7, 30], "p": ["a", "b"], "s": ["value-1", "value-25"], "d": ["-0.0", 2.5, "NaN"]}
@@ -248,36 +213,6 @@ def test_a_history(tmp_path: Path, paimon_java: Any, layout: str) -> None:
     for snapshot in (max(ledger.expected) // 2, max(ledger.expected)):
         some = random.Random(snapshot).sample(filters, 12)
         assert_filters_agree(paimon_java, ledger.path, ledger.expected[snapshot], some, snapshot=snapshot)
-
-
-def _row(i: int, partition: str | None) -> list[Any]:
-    floats = ["NaN", "-0.0", 0.0, i / 2]
-    return [
-        i,
-        partition,
-        f"value-{i}" if i % 5 else None,
-        floats[i % 4],
-        f"2024-01-01T00:00:{i % 60:02d}.{i % 1000:03d}000000",
-    ]
-
-
-def _history(ledger: Ledger, writer: Lakelatch) -> None:
-    change = ledger.change
-    for i in range(8):
-        change(writer, append([_row(i, "a"), _row(i + 1, "b"), _row(i + 2, None)], commit_user="etl", identifier=i))
-    change(writer, append([_row(20, "a")], [_row(21, "c")], [_row(22, "a")], properties={"who": "test", "ü": "😀"}))
-    change(writer, overwrite([_row(30, "a"), _row(31, "a")], {"p": "a"}, commit_user="etl", identifier=100))
-    change(writer, append([_row(32, "d")], watermark_ms=1_700_000_000_000))
-    change(writer, dynamic([_row(33, "b"), _row(34, "e")]))
-    change(writer, append([_row(35, "e")], watermark_ms=5))
-    change(writer, drop({"p": None}, {"p": "c"}))
-    for i in range(40, 46):
-        change(writer, append([_row(i, "f"), _row(i, "a")]))
-    change(writer, overwrite([], {"p": "f"}))
-    change(writer, TRUNCATE)
-    change(writer, append([_row(50, ""), _row(51, None), _row(52, "a")]))
-    change(writer, overwrite([_row(53, "z")], {}))
-    change(writer, append([_row(54, "a")]))
 
 
 def test_manifests_are_compacted_minor_and_full(tmp_path: Path, paimon_java: Any) -> None:
