@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +17,11 @@ import pyarrow as pa
 import lakelatch as ll
 from lakelatch.coordinator.timeline import contiguous_runs
 
-WRITER = Path(__file__).with_name("writer.py")
+from . import writer
+
+# Each writer is a process of its own, forked by a small server that has done the imports: a new one costs milliseconds.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["contention.writer", "lakelatch.table.create", "pandas", "s3fs", "pytest"])
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int32())])
 
 
@@ -51,6 +54,7 @@ class Contention:
     Args:
         url: of a table that does not exist yet.
         through: storage options of the writers (a faulty proxy, say); `storage_options` are the auditor's own.
+        journals: each writer keeps a journal in a file.
     """
 
     def __init__(
@@ -63,51 +67,45 @@ class Contention:
         commits: int,
         through: dict[str, Any] | None = None,
         pause_s: float = 0.0,
+        journals: bool = False,
     ) -> None:
         self.folder, self.url, self.storage_options = folder, url, storage_options
         self.names = [f"writer-{i}" for i in range(writers)]
         self.commits = commits
         ll.create_table(url, SCHEMA, storage_options=storage_options)
-        for name in self.names:
-            settings = {
-                "name": name,
-                "url": url,
-                "storage_options": storage_options if through is None else through,
-                "commits": commits,
-                "gate": str(folder / "gate"),
-                "ready": str(folder / f"{name}.ready"),
-                "record": str(folder / f"{name}.jsonl"),
-                "pause_s": pause_s,
-            }
-            (folder / f"{name}.json").write_text(json.dumps(settings))
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        given = storage_options if through is None else through
+        self.orders = {
+            name: writer.Orders(
+                name, folder, url, given, commits, pause_s, folder / f"{name}.journal" if journals else None
+            )
+            for name in self.names
+        }
+        self.running: dict[str, BaseProcess] = {}
 
     def start(self, name: str) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        command = [sys.executable, str(WRITER), str(self.folder / f"{name}.json")]
-        self.running[name] = subprocess.Popen(command, stdout=log, stderr=log)
+        self.running[name] = PROCESSES.Process(target=writer.run, args=(self.orders[name],))
+        self.running[name].start()
 
     def open_gate(self) -> None:
         """Let all go at once, when the last is ready."""
         deadline = time.monotonic() + 120
-        while not all((self.folder / f"{name}.ready").exists() for name in self.names):
-            dead = [name for name, process in self.running.items() if process.poll() not in (None, 0)]
-            assert not dead, (self.folder / f"{dead[0]}.log").read_text()
+        while not all(orders.ready.exists() for orders in self.orders.values()):
+            dead = [name for name, process in self.running.items() if process.exitcode not in (None, 0)]
+            assert not dead, self.orders[dead[0]].log.read_text()
             assert time.monotonic() < deadline, "writers did not get ready"
             time.sleep(0.01)
         (self.folder / "gate").touch()
 
     def told(self, name: str) -> list[dict[str, Any]]:
-        path = self.folder / f"{name}.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return writer.told(self.orders[name].record)
 
-    def kill(self, name: str, after_commits: int) -> None:
+    def kill(self, name: str, after_commits: int = 0) -> None:
         """SIGKILL, once it has been told of so many commits."""
         process = self.running[name]
-        while len(self.told(name)) < after_commits and process.poll() is None:
+        while len(self.told(name)) < after_commits and process.is_alive():
             time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
 
     def run(self, timeout_s: float = 600) -> Books:
         began = time.monotonic()
@@ -118,8 +116,8 @@ class Contention:
 
     def finish(self, began: float, timeout_s: float = 600) -> Books:
         for name, process in self.running.items():
-            process.wait(timeout_s)
-            assert process.returncode in (0, -signal.SIGKILL), (self.folder / f"{name}.log").read_text()
+            process.join(timeout_s)
+            assert process.exitcode in (0, -signal.SIGKILL), self.orders[name].log.read_text()
         return self.audit(time.monotonic() - began)
 
     def audit(self, wall_s: float) -> Books:
@@ -129,7 +127,7 @@ class Contention:
         seen = Counter(zip(rows["writer"].to_pylist(), rows["number"].to_pylist(), strict=True))
         lines = [line | {"writer": name} for name in self.names for line in self.told(name)]
         acknowledged = {(line["writer"], line["number"]) for line in lines}
-        logs = [(self.folder / f"{name}.log").read_text() for name in self.names]
+        logs = [orders.log.read_text() for orders in self.orders.values()]
         ids = table.timeline.snapshot_ids()
         assert len(contiguous_runs(ids)) <= 1, "ids have a gap"
         assert len(ids) == len(seen), "every snapshot is one commit"

@@ -1,22 +1,54 @@
 """One contended writer, as a process of its own: appends unique tokens and keeps a record of what it was told.
 
-Run as a script: `writer.py SETTINGS.json`. The record is one JSON line per acknowledged commit, written and synced before
-the next commit begins, so that it survives a SIGKILL. Started again with the same settings it goes on where the record
-ends, with the same identities: the last commit, told or not, is replayed (G3).
+The record is one JSON line per acknowledged commit, written and synced before the next commit begins, so that it survives
+a SIGKILL. Started again with the same settings it goes on where the record ends, with the same identities: the last commit,
+told or not, is replayed (G3).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 import lakelatch as ll
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a writer is to do.
+
+    Attributes:
+        name: its commit user, and the name of its files in `folder`.
+        commits: it ends after so many, or where `folder/stop` is there.
+        journal: where the events of its commits go; None = nowhere.
+    """
+
+    name: str
+    folder: Path
+    url: str
+    storage_options: dict[str, Any] = field(repr=False)
+    commits: int
+    pause_s: float = 0.0
+    journal: Path | None = None
+
+    @property
+    def record(self) -> Path:
+        return self.folder / f"{self.name}.jsonl"
+
+    @property
+    def ready(self) -> Path:
+        return self.folder / f"{self.name}.ready"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.name}.log"
 
 
 def record(path: Path, line: dict[str, Any]) -> None:
@@ -34,24 +66,33 @@ def told(path: Path) -> list[dict[str, Any]]:
 
 
 def commit(table: ll.Table, name: str, number: int) -> tuple[ll.Receipt, bool]:
-    """Append one token, exactly once; an unknown outcome is resolved, as a user would."""
+    """Append one token, exactly once; an unknown outcome is resolved, as a user would: proven not to have landed, again."""
     rows = pa.table({"writer": [name], "number": pa.array([number], pa.int32())})
-    try:
-        return table.append(rows, commit_user=name, identifier=number), False
-    except ll.OutcomeUnknown as unknown:
-        return unknown.resolve(timeout=60), True
+    resolved = False
+    while True:
+        try:
+            return table.append(rows, commit_user=name, identifier=number), resolved
+        except ll.OutcomeUnknown as unknown:
+            resolved = True
+            with suppress(ll.CommitConflict):
+                return unknown.resolve(timeout=60), resolved
 
 
-def main() -> None:
-    settings = json.loads(Path(sys.argv[1]).read_text())
-    name, done = settings["name"], Path(settings["record"])
-    table = ll.open_table(settings["url"], storage_options=settings["storage_options"])
-    Path(settings["ready"]).touch()
-    while not Path(settings["gate"]).exists():
+def run(orders: Orders) -> None:
+    """The whole life of the process."""
+    log = os.open(orders.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    journal = None if orders.journal is None else str(orders.journal)
+    table = ll.open_table(orders.url, storage_options=orders.storage_options, journal=journal)
+    orders.ready.touch()
+    while not (orders.folder / "gate").exists():
         time.sleep(0.005)
-    for number in range(len(told(done)), settings["commits"]):
+    for number in range(len(told(orders.record)), orders.commits):
+        if (orders.folder / "stop").exists():
+            return
         began = time.monotonic()
-        receipt, resolved = commit(table, name, number)
+        receipt, resolved = commit(table, orders.name, number)
         line = {
             "number": number,
             "snapshot": receipt.snapshot_id,
@@ -61,10 +102,6 @@ def main() -> None:
             "replayed": receipt.replayed,
             "resolved": resolved,
         }
-        record(done, line)
-        if settings["pause_s"]:
-            time.sleep(settings["pause_s"])
-
-
-if __name__ == "__main__":
-    main()
+        record(orders.record, line)
+        if orders.pause_s:
+            time.sleep(orders.pause_s)

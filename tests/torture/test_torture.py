@@ -1,0 +1,51 @@
+"""G1, G2, G3, G5, G6 under SIGKILL at random moments: on a disk, and on an S3 server whose answers get lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from servers import FaultProxy, S3Server
+from torture.tortured import Torture
+
+import lakelatch as ll
+from lakelatch.coordinator.protocol.machine import Phase
+
+KILLS = 500 if os.environ.get("LAKELATCH_NIGHTLY") else 20
+LOST_ANSWERS = 0.05
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "writers"
+    made.mkdir()
+    return made
+
+
+def check(torture: Torture, what: str) -> None:
+    """Kill, and hold the books against the table."""
+    kills, books = torture.torture(KILLS)
+    print(f"\n{what}: {kills}\n{what}: {books}")
+    assert kills.inside >= kills.all / 3, "the kills missed what they are for"
+    assert kills.phases[Phase.PUBLISH.value] > 0
+    assert books.replayed > 0, "no restart found its commit already there"
+    assert books.acknowledged == books.visible > 0
+    assert (books.lost, books.doubled, books.errors) == (0, 0, [])
+    table = ll.open_table(torture.url, storage_options=torture.storage_options)
+    assert table.verify(data=True) == []
+
+
+@pytest.mark.timeout(3600)
+def test_sigkill_at_random_moments_on_local_disk(tmp_path: Path, folder: Path) -> None:
+    check(Torture(folder, str(tmp_path / "table"), {}), "local")
+
+
+@pytest.mark.timeout(3600)
+def test_sigkill_at_random_moments_on_s3_with_lost_answers(s3_host: S3Server, folder: Path) -> None:
+    """Beside the kills, every twentieth PUT is done by the server, and its answer cut off (H2, H3, H9)."""
+    url, own = f"s3://{s3_host.create_bucket()}/table", s3_host.storage_options()
+    with FaultProxy(s3_host.endpoint_url, drop_put_answers=LOST_ANSWERS, seed=7) as proxy:
+        torture = Torture(folder, url, own, through=s3_host.storage_options(proxy.url))
+        check(torture, "S3")
+        assert any(request.fault == "drop_answer" for request in proxy.requests)
