@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .coordinator.receipt import Receipt
+    from .coordinator.recovery import RecoveredCommit, Recovery, recover
     from .core.errors import (
         CommitConflict,
         Fenced,
@@ -41,6 +42,7 @@ _HOMES = {
     ),
     "core.predicate": "col",
     "coordinator.receipt": "Receipt",
+    "coordinator.recovery": "RecoveredCommit Recovery recover",
     "table.create": "Schema create_table is_table open_table",
     "table.table": "Table",
 }
@@ -54,6 +56,8 @@ __all__ = [
     "OutcomeUnknown",
     "ProtocolViolation",
     "Receipt",
+    "RecoveredCommit",
+    "Recovery",
     "RetriesExhausted",
     "Schema",
     "StoreUnavailable",
@@ -67,6 +71,7 @@ __all__ = [
     "create_table",
     "is_table",
     "open_table",
+    "recover",
 ]
 
 

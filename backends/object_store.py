@@ -20,6 +20,7 @@ import tenacity
 
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
 from .answers import REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
+from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .storage_options import StorageOptions
@@ -203,7 +204,8 @@ class FsspecStore(ABC):
 
         try:
             # Bounded in time too: the longer a create tries, the older is what its bytes were derived from (H6).
-            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=seconds)(send)
+            within = min(seconds, left_s())
+            self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=within)(send)
         except LakelatchError:
             raise
         except Exception as error:
@@ -276,7 +278,7 @@ class FsspecStore(ABC):
         from fsspec.asyn import sync
 
         fs = self._filesystem()
-        return cast("T", sync(fs.loop, call, fs, *args, timeout=seconds))
+        return cast("T", sync(fs.loop, call, fs, *args, timeout=min(seconds, left_s())))
 
     def _request(self, action: str, key: str, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """An idempotent request, sent again while that may help.
@@ -286,7 +288,7 @@ class FsspecStore(ABC):
             StoreUnavailable: with store, key and the next step, without secrets (H19).
         """
         try:
-            retrying = self._patience.retrying(lambda error: self._is(error, REPEATABLE))
+            retrying = self._patience.retrying(lambda error: self._is(error, REPEATABLE), within=left_s())
             return cast("T", retrying(self._bounded, seconds, call, *args))
         except LakelatchError:
             raise

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import threading
 import uuid
-from dataclasses import replace
-from typing import Any
 
 from ..backends.metered import MeteredStore
 from ..backends.probe import PROBED, probe
@@ -26,16 +24,17 @@ from .attempt import FileNames, MetadataWriter
 from .base import Base
 from .driver import Driver
 from .identity import trace
-from .journal import BoundJournal, Journal, MemoryJournal
+from .journal import BoundJournal, Journal, MemoryJournal, address_of
 from .protocol import effects as do
 from .protocol.effects import Outcome
 from .protocol.events import SnapshotRef
 from .receipt import Receipt
 from .request import CommitRequest
-from .resolution import resolve
+from .resolution import Case, await_answer, resolved
 from .retries import Crowd, RetryPolicy
 from .run import CommitRun
 from .surroundings import MACHINE, Surroundings
+from .time_budget import TimeBudget
 from .timeline import Timeline
 
 UPLOAD_THREADS = 8
@@ -92,13 +91,17 @@ class Committer:
         began = self._around.monotonic_s()
         metered = MeteredStore(self.store)
         run = self._run(request, metered, crowded=turns_s > 0)
-        journal = BoundJournal(self.journal, run.writer.names.uuid, self.store.url, self._around)
-        driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id)
+        address, branch = address_of(self.store.url), self.paths.branch
+        journal = BoundJournal(self.journal, run.writer.names.uuid, address, self._around, branch)
+        budget = TimeBudget(self._policy.timeout_ms, self._around)
+        driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id, budget)
         outcome = driver.commit()
         elapsed_ms = (self._around.monotonic_s() - began) * 1000
         self._learn(run, outcome)
         self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
-        return self._receipt(run, outcome, driver.state.attempt, metered, elapsed_ms)
+        if isinstance(outcome, do.Undecided):
+            raise self._unknown(run, journal, outcome)
+        return self._receipt(run.request, outcome, driver.state.attempt, metered, elapsed_ms, run.sent)
 
     def _run(self, request: CommitRequest, store: Store, crowded: bool) -> CommitRun:
         writer = MetadataWriter(self.schema, self.paths, FileNames(str(self._around.new_uuid())))
@@ -162,13 +165,19 @@ class Committer:
     # ------------------------------------------------------------------------------------------------------- answers
 
     def _receipt(
-        self, run: CommitRun, outcome: Outcome, attempts: int, metered: MeteredStore, elapsed_ms: float
+        self,
+        request: CommitRequest,
+        outcome: do.Committed | do.NotCommitted,
+        attempts: int,
+        metered: MeteredStore,
+        elapsed_ms: float,
+        sent: bool,
     ) -> Receipt:
-        request = run.request
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
                 assert request.identifier is not None
-                return self._replay_receipt(ref, request.commit_user, request.identifier, run.timeline.find(ref.id))
+                found = self._timeline(self.store).find(ref.id)
+                return self._replay_receipt(ref, request.commit_user, request.identifier, found)
             case do.Committed(snapshot=ref):
                 usage = metered.snapshot()
                 return Receipt(
@@ -186,24 +195,34 @@ class Committer:
                 )
             case do.NotCommitted(code=code, reason=reason):
                 error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
-                error.sent = bool(run.snapshot_bytes)
+                error.sent = sent
                 raise error
-            case do.Undecided(snapshot=ref, reason=reason):
-                raise self._unknown(run, ref, reason)
 
-    def _unknown(self, run: CommitRun, ref: SnapshotRef, reason: str) -> OutcomeUnknown:
-        identity: dict[str, Any] = {
-            "snapshot_id": ref.id,
-            "snapshot_uuid": ref.identity,
-            "commit_user": run.request.commit_user,
-            "identifier": run.request.identifier,
-        }
-        answering = replace(run, store=self.store, timeline=self._timeline(self.store))
+    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
+        ref = outcome.snapshot
         return OutcomeUnknown(
-            f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {reason}",
-            identity=identity,
-            resolver=lambda timeout: resolve(answering, ref, timeout),
+            f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {outcome.reason}",
+            identity={
+                "snapshot_id": ref.id,
+                "snapshot_uuid": ref.identity,
+                "commit_user": run.request.commit_user,
+                "identifier": run.request.identifier,
+            },
+            resolver=lambda timeout: self._resolve(run, journal, timeout),
         )
+
+    def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
+        """Find out how a commit of this process ended, and say so in its journal."""
+        began = self._around.monotonic_s()
+        metered = MeteredStore(self.store)
+        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried))
+        outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+        if isinstance(outcome, do.Undecided):
+            raise self._unknown(run, journal, outcome)
+        journal.record(resolved(outcome))
+        journal.conclude()
+        elapsed_ms = (self._around.monotonic_s() - began) * 1000
+        return self._receipt(run.request, outcome, len(run.tried), metered, elapsed_ms, run.sent)
 
     def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"

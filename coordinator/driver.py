@@ -22,6 +22,7 @@ from .protocol.events import Event
 from .protocol.machine import CommitState, step
 from .retries import RetryPolicy
 from .run import CommitRun
+from .time_budget import TimeBudget
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Driver:
     pool: Executor
     aside: Executor
     newest_id: Callable[[], int]
+    budget: TimeBudget
     state: CommitState = field(default_factory=CommitState)
     _began: float = 0.0
     _attempt_began: float = 0.0
@@ -56,11 +58,10 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
-                rest = effects[conclusion + 1 :]
-                if rest:
-                    self.aside.submit(self._finish, rest)
+                self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
-            self._carry_out(effects, events)
+            with self.budget.preparing():
+                self._carry_out(effects, events)
 
     @property
     def attempt_s(self) -> float:
@@ -68,8 +69,7 @@ class Driver:
         return self.run.around.monotonic_s() - self._attempt_began
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
-        self.journal.record(event)
-        self.state, effects = step(self.state, event)
+        self.state, effects = step(self.state, self.journal.record(event))
         return effects
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
@@ -90,12 +90,10 @@ class Driver:
                 return run.collect_changes(effect)
             case do.CompactManifests():
                 return run.compact_manifests(effect)
-            case do.Publish():
-                return run.publish(effect)
-            case do.ReadBack():
-                return run.read_back(effect)
-            case do.VerifyLineage():
-                return run.verify_lineage(effect)
+            case do.PrepareSnapshot():
+                return run.prepare_snapshot(effect)
+            case do.Publish() | do.ReadBack() | do.VerifyLineage():
+                return self.budget.answer(run, effect)
             case do.AwaitRetry():
                 return self._await_retry(effect)
             case _:
@@ -160,3 +158,5 @@ class Driver:
                     self.run.discard(effect)
                 case _:
                     raise AssertionError(f"{effect!r} cannot follow the conclusion")
+        if not isinstance(self.state.outcome, do.Undecided):
+            self.journal.conclude()

@@ -1,8 +1,10 @@
 """Where the events of commits go: the coordinator's state is only ever a fold of them.
 
-Owns: the `Journal` seam, its memory and JSON-lines forms, reading a journal back. Must not know: what the events mean.
-Source: design §3 (event sourced). Invariants: a line is written before the effects that follow from its event begin;
-a line that was cut off by a crash is the last one, and is dropped on reading; no credentials ever reach a journal (H19).
+Owns: the `Journal` seam, its memory and JSON-lines forms, reading a journal back. Must not know: what becomes of a commit.
+Source: design §3 (event sourced). Invariants: a line is written before the effects that follow from its event begin; what a
+journal holds of a commit is a prefix of its events; a line that was cut off by a crash is dropped on reading; what a
+commit's end hangs on is durable when `record` answers, and the answer says who came first: the writer, or somebody who took
+the commit over; no credentials ever reach a journal (H19).
 """
 
 from __future__ import annotations
@@ -10,14 +12,20 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..core.errors import TableCorrupt
+from ..backends.store import AlreadyThere, Created, PutOutcome, Unknown
+from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ..core.paths import DEFAULT_BRANCH
+from .protocol import events as ev
 from .protocol.events import Event, event_from_json, event_json
 from .surroundings import MACHINE, Surroundings
+
+OBJECT = "object"
+"""The setting that means a journal beside the table, in its own store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Entry:
 
     Attributes:
         commit: the id of the commit's run, unique in the journal.
-        table: URL of the table.
+        table: URL of the table; an absolute path where it is local.
         at_ms: wall clock, milliseconds since 1970.
     """
 
@@ -34,15 +42,32 @@ class Entry:
     table: str
     at_ms: int
     event: Event
+    branch: str = DEFAULT_BRANCH
 
     def to_json(self) -> dict[str, Any]:
-        return {"commit": self.commit, "table": self.table, "at_ms": self.at_ms, **event_json(self.event)}
+        head = {"commit": self.commit, "table": self.table, "branch": self.branch, "at_ms": self.at_ms}
+        return {**head, **event_json(self.event)}
 
 
 class Journal(Protocol):
     """Takes entries as they happen, from several threads."""
 
-    def record(self, entry: Entry) -> None: ...
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        """Keep an entry.
+
+        Args:
+            decisive: durably, and after asking who came first.
+
+        Returns:
+            Of a decisive one: `AlreadyThere` where somebody took the commit over before this entry, `Unknown` where it is
+            not known whether it is kept; all else means that it is.
+
+        Raises:
+            StoreUnavailable: it was not kept.
+        """
+
+    def conclude(self, commit: str) -> None:
+        """How this commit ended is known, and was told: nothing of it is needed any more to find out."""
 
 
 class MemoryJournal:
@@ -57,11 +82,14 @@ class MemoryJournal:
         self._entries: list[Entry] = []
         self._lock = threading.Lock()
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: Entry, decisive: bool = False) -> None:
         with self._lock:
             self._entries.append(entry)
             if len(self._entries) > self._limit:
                 del self._entries[: self._limit // 2]
+
+    def conclude(self, commit: str) -> None:
+        return
 
     def entries(self) -> list[Entry]:
         with self._lock:
@@ -71,6 +99,9 @@ class MemoryJournal:
 class FileJournal:
     """Appends one JSON line per event to a file; several processes may share it (O_APPEND, one write per line).
 
+    The order of lines in the file decides who came first; so the file must lie on a file system whose appends are atomic,
+    as local ones are.
+
     Args:
         path: the file; its folder is created.
     """
@@ -78,13 +109,47 @@ class FileJournal:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        self._looked: dict[str, int] = {}
+        """Commit -> how far the file was searched for somebody who took it over."""
 
-    def record(self, entry: Entry) -> None:
-        os.write(self._handle, (json.dumps(entry.to_json(), ensure_ascii=False) + "\n").encode())
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        self._looked.setdefault(entry.commit, os.fstat(self._handle).st_size)
+        # A newline in front: what a killed process left half written ends there.
+        line = f"\n{json.dumps(entry.to_json())}\n".encode()
+        try:
+            written = os.write(self._handle, line)
+        except OSError as error:
+            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
+        if written < len(line):
+            raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
+        if not decisive:
+            return None
+        try:
+            os.fsync(self._handle)
+            return AlreadyThere() if self._taken_over(entry, line) else Created()
+        except OSError as error:
+            return Unknown(f"journal {self.path}: {error.strerror}")
+
+    def _taken_over(self, entry: Entry, line: bytes) -> bool:
+        """Does a line before this one say so?"""
+        start, end = self._looked[entry.commit], os.fstat(self._handle).st_size
+        self._looked[entry.commit] = end
+        before, _, _ = os.pread(self._handle, end - start, start).partition(line)
+        marks = (b'"event": "TakenOver"', f'"commit": "{entry.commit}"'.encode())
+        return any(all(mark in other for mark in marks) for other in before.split(b"\n"))
+
+    def conclude(self, commit: str) -> None:
+        self._looked.pop(commit, None)
 
     def entries(self) -> list[Entry]:
         return list(read_journal(self.path))
+
+    def add(self, so_far: Sequence[Entry], event: Event, at_ms: int) -> None:
+        """Add what somebody else than its writer has to say about a commit; `entries` then shows who came first."""
+        last = so_far[-1]
+        self.record(Entry(last.commit, last.table, at_ms, event, last.branch), decisive=True)
+        self.conclude(last.commit)
 
     def __del__(self) -> None:
         handle = self.__dict__.pop("_handle", None)
@@ -95,38 +160,94 @@ class FileJournal:
 class BoundJournal:
     """A journal with commit and table filled in: what a driver writes to."""
 
-    def __init__(self, journal: Journal, commit: str, table: str, around: Surroundings = MACHINE) -> None:
-        self._journal, self._commit, self._table, self._around = journal, commit, table, around
+    def __init__(
+        self,
+        journal: Journal,
+        commit: str,
+        table: str,
+        around: Surroundings = MACHINE,
+        branch: str = DEFAULT_BRANCH,
+    ) -> None:
+        self._journal, self._commit, self._table, self._around, self._branch = journal, commit, table, around, branch
+        self._failure: StoreUnavailable | None = None
+        self._prepared = False
+        """Is there a snapshot in the journal that may still be sent?"""
 
-    def record(self, event: Event) -> None:
-        self._journal.record(Entry(self._commit, self._table, self._around.wall_ms, event))
+    def record(self, event: Event) -> Event:
+        """Keep an event.
+
+        Returns:
+            The event that counts: this one, or why the commit cannot go on with it. A journal that cannot keep what is
+            not decisive costs no commit (H17), but keeps nothing of this one any more, and a decisive event then fails.
+        """
+        prepares = isinstance(event, ev.SnapshotPrepared)
+        decisive = prepares or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
+        entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch)
+        kept: PutOutcome | None
+        try:
+            if self._failure is not None:
+                raise self._failure
+            kept = self._journal.record(entry, decisive)
+        except StoreUnavailable as error:
+            self._failure = error
+            if prepares:
+                return ev.UploadFailed("journal", error.message)
+            kept = Unknown(error.message)
+        self._prepared = prepares or (self._prepared and not decisive and not isinstance(event, ev.FoundAnother))
+        if not decisive:
+            return event
+        match kept:
+            case AlreadyThere() if prepares:
+                return ev.TakenOver()
+            case AlreadyThere():
+                return ev.JournalUnsure("another process took this commit over, and may be sending its snapshot")
+            case Unknown(reason=reason):
+                return ev.JournalUnsure(f"another process may find its snapshot in the journal, and send it: {reason}")
+        return event
+
+    def conclude(self) -> None:
+        """See `Journal`; what cannot be tidied up now is when the journal is recovered."""
+        try:
+            self._journal.conclude(self._commit)
+        except LakelatchError:
+            return
+
+
+def address_of(url: str) -> str:
+    """The URL of a table as a journal names it: whoever reads it may run in another folder.
+
+    >>> address_of("s3://lake/flights/"), address_of("/data/../lake")
+    ('s3://lake/flights', '/lake')
+    """
+    return url.rstrip("/") if "://" in url else os.path.abspath(url)
 
 
 def read_journal(path: str | Path) -> Iterator[Entry]:
     """The entries of a JSON-lines journal, in order.
 
     Raises:
-        TableCorrupt: a line, other than a cut-off last one, is no entry; names file and line.
+        TableCorrupt: a line, other than one that was cut off, is no entry; names file and line.
     """
-    lines = Path(path).read_bytes().split(b"\n")
+    return parse_journal(Path(path).read_bytes().split(b"\n"), str(path))
+
+
+def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
+    """The entries in a journal's lines. Arguments and errors as for `read_journal`."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             raw = json.loads(line)
-            yield Entry(raw["commit"], raw["table"], raw["at_ms"], event_from_json(raw))
+            event = event_from_json(raw)
+            yield Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
         except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines):
-                return
-            raise TableCorrupt(f"{path}: line {number} is no journal entry: {error!r}") from error
+            if _is_cut_off(line, error):
+                continue
+            raise TableCorrupt(f"{name}: line {number} is no journal entry: {error!r}") from error
 
 
-def open_journal(setting: str | Path | Journal | None) -> Journal:
-    """A journal from what the user gave: one of ours, a path, or None for memory (or `LAKELATCH_JOURNAL`)."""
-    if setting is None or setting == "":
-        setting = os.environ.get("LAKELATCH_JOURNAL") or None
-    if setting is None:
-        return MemoryJournal()
-    if isinstance(setting, (str, Path)):
-        return FileJournal(setting)
-    return setting
+def _is_cut_off(line: bytes, error: Exception) -> bool:
+    """Is the line the beginning of an object? Its writer died before anything followed from it."""
+    if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

@@ -1,77 +1,216 @@
-"""Finding out how a commit ended whose answer never came.
+"""Finding out how a commit ended whose answer never came, by whoever asks: its writer, or another machine with its journal.
 
-Owns: `resolve`, from inside the process that sent it. Must not know: how the commit was built.
-Source: design §3 (resolve), H2, H9. Invariants: *committed* only when our snapshot holds its name in a lineage that
-stands; *not committed* only when another's holds it; in between, the same bytes are sent to the same name again.
+Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built.
+Source: design §3 (resolve), H2, H6, H9. Invariants: *committed* only when found by identity in a lineage that stands; *not
+committed* only when every name that was tried is another's; in between the last snapshot is sent again, the same bytes to
+the same name, and only while its base is seen to stand: never on knowledge from when it was built (H6).
 """
 
 from __future__ import annotations
 
-from ..core.errors import CommitConflict, Fenced, OutcomeUnknown
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..backends.deadline import answered_within
+from ..core.errors import LakelatchError
+from ..core.snapshot import parse_snapshot
+from .identity import trace
+from .lineage import check_lineage, read_name
 from .protocol import effects as do
 from .protocol import events as ev
+from .protocol.effects import Outcome
 from .protocol.events import SnapshotRef
-from .receipt import Receipt
-from .run import CommitRun
+from .surroundings import Surroundings
+from .timeline import Timeline, base_of, ref_of
+
+LEAST_S = 2.0
+"""A look may take that long, whatever time was given."""
+_NOT_SENT = "nothing of it was ever sent"
 
 
-def resolve(run: CommitRun, ours: SnapshotRef, timeout: float) -> Receipt:
-    """The receipt of a commit that landed, or that rolling forward made land.
+@dataclass(frozen=True)
+class Case:
+    """A commit whose end is not known.
 
-    Args:
-        timeout: seconds to keep trying.
-
-    Raises:
-        CommitConflict: not committed: another's snapshot holds the name. Run the job again.
-        Fenced: it landed on a freed name, outside the history.
-        OutcomeUnknown: still no answer within the timeout.
+    Attributes:
+        user, identifier: its identity; identifier None where it has none.
+        tried: every snapshot of it that may have been sent, oldest first. All but the last are known to be refused.
     """
-    deadline = run.around.monotonic_s() + timeout
+
+    user: str
+    identifier: int | None
+    tried: tuple[ev.SnapshotPrepared, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a case stands. `finished`: it landed because it was sent again now."""
+
+    outcome: Outcome
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """The name is free, and the base stands: the snapshot can be sent."""
+
+
+_Seen: TypeAlias = Outcome | _Free
+
+
+def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Answer:
+    """Look until it is known how a commit ended, for at most so many seconds."""
+    until_s = around.monotonic_s() + timeout_s
     look = 0
-    reason = "no answer yet"
     while True:
         look += 1
-        found = run.read_back(do.ReadBack(ours, 1))
-        if isinstance(found, ev.FoundAnother):
-            raise CommitConflict(
-                f"not committed: snapshot {ours.id} is another's (by '{found.user}')", next_step="run the job again"
-            )
-        if isinstance(found, ev.FoundNothing):
-            found = run.publish(do.Publish(ours, 2))
-        if isinstance(found, (ev.FoundOurs, ev.SnapshotPublished)):
-            checked = run.verify_lineage(do.VerifyLineage(run.base.ref if run.base else None, ours, 1))
-            if isinstance(checked, ev.LineageVerified):
-                return _receipt(run, ours, look)
-            if isinstance(checked, ev.LineageBroken):
-                raise Fenced(checked.reason)
-            reason = checked.reason if isinstance(checked, ev.LineageUnread) else reason
-        if run.around.monotonic_s() >= deadline:
-            raise OutcomeUnknown(
-                f"still not known after {timeout:.0f} s whether snapshot {ours.id} was committed: {reason}",
-                identity={
-                    "snapshot_id": ours.id,
-                    "snapshot_uuid": ours.identity,
-                    "commit_user": run.request.commit_user,
-                    "identifier": run.request.identifier,
-                },
-                resolver=lambda again: resolve(run, ours, again),
-            )
-        run.around.sleep(min(1.0, 0.05 * 2**look))
+        with answered_within(max(LEAST_S, until_s - around.monotonic_s())):
+            answer = find_out(case, timeline)
+        if not isinstance(answer.outcome, do.Undecided) or around.monotonic_s() >= until_s:
+            return answer
+        around.sleep(min(1.0, 0.05 * 2**look))
 
 
-def _receipt(run: CommitRun, ours: SnapshotRef, looks: int) -> Receipt:
-    request = run.request
-    attempts = len(run.lost) + 1
-    return Receipt(
-        snapshot_id=ours.id,
-        snapshot_uuid=ours.identity,
-        commit_user=request.commit_user,
-        identifier=request.identifier,
-        kind=request.kind,
-        attempts=attempts,
-        retries=attempts - 1,
-        requests=looks,
-        sequential_requests=looks,
-        elapsed_ms=0.0,
-        replayed=False,
-    )
+def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Answer:
+    """Look once.
+
+    Args:
+        send: send the last snapshot again where that is safe; else such a case stays undecided.
+    """
+    try:
+        return _found_out(case, timeline, send)
+    except LakelatchError as error:
+        return Answer(_undecided(case, error.message))
+
+
+def _found_out(case: Case, timeline: Timeline, send: bool) -> Answer:
+    seen = [_at_name(timeline, tried) for tried in case.tried]
+    landed = _first(seen, do.Committed) or _by_identity(case, timeline)
+    if landed is not None:
+        return Answer(landed)
+    if not seen:
+        return Answer(do.NotCommitted("commit-conflict", _NOT_SENT))
+    open_ones = [one for one in seen if not isinstance(one, do.NotCommitted)]
+    if not open_ones:
+        return Answer(next((one for one in seen if _is_fork(one)), seen[-1]))  # type: ignore[arg-type]
+    undecided = _first(seen, do.Undecided)
+    if undecided is not None:
+        return Answer(undecided)
+    if len(open_ones) > 1 or not isinstance(seen[-1], _Free):
+        return Answer(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
+    if not send:
+        return Answer(
+            _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
+        )
+    return _send_again(case, timeline)
+
+
+def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
+    """An outcome as the journal's last word on a commit."""
+    if isinstance(outcome, do.Committed):
+        return ev.CommitResolved(outcome.snapshot)
+    return ev.CommitResolved(None, outcome.code, outcome.reason)
+
+
+def _send_again(case: Case, timeline: Timeline) -> Answer:
+    """Roll forward. Whatever the store answers, the name tells (H2, H3, H4)."""
+    last = case.tried[-1]
+    timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
+    seen = _at_name(timeline, last)
+    if isinstance(seen, _Free):
+        return Answer(_undecided(case, "the store took the snapshot neither as created nor as existing"))
+    return Answer(seen, finished=isinstance(seen, do.Committed))
+
+
+def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
+    """What became of one snapshot, by what its name holds."""
+    ours = tried.snapshot
+    found, _ = read_name(timeline, ours, tried.text.encode())
+    match found:
+        case ev.FoundOurs():
+            return _standing(ours, check_lineage(timeline, tried.base, ours, lambda: _delta(timeline, tried)))
+        case ev.FoundAnother(user=user):
+            return do.NotCommitted("commit-conflict", f"snapshot {ours.id} is another's (by '{user}')")
+        case ev.FoundNothing():
+            return _at_free_name(timeline, tried)
+        case ev.ReadBackFailed(reason=reason):
+            return do.Undecided(ours, reason)
+    raise AssertionError(f"{found!r} is no answer to reading a name")
+
+
+def _standing(ours: SnapshotRef, checked: ev.Event) -> Outcome:
+    match checked:
+        case ev.LineageVerified():
+            return do.Committed(ours, False)
+        case ev.LineageBroken(reason=reason):
+            return do.NotCommitted("fenced", reason)
+        case ev.LineageUnread(reason=reason):
+            return do.Undecided(ours, reason)
+    raise AssertionError(f"{checked!r} is no answer to a lineage check")
+
+
+def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
+    """It never landed, or was expired since, or rolled back: the base, and then the history above, tell which."""
+    ours, base = tried.snapshot, tried.base
+    if base is not None:
+        found = timeline.find(base.id)
+        if found is not None and found.identity == base.identity:
+            return _Free()
+        if found is not None:
+            return do.Undecided(ours, f"snapshot {base.id}, on which it was built, was replaced by another")
+    latest = timeline.latest()
+    if latest is None and base is None:
+        return _Free()
+    following = timeline.find(ours.id + 1)
+    named = base_of(following) if following is not None else None
+    if named is not None and following is not None:
+        lost = f"snapshot {following.id} was built on another snapshot {ours.id}, since expired"
+        return do.Committed(ours, False) if named == ours else do.NotCommitted("commit-conflict", lost)
+    inherited = {m.file_name for m in timeline.manifests(latest)} if latest is not None else set()
+    if inherited.intersection(_delta(timeline, tried)):
+        return do.Committed(ours, False)
+    return do.Undecided(ours, f"snapshot {ours.id} is not there, and neither is the one that it was built on")
+
+
+def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
+    """The names of a snapshot's own manifests; none where its list is gone."""
+    made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
+    try:
+        return {line.file_name for line in timeline.delta_manifests(made)}
+    except LakelatchError:
+        return set()
+
+
+def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
+    """Has this identity landed, by another run perhaps? Never by a snapshot outside of the history (H6)."""
+    if case.identifier is None:
+        return None
+    latest = timeline.latest()
+    found = trace(case.user, latest, timeline.find)
+    if found.last_identifier != case.identifier or found.snapshot is None:
+        return None
+    carrier = found.snapshot
+    there = timeline.find(carrier.id)
+    if there is not None and there.identity == carrier.identity and carrier != ref_of(latest):
+        checked = check_lineage(
+            timeline, base_of(there), carrier, lambda: {m.file_name for m in timeline.delta_manifests(there)}
+        )
+        if not isinstance(checked, ev.LineageVerified):
+            return do.Undecided(
+                carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
+            )
+    return do.Committed(carrier, replayed=all(tried.snapshot != carrier for tried in case.tried))
+
+
+def _first(seen: list[_Seen], kind: Callable[..., _Seen]) -> Outcome | None:
+    return next((one for one in seen if isinstance(one, kind)), None)  # type: ignore[arg-type, return-value]
+
+
+def _is_fork(seen: _Seen) -> bool:
+    return isinstance(seen, do.NotCommitted) and seen.code == "fenced"
+
+
+def _undecided(case: Case, reason: str) -> do.Undecided:
+    ours = case.tried[-1].snapshot if case.tried else SnapshotRef(0, "")
+    return do.Undecided(ours, reason)

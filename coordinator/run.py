@@ -9,28 +9,29 @@ attempt and never change between sends (H9).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ..backends.store import AlreadyThere, Created, ObjectNotFound, Store, Unknown
+from ..backends.store import AlreadyThere, Created, Store, Unknown
 from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
 from ..core.folding import live, plan_merge
 from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot, parse_snapshot
+from ..core.snapshot import Snapshot
 from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index, lost_to
 from .base import Base
 from .conflicts import Change, Conflict, deletes_unknown_file, find_conflict, follow_compactions, replaced_files
 from .identity import memory_through, trace
+from .lineage import check_lineage, read_name
 from .manifest_compaction import Merge, merge_manifests
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
 from .request import CommitRequest
 from .surroundings import MACHINE, Surroundings
-from .timeline import Timeline, base_of, contiguous_runs, ref_of
+from .timeline import Timeline, ref_of
 
 Uploads: TypeAlias = tuple[Sequence[Blob], Event]
 """Files that may be written side by side, and the event once all of them are durable."""
@@ -46,6 +47,7 @@ class CommitRun:
         base: what the current attempt stands on.
         warm: what the committer knew before, used for the first attempt while it is fresh.
         crowded: others are committing: what was known before is surely old, look first.
+        tried: every snapshot that was sent, or is about to be; `sent`: was there any?
     """
 
     request: CommitRequest
@@ -63,6 +65,8 @@ class CommitRun:
     snapshot: Snapshot | None = None
     snapshot_bytes: bytes = b""
     published_ms: float = 0.0
+    sent: bool = False
+    tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[LostAttempt] = field(default_factory=list)
     _delta: list[tuple[ManifestFile, Blob]] | None = None
     _delta_entries: tuple[ManifestEntry, ...] = ()
@@ -255,21 +259,30 @@ class CommitRun:
 
     # ------------------------------------------------------------------------------------------------------- publish
 
+    def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
+        """The snapshot file, once for all sends."""
+        try:
+            self._build(effect.snapshot)
+        except LakelatchError as error:
+            return ev.UploadFailed("snapshot", error.message)
+        prepared = ev.SnapshotPrepared(effect.snapshot, self._base().ref, self.snapshot_bytes.decode())
+        self.tried.append(prepared)
+        return prepared
+
     def publish(self, effect: do.Publish) -> Event:
         """One atomic create of the snapshot file."""
-        base = self._base()
-        if effect.send == 1:
-            if not self._is_fresh(base):
-                return ev.BaseAged()
-            try:
-                self._build(effect.snapshot)
-            except LakelatchError as error:
-                return ev.UploadFailed("snapshot", error.message)
-        else:
+        if effect.send > 1:
             self.around.sleep(0.05 * 2**effect.send)
+        if not self._is_fresh(self._base()):
+            if effect.send == 1:
+                self.tried.pop()
+                return ev.BaseAged()
+            if not self._base_stands():
+                return ev.BaseAged()
         if effect.send == 1:
             # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
             self.published_ms = self.around.now_ms
+            self.sent = True
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
             answer = self.store.put_if_absent(key, self.snapshot_bytes)
@@ -282,6 +295,19 @@ class CommitRun:
                 return ev.PublishRefused()
             case Unknown(reason=reason):
                 return ev.AnswerLost(reason)
+
+    def _base_stands(self) -> bool:
+        """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)"""
+        base = self._base()
+        now_ms = self.around.now_ms
+        try:
+            found = self.timeline.find(base.id) if base.snapshot is not None else self.timeline.latest()
+        except LakelatchError:
+            return False
+        if ref_of(found) != base.ref:
+            return False
+        self.base = replace(base, seen_ms=now_ms)
+        return True
 
     def _build(self, ours: SnapshotRef) -> None:
         base = self._base()
@@ -306,24 +332,11 @@ class CommitRun:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        key = self.timeline.paths.snapshot(effect.snapshot.id)
-        try:
-            data = self.store.get(key)
-        except ObjectNotFound:
-            return ev.FoundNothing()
-        except LakelatchError as error:
-            return ev.ReadBackFailed(error.message)
-        if data == self.snapshot_bytes:
-            return ev.FoundOurs()
-        try:
-            winner = parse_snapshot(data, key)
-        except LakelatchError as error:
-            return ev.ReadBackFailed(error.message)
-        if winner.identity == effect.snapshot.identity:
-            return ev.FoundOurs()
-        self._winner = winner
-        self.lost.append(lost_to(winner))
-        return ev.FoundAnother(SnapshotRef(effect.snapshot.id, winner.identity), winner.commit_user)
+        found, winner = read_name(self.timeline, effect.snapshot, self.snapshot_bytes)
+        if winner is not None:
+            self._winner = winner
+            self.lost.append(lost_to(winner))
+        return found
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
 
@@ -331,46 +344,8 @@ class CommitRun:
         """Does our snapshot stand on the base that was read? (H6)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        base, ours = effect.base, effect.published
-        try:
-            found = self.timeline.find(base.id) if base is not None else None
-            if base is not None and found is not None:
-                if found.identity == base.identity:
-                    return ev.LineageVerified()
-                return ev.LineageBroken(
-                    f"snapshot {base.id}, on which snapshot {ours.id} was built, was replaced by another"
-                )
-            ids = self.timeline.snapshot_ids()
-            if ours.id not in ids:
-                return ev.LineageUnread(f"the listing does not show snapshot {ours.id} yet, though it landed")
-            runs = contiguous_runs(ids)
-            if len(runs) == 1 and runs[0].start == ours.id:
-                return self._continued(ours, alone=len(ids) == 1)
-        except LakelatchError as error:
-            return ev.LineageUnread(error.message)
-        return ev.LineageBroken(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
-
-    def _continued(self, ours: SnapshotRef, alone: bool) -> Event:
-        """Our snapshot is the oldest of one run: was its base expired in order, or did expiry end exactly below our name?
-
-        The next snapshot tells: it was built on ours, or on the one that had our name before (decision 1).
-        """
-        following = self.timeline.find(ours.id + 1)
-        if following is None and not alone:
-            return ev.LineageUnread(f"snapshot {ours.id + 1} was listed, and is gone: an expiry is under way")
-        if following is None and (hinted := self._hinted(self.timeline.paths.hint("LATEST"))) > ours.id:
-            # A hint proves nothing, but it is reason enough to doubt a listing that shows ours alone (H7, decision 3).
-            return ev.LineageUnread(f"LATEST says {hinted}, and the listing shows snapshot {ours.id} alone")
-        if following is None:
-            return ev.LineageVerified()
-        named = base_of(following)
-        if named is not None:
-            broken = ev.LineageBroken(f"snapshot {following.id} stands on another snapshot {ours.id}, since expired")
-            return ev.LineageVerified() if named == ours else broken
-        inherited = {m.file_name for m in self.timeline.manifest_list(following.base_manifest_list)}
-        if any(line.file_name in inherited for line, _ in self._delta or ()):
-            return ev.LineageVerified()
-        return ev.LineageUnread(f"snapshot {following.id}, of another writer, does not say what it stands on")
+        delta = {line.file_name for line, _ in self._delta or ()}
+        return check_lineage(self.timeline, effect.base, effect.published, lambda: delta)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
@@ -380,18 +355,12 @@ class CommitRun:
             return ev.HintSkipped("too late")
         key = self.timeline.paths.hint("LATEST")
         try:
-            if self.lost and self._hinted(key) >= effect.snapshot_id:
+            if self.lost and (self.timeline.hint("LATEST") or 0) >= effect.snapshot_id:
                 return ev.HintSkipped("another writer's hint is newer")
             self.store.put(key, str(effect.snapshot_id).encode())
         except LakelatchError as error:
             return ev.HintSkipped(error.message)
         return ev.HintWritten(effect.snapshot_id)
-
-    def _hinted(self, key: str) -> int:
-        try:
-            return int(self.store.get(key))
-        except (ObjectNotFound, ValueError):
-            return 0
 
     def discard(self, effect: do.Discard) -> None:
         """Delete private metadata of lost attempts; what cannot be deleted now is left to orphan cleaning."""

@@ -11,8 +11,19 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads that keep to the deadline of whoever asked them."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class Surroundings:
     sleep: Callable[[float], None] = time.sleep
     new_uuid: Callable[[], uuid.UUID] = uuid.uuid4
     uniform: Callable[[float, float], float] = random.uniform
-    executor: Callable[[int, str], Executor] = ThreadPoolExecutor
+    executor: Callable[[int, str], Executor] = Threads
 
     @property
     def now_ms(self) -> float:

@@ -127,7 +127,7 @@ class Timeline:
         runs = contiguous_runs(ids)
         if len(runs) == 1:
             return ids[-1]
-        earliest = self._hint("EARLIEST")
+        earliest = self.hint("EARLIEST")
         for run in runs:
             if earliest is not None and earliest == run[0] and self._is_rolled_back(runs, run):
                 return run[-1]
@@ -151,7 +151,8 @@ class Timeline:
                 return found
             found = further
 
-    def _hint(self, name: str) -> int | None:
+    def hint(self, name: str) -> int | None:
+        """What `LATEST` or `EARLIEST` says; None where it is missing or garbage. It proves nothing (H7)."""
         try:
             return int(self.store.get(self.paths.hint(name)))
         except (ObjectNotFound, ValueError):

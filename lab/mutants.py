@@ -152,7 +152,7 @@ def _trace_of_anything(user: str, base: Any, find: Any) -> identity.Trace:
 
 def _trusting_latest(self: Timeline, seen: Any = None) -> Any:
     """The hint is the truth, where there is one."""
-    hinted = self._hint("LATEST")
+    hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
         if found is not None:
@@ -192,7 +192,7 @@ def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing, phase=machine.Phase.BASE_LIST), ()
-    return machine._publish(replace(state, missing=frozenset(), phase=machine.Phase.PUBLISH))
+    return machine._prepare(replace(state, missing=frozenset(), phase=machine.Phase.PUBLISH))
 
 
 def _upload_failure_is_fine(self: Any, blob: Any) -> None:

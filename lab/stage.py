@@ -16,8 +16,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from ..backends.probe import PROBED
+from ..backends.store import PutOutcome
 from ..coordinator.committer import Committer
 from ..coordinator.journal import Entry
+from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol.events import Event, SnapshotRef
 from ..coordinator.surroundings import Surroundings
 from ..coordinator.timeline import Timeline
@@ -133,6 +135,7 @@ class Stage:
         told: what its callers were told so far.
         events: what its commit machines saw so far.
         fixed_jitter: waits are as long as they can be (the explorer has no dice).
+        beside: a journal beside the table, for commits to be recovered from.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Stage:
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[], None] = lambda: None
     batch: Batch = field(default_factory=Batch)
+    beside: ObjectJournal | None = None
     _ids: int = 0
 
     def __post_init__(self) -> None:
@@ -168,10 +172,15 @@ class Stage:
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
 
-    def record(self, entry: Entry) -> None:
-        """The journal of this actor's commits."""
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        """The journal of this actor's commits: as events, and beside the table where it keeps one there."""
         self.events.append(entry.event)
         self.on_event()
+        return self.beside.record(entry, decisive) if self.beside is not None else None
+
+    def conclude(self, commit: str) -> None:
+        if self.beside is not None:
+            self.beside.conclude(commit)
 
     def tell(self, told: Told) -> None:
         self.told.append(told)

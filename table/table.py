@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..backends.store import Store
 from ..coordinator.committer import Committer
 from ..coordinator.explain import explain
-from ..coordinator.journal import Journal, open_journal
+from ..coordinator.journal import Journal
+from ..coordinator.object_journal import open_journal
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
 from ..coordinator.timeline import Timeline
@@ -320,7 +321,7 @@ class Table:
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
         if self._committer is None:
-            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal))
+            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal, self.store))
         return self._committer
 
 

@@ -53,6 +53,13 @@ class WriteDeltaList:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareSnapshot:
+    """Build the snapshot file, once for all sends of this attempt."""
+
+    snapshot: SnapshotRef
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Create `snapshot-<id>` atomically. Sent again, it is the same bytes to the same name (H9)."""
 
@@ -136,6 +143,7 @@ Effect: TypeAlias = (
     | UploadData
     | WriteBaseList
     | WriteDeltaList
+    | PrepareSnapshot
     | Publish
     | ReadBack
     | VerifyLineage

@@ -114,6 +114,48 @@ class UploadFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotPrepared:
+    """The snapshot of this attempt is built; from here on it is these bytes, whoever sends them (H9).
+
+    With the events before it, this is all that another process needs to finish the commit.
+
+    Attributes:
+        snapshot, base: what it is, and what it stands on.
+        text: the snapshot file.
+    """
+
+    snapshot: SnapshotRef
+    base: SnapshotRef | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Somebody else finishes this commit: from here on its writer makes no further attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalUnsure:
+    """It is not known whether the journal holds the last event, or who else acts on what it holds."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResolved:
+    """How a commit ended, found out after its writer had died or given up. No event of the machine: what it says is final.
+
+    Attributes:
+        snapshot: where it landed, None where it did not.
+        code, reason: of a commit that did not land: the error's class, and why.
+    """
+
+    snapshot: SnapshotRef | None
+    code: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BaseAged:
     """The base is known for too long to publish on it (H6): it must be looked at again."""
 
@@ -208,6 +250,10 @@ Event: TypeAlias = (
     | BaseListWritten
     | DeltaListWritten
     | UploadFailed
+    | SnapshotPrepared
+    | TakenOver
+    | JournalUnsure
+    | CommitResolved
     | BaseAged
     | SnapshotPublished
     | PublishRefused

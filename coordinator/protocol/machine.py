@@ -3,7 +3,12 @@
 A commit begins in COLLECT: the latest snapshot is resolved, the identity looked up through it, the changes settled on it
 and checked for conflicts. COMPACT_MANIFESTS merges older manifests where that is due. Then base list, delta list and the
 data files that travel with the commit go out *together*; BASE_LIST and DELTA_LIST are left in that order as the
-acknowledgements come, and PUBLISH begins when every one is there: one atomic create of `snapshot-<base + 1>`.
+acknowledgements come, and PUBLISH begins when every one is there: the snapshot is built, and its bytes are an event, so
+that whoever finds the journal can send them; then one atomic create of `snapshot-<base + 1>`.
+
+Who finishes another's commit writes `TakenOver` into its journal first. The writer that meets it before its own next step
+makes no further attempt (it is not committed), and where it would have to give up bytes that the journal holds and it never
+sent, it is *undecided*: somebody else may be sending them.
 
 A store that says "created" is believed. Anything else is read back first (H2, H3, H4): our own bytes under the name mean
 that it landed; another's mean that the race is lost, proven; nothing means that the same bytes are sent again to the same
@@ -185,7 +190,7 @@ def _acknowledged(state: CommitState, what: str) -> Step:
         return replace(state, missing=missing, phase=Phase.BASE_LIST), ()
     if missing:
         return replace(state, missing=missing, phase=Phase.DELTA_LIST), ()
-    return _publish(replace(state, missing=missing, phase=Phase.PUBLISH))
+    return _prepare(replace(state, missing=missing, phase=Phase.PUBLISH))
 
 
 def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
@@ -199,6 +204,28 @@ def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
 # ------------------------------------------------------------------------------------------------------------ publish
 
 
+def _prepare(state: CommitState) -> Step:
+    return state, (do.PrepareSnapshot(_ours(state)),)
+
+
+def _prepared(state: CommitState, event: ev.SnapshotPrepared) -> Step:
+    if event.snapshot != state.ours or event.base != state.base:
+        raise ProtocolViolation(f"{event.snapshot} on {event.base} is not the snapshot of this attempt")
+    return _publish(state)
+
+
+def _taken_over(state: CommitState, event: ev.TakenOver) -> Step:
+    """Before the first send of an attempt: every earlier attempt was refused with proof, or given up in the journal."""
+    if state.sends > 0:
+        raise ProtocolViolation("a commit that was sent cannot be told what others make of it")
+    reason = "another process took this commit over while it was slow, and found that it had not landed"
+    return _conclude(state, do.NotCommitted("commit-conflict", reason), discard=False)
+
+
+def _journal_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:
+    return _undecided(state, event.reason)
+
+
 def _publish(state: CommitState) -> Step:
     sends = state.sends + 1
     return replace(state, sends=sends), (do.Publish(_ours(state), sends),)
@@ -210,9 +237,9 @@ def _read_back(state: CommitState) -> Step:
 
 
 def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
-    """Only before the first send: after one, the same bytes must go to the same name."""
+    """Before the first send the base is looked at again; after one, the same bytes would have to go to the same name."""
     if state.sends > 1:
-        raise ProtocolViolation("a base cannot age away under a snapshot that was sent")
+        return _undecided(state, "its base is not there any more, or cannot be read: it is too late to send it again")
     state = replace(state, phase=Phase.COLLECT, spare=(*state.spare, state.list_name), list_name="")
     return state, (do.ResolveLatest(state.attempt, state.base),)
 
@@ -304,11 +331,16 @@ def _undecided(state: CommitState, reason: str) -> Step:
 def _conclude(state: CommitState, outcome: Outcome, *, discard: bool = True) -> Step:
     """The end, for every outcome but a commit of our own. Private metadata goes only if no send can need it (H5)."""
     effects: list[Effect] = [do.Conclude(outcome)]
-    if discard and not state.unanswered:
-        spare = tuple(name for name in (*state.spare, *state.delta_names, *state.merged_names, state.list_name) if name)
-        if spare:
-            effects.append(do.Discard(spare))
+    if discard and (spare := private_names(state)):
+        effects.append(do.Discard(spare))
     return replace(state, phase=Phase.DONE, outcome=outcome, spare=()), tuple(effects)
+
+
+def private_names(state: CommitState) -> tuple[str, ...]:
+    """All metadata that a commit wrote, once it cannot land any more; nothing where a send may still need it (H5)."""
+    if state.unanswered:
+        return ()
+    return tuple(name for name in (*state.spare, *state.delta_names, *state.merged_names, state.list_name) if name)
 
 
 def _request(state: CommitState) -> ev.CommitRequested:
@@ -355,7 +387,10 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.DELTA_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.DELTA_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.DELTA_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
-    (_P.PUBLISH, ev.BaseAged): Transition(_base_aged, (_P.COLLECT,)),
+    (_P.PUBLISH, ev.SnapshotPrepared): Transition(_prepared, (_P.PUBLISH,)),
+    (_P.PUBLISH, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
+    (_P.PUBLISH, ev.JournalUnsure): Transition(_journal_unsure, (_P.DONE,)),
+    (_P.PUBLISH, ev.BaseAged): Transition(_base_aged, (_P.COLLECT, _P.DONE)),
     (_P.PUBLISH, ev.UploadFailed): Transition(_publish_impossible, (_P.DONE,)),
     (_P.PUBLISH, ev.SnapshotPublished): Transition(_published, (_P.VERIFY,)),
     (_P.PUBLISH, ev.PublishRefused): Transition(_refused, (_P.PUBLISH,)),

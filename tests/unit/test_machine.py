@@ -25,6 +25,7 @@ TO_PUBLISH: list[ev.Event] = [
     ev.ManifestsCompacted("none"),
     ev.BaseListWritten("base-list"),
     ev.DeltaListWritten("delta-list", ("manifest",)),
+    ev.SnapshotPrepared(OURS, BASE, "{}"),
 ]
 
 
@@ -46,8 +47,10 @@ def discarded(effects: tuple[do.Effect, ...]) -> tuple[str, ...]:
 
 
 def test_a_quiet_append_publishes_verifies_and_then_hints() -> None:
-    """G1: the caller is told after VERIFY, before HINT."""
-    state, effects = run(*TO_PUBLISH)
+    """G1: the bytes are an event before they are sent; the caller is told after VERIFY, before HINT."""
+    state, effects = run(*TO_PUBLISH[:-1])
+    assert effects == (do.PrepareSnapshot(OURS),)
+    state, effects = step(state, TO_PUBLISH[-1])
     assert effects == (do.Publish(OURS, 1),)
     state, effects = step(state, ev.SnapshotPublished())
     assert effects == (do.VerifyLineage(BASE, OURS, 1),)
@@ -65,7 +68,7 @@ def test_publish_waits_for_every_upload_in_whatever_order_they_are_acknowledged(
     state, _ = run(ev.CommitRequested("me", None, "APPEND", True), *TO_PUBLISH[1:4])
     for position, number in enumerate(order):
         state, effects = step(state, acknowledgements[number])
-        assert [type(e) for e in effects] == ([do.Publish] if position == 2 else [])
+        assert [type(e) for e in effects] == ([do.PrepareSnapshot] if position == 2 else [])
 
 
 def test_a_refusal_is_read_back_before_it_is_believed() -> None:
@@ -110,7 +113,12 @@ def test_a_lost_race_derives_the_base_again_and_keeps_the_delta() -> None:
     state, _ = step(state, ev.ManifestsCompacted("none"))
     state, _ = step(state, ev.DeltaListWritten("delta-list", ("manifest",)))
     state, effects = step(state, ev.BaseListWritten("base-list-2"))
-    assert effects == (do.Publish(SnapshotRef(6, "ours-2"), 1),)
+    again = SnapshotRef(6, "ours-2")
+    assert effects == (do.PrepareSnapshot(again),)
+    with pytest.raises(ProtocolViolation, match="not the snapshot of this attempt"):
+        step(state, TO_PUBLISH[-1])
+    state, effects = step(state, ev.SnapshotPrepared(again, WINNER, "{}"))
+    assert effects == (do.Publish(again, 1),)
     state, _ = step(state, ev.SnapshotPublished())
     _, effects = step(state, ev.LineageVerified())
     assert discarded(effects) == ("base-list",)
@@ -176,8 +184,33 @@ def test_an_aged_base_is_looked_at_again_before_anything_is_sent() -> None:
     _, effects = step(state, ev.BaseAged())
     assert effects == (do.ResolveLatest(1, BASE),)
     sent, _ = run(*TO_PUBLISH, ev.AnswerLost("x"), ev.FoundNothing())
+    _, effects = step(sent, ev.BaseAged())
+    assert isinstance(outcome(effects), do.Undecided), "the same bytes must go to the same name, or nowhere"
+
+
+def test_a_commit_that_was_taken_over_makes_no_further_attempt() -> None:
+    """G2: its earlier attempts were refused with proof, so it is not committed; what others may need is left alone."""
+    lost = [
+        ev.PublishRefused(),
+        ev.FoundAnother(WINNER, "other"),
+        ev.RetryGranted(3),
+        ev.LatestResolved(WINNER, "o", 0),
+    ]
+    state, _ = run(*TO_PUBLISH, *lost, *TO_PUBLISH[2:6])
+    _, effects = step(state, ev.TakenOver())
+    assert isinstance(outcome(effects), do.NotCommitted)
+    assert discarded(effects) == ()
+    sent, _ = run(*TO_PUBLISH)
     with pytest.raises(ProtocolViolation):
-        step(sent, ev.BaseAged())
+        step(sent, ev.TakenOver())
+
+
+def test_bytes_that_others_may_find_are_not_given_up_unseen() -> None:
+    """G2: where it is not known who acts on the journal, the caller is not told "not committed"."""
+    state, _ = run(*TO_PUBLISH)
+    _, effects = step(state, ev.JournalUnsure("no answer"))
+    assert isinstance(outcome(effects), do.Undecided)
+    assert discarded(effects) == ()
 
 
 def test_a_failed_upload_is_not_committed_and_leaves_what_may_still_arrive() -> None:

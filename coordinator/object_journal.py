@@ -1,0 +1,158 @@
+"""A journal beside the table: what another machine needs to finish a commit, as one object per decisive step.
+
+Owns: `ObjectJournal`, where its objects lie, `open_journal`. Must not know: what becomes of a commit.
+Source: commit-protocol §9. Invariants: an object holds all events of its commit so far, and is created atomically: of a
+writer and somebody who takes its commit over, one comes first; an object counts only while the one before it is there, so
+that who wakes up after its commit was resolved, and everything was removed, comes too late; nothing is written before a
+snapshot is about to be sent, and nothing stays once it is known how the commit ended.
+
+The objects lie in `lakelatch/journal/` under the table's root. Readers of the format ask for named folders only, and its
+orphan cleaner ignores a folder that is neither of the format's nor a `key=value` or `bucket-` one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
+from ..core.errors import LakelatchError
+from .journal import OBJECT, Entry, FileJournal, Journal, MemoryJournal, parse_journal
+from .protocol import events as ev
+from .protocol.events import Event
+
+FOLDER = "lakelatch/journal/"
+_SUFFIX = ".jsonl"
+_SENDS = 3
+
+
+@dataclass
+class _Open:
+    """A commit under way: its lines, how many objects it has, and whether a send of one may still land."""
+
+    lines: list[str] = field(default_factory=list)
+    objects: int = 0
+    unanswered: bool = False
+
+
+class ObjectJournal:
+    """Keeps the events of commits beside the table while they matter.
+
+    A commit that lands at once costs one request more before it is published, and one after its caller was told.
+
+    Args:
+        store: bound to the table's root.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: dict[str, _Open] = {}
+        self._read: dict[str, int] = {}
+        """Commit -> the object that `entries` found last."""
+        self._lock = threading.Lock()
+
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        with self._lock:
+            commit = self._open.setdefault(entry.commit, _Open())
+        commit.lines.append(json.dumps(entry.to_json()))
+        if not decisive:
+            return None
+        commit.objects += 1
+        number = commit.objects
+        data = "\n".join(commit.lines).encode()
+        answer = self._store.put_if_absent(_key(entry.commit, number), data)
+        if commit.unanswered and not isinstance(entry.event, ev.SnapshotPrepared):
+            return Unknown("an earlier object of the journal may land late")
+        commit.unanswered |= not isinstance(answer, Created)
+        try:
+            return self._kept(entry.commit, number, data, answer)
+        except LakelatchError as error:
+            return Unknown(error.message)
+
+    def _kept(self, commit: str, number: int, data: bytes, answer: PutOutcome) -> PutOutcome:
+        """Is an object ours, and does it count? Every answer but "created" is read back (H2, H3)."""
+        key = _key(commit, number)
+        for _ in range(_SENDS):
+            held = data if isinstance(answer, Created) else self._held(key)
+            if held is not None:
+                counts = held == data and (number == 1 or self._held(_key(commit, number - 1)) is not None)
+                return Created() if counts else AlreadyThere()
+            answer = self._store.put_if_absent(key, data)
+        return Unknown(f"{key} is neither there nor created")
+
+    def _held(self, key: str) -> bytes | None:
+        try:
+            return self._store.get(key)
+        except ObjectNotFound:
+            return None
+
+    def conclude(self, commit: str) -> None:
+        with self._lock:
+            known, read = self._open.pop(commit, _Open()), self._read.pop(commit, 0)
+        keys = [_key(commit, number) for number in range(1, max(known.objects, read) + 1)]
+        # The newest last: without the one before it, it counts no more, whoever created it.
+        for part in (keys[:-1], keys[-1:]):
+            if part:
+                self._store.delete_many(part)
+
+    def entries(self) -> list[Entry]:
+        """What is known of all commits that were not concluded.
+
+        Raises:
+            TableCorrupt: an object is no journal.
+        """
+        found: list[Entry] = []
+        for commit, objects in sorted(self._newest().items()):
+            key = _key(commit, objects)
+            try:
+                found += parse_journal(self._store.get(key).split(b"\n"), key)
+            except ObjectNotFound:
+                continue  # concluded since it was listed
+            self._read[commit] = objects
+        return found
+
+    def _newest(self) -> dict[str, int]:
+        """Commit -> the number of its newest object that counts."""
+        found: dict[str, set[int]] = {}
+        for info in self._store.list(FOLDER):
+            commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
+            if commit and number.isdigit() and info.key.endswith(_SUFFIX):
+                found.setdefault(commit, set()).add(int(number))
+        newest = {commit: max(numbers) for commit, numbers in found.items()}
+        return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
+
+    def add(self, so_far: Sequence[Entry], event: Event, at_ms: int) -> None:
+        """Add what somebody else than its writer has to say about a commit; `entries` then shows who came first."""
+        last = so_far[-1]
+        if isinstance(event, ev.CommitResolved):
+            return  # concluded next, and gone
+        said = Entry(last.commit, last.table, at_ms, event, last.branch)
+        lines = [json.dumps(entry.to_json()) for entry in (*so_far, said)]
+        self._store.put_if_absent(_key(last.commit, self._read[last.commit] + 1), "\n".join(lines).encode())
+
+
+def _key(commit: str, number: int) -> str:
+    return f"{FOLDER}{commit}-{number}{_SUFFIX}"
+
+
+def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:
+    """A journal from what the user gave.
+
+    Args:
+        setting: a `Journal`; `object` for one beside the table; else a path of a JSON-lines file. None or empty: what
+            `LAKELATCH_JOURNAL` says, else memory.
+        store: of the table.
+    """
+    if setting is None or setting == "":
+        setting = os.environ.get("LAKELATCH_JOURNAL") or None
+    if setting is None:
+        return MemoryJournal()
+    if setting == OBJECT:
+        return ObjectJournal(store)
+    if isinstance(setting, (str, Path)):
+        return FileJournal(setting)
+    return setting

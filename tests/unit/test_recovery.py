@@ -1,0 +1,479 @@
+"""What another process makes of a commit whose writer died: from the journal and the table, and from nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.journal import BoundJournal, Entry, FileJournal, read_journal
+from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.recovery import RecoveredCommit, Recovery, recover_journal
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.arrow import from_arrow_schema
+from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
+from lakelatch.core.schema import new_schema
+from lakelatch.table.table import Table
+
+COUNTER = itertools.count()
+ROWS = pa.table({"v": [1]})
+
+
+class Died(BaseException):
+    """The writer's process is gone."""
+
+
+class Fragile(MemoryStore):
+    """A store in memory that does what a test says just before, or instead of, a request."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.before: dict[str, Callable[[], Any]] = {}
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        instead = self._strike("create", key)
+        return instead if instead is not None else super().put_if_absent(key, data)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._strike("put", key)
+        super().put(key, data)
+
+    def get(self, key: str) -> bytes:
+        self._strike("get", key)
+        return super().get(key)
+
+    def delete_many(self, keys: Any) -> None:
+        names = list(keys)
+        for key in names:
+            self._strike("delete", key)
+        super().delete_many(names)
+
+    def _strike(self, operation: str, key: str) -> Any:
+        planned = next((p for p in self.before if f"{operation} {key}".startswith(p)), None)
+        return self.before.pop(planned)() if planned is not None else None
+
+
+def die() -> None:
+    raise Died
+
+
+@pytest.fixture
+def store() -> Fragile:
+    return Fragile(f"memory://recovery-{next(COUNTER)}/table")
+
+
+@pytest.fixture(params=["file", "object"])
+def journal(request: pytest.FixtureRequest, store: Fragile, tmp_path: Path) -> Any:
+    """Makes the journal of one process; each call is another process."""
+    return lambda: FileJournal(tmp_path / "journal") if request.param == "file" else ObjectJournal(store)
+
+
+def opened(store: Fragile, journal: Any = None, **options: str) -> Table:
+    schema = new_schema(from_arrow_schema(ROWS.schema), options={"commit.min-retry-wait": "1 ms", **options})
+    store.put_if_absent("schema/schema-0", schema.to_json())
+    return Table(store, schema, journal=journal)
+
+
+def recovered(journal: Any, store: Fragile, gone: bool = True) -> Recovery:
+    return recover_journal(journal(), store, MACHINE, writers_are_gone=gone)
+
+
+def only(recovery: Recovery) -> RecoveredCommit:
+    (commit,) = recovery.commits
+    return commit
+
+
+def snapshots(store: Fragile) -> list[int]:
+    return [s.id for s in opened(store).snapshots()]
+
+
+def names(store: Fragile, folder: str) -> list[str]:
+    return sorted(info.key for info in store.list(folder))
+
+
+def test_a_snapshot_that_was_about_to_be_sent_is_finished(store: Fragile, journal: Any) -> None:
+    """H9: the bytes are in the journal before the first send; anybody can send them, once."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS, commit_user="etl", identifier=7)
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.snapshot_id, commit.commit_user, commit.identifier) == ("finished", 2, "etl", 7)
+    assert opened(store).to_arrow().num_rows == 2
+    assert opened(store).append(ROWS, commit_user="etl", identifier=7).replayed
+    assert [c.outcome for c in recovered(journal, store).commits] in ([], ["landed"]), "run twice, it tells the same"
+    assert names(store, FOLDER) == []
+
+
+def test_a_snapshot_that_landed_unheard_is_found(store: Fragile, journal: Any) -> None:
+    """H2: the process dies after the publish, before it could tell anybody."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = lambda: store.before.update({"get snapshot/snapshot-1": die})
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.snapshot_id) == ("landed", 2)
+    assert snapshots(store) == [1, 2]
+
+
+def test_a_commit_that_never_came_to_publish_did_not_land_and_is_cleaned(store: Fragile, tmp_path: Path) -> None:
+    """G5: nothing of it was sent, so its metadata can go; its data files are left alone."""
+    file = lambda: FileJournal(tmp_path / "journal")  # noqa: E731
+    opened(store).append(ROWS)
+    table, before = opened(store, file()), names(store, "manifest/")
+    table.committer._run = dying_before_publish(table.committer._run)  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        table.append(ROWS)
+    written = set(names(store, "manifest/")) - set(before)
+    assert written
+    dry = ll.Recovery(tuple(recover_dry(file(), store)))
+    assert set(only(dry).cleaned) == written <= set(names(store, "manifest/")), "a dry run deletes nothing"
+    commit = only(recovered(file, store))
+    assert commit.outcome == "not landed"
+    assert set(commit.cleaned) == written
+    assert names(store, "manifest/") == before
+    assert len(names(store, "bucket-0/")) == 2
+
+
+def dying_before_publish(make: Any) -> Any:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        run = make(*args, **kwargs)
+        run.prepare_snapshot = lambda effect: die()
+        return run
+
+    return made
+
+
+def recover_dry(journal: FileJournal, store: Fragile) -> list[RecoveredCommit]:
+    from lakelatch.coordinator.recovery import _Asked, _recovered
+
+    return _recovered(journal, None, _Asked(lambda table: store, MACHINE, dry_run=True, writers_are_gone=True))
+
+
+def test_a_name_that_another_won_is_a_commit_that_did_not_land(store: Fragile, journal: Any) -> None:
+    """G2: told only because the name holds another's; the last send was never answered, so nothing is deleted (H5)."""
+    store.before["create snapshot/snapshot-1"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    opened(store).append(pa.table({"v": [2]}))
+    before = names(store, "manifest/")
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.cleaned) == ("not landed", ())
+    assert names(store, "manifest/") == before
+    assert opened(store).to_arrow().to_pylist() == [{"v": 2}]
+
+
+def test_an_earlier_attempt_that_landed_late_is_found_first(store: Fragile, journal: Any) -> None:
+    """H9, every name that was tried counts: the first send lands when a rollback frees its name, the second is not sent on."""
+    opened(store).append(ROWS)
+
+    def another_first() -> PutOutcome:
+        opened(store).append(pa.table({"v": [2]}))
+        return Unknown("no answer")
+
+    store.before["create snapshot/snapshot-2"] = another_first
+    store.before["create snapshot/snapshot-3"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(pa.table({"v": [3]}))
+    past = journal().entries()
+    first = next(e.event for e in past if isinstance(e.event, ev.SnapshotPrepared))
+    store.delete_many(["snapshot/snapshot-2"])
+    store.put_if_absent("snapshot/snapshot-2", first.text.encode())
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.snapshot_id) == ("landed", 2)
+    assert snapshots(store) == [1, 2]
+    assert sorted(opened(store).to_arrow()["v"].to_pylist()) == [1, 3]
+
+
+def test_on_a_base_that_is_gone_nothing_is_sent(store: Fragile, journal: Any) -> None:
+    """H6: the age bound of an attempt: what cannot be seen to stand is not built on, and is not told as failed either."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    other = opened(store)
+    for value in range(3):
+        other.append(pa.table({"v": [value]}))
+    store.delete_many([f"snapshot/snapshot-{n}" for n in (1, 2, 3)])
+    commit = only(recovered(journal, store))
+    assert commit.outcome == "unknown"
+    assert snapshots(store) == [4]
+    store.delete_many(["snapshot/snapshot-4"])
+    other.append(ROWS)
+    assert only(recovered(journal, store)).outcome == "unknown", "and again"
+
+
+def test_what_was_expired_is_told_by_the_next_snapshot(store: Fragile, journal: Any) -> None:
+    """G1, G2: both names are gone, and the snapshot above says on which of two it stands."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    other = opened(store)
+    other.append(ROWS)
+    other.append(ROWS)
+    store.delete_many(["snapshot/snapshot-1", "snapshot/snapshot-2"])
+    commit = only(recovered(journal, store))
+    assert commit.outcome == "not landed"
+    assert "another snapshot 2" in commit.reason
+
+
+def test_what_landed_and_was_expired_is_told_by_its_manifests(store: Fragile, journal: Any) -> None:
+    """G1: nothing but inheritance shows it any more."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = lambda: store.before.update({"get snapshot/snapshot-1": die})
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    other = opened(store)
+    for _ in range(3):
+        other.append(ROWS)
+    store.delete_many([f"snapshot/snapshot-{n}" for n in (1, 2, 3)])
+    assert only(recovered(journal, store)).outcome == "landed"
+
+
+def test_a_snapshot_on_a_freed_name_is_no_commit(store: Fragile, journal: Any) -> None:
+    """H6: the send that nobody heard of landed on a name that expiry had freed."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    other = opened(store)
+    for _ in range(4):
+        other.append(ROWS)
+    store.delete_many([f"snapshot/snapshot-{n}" for n in (1, 2, 3)])
+    prepared = next(e.event for e in journal().entries() if isinstance(e.event, ev.SnapshotPrepared))
+    store.put_if_absent("snapshot/snapshot-2", prepared.text.encode())
+    commit = only(recovered(journal, store))
+    assert commit.outcome == "not landed"
+    assert "freed" in commit.reason
+
+
+def test_an_identity_that_its_rerun_landed_is_not_sent_again(store: Fragile, journal: Any) -> None:
+    """G3: the job ran again before anybody recovered; the first run's snapshot must not follow."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS, commit_user="etl", identifier=7)
+    opened(store).append(ROWS, commit_user="etl", identifier=7)
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.snapshot_id) == ("landed", 2)
+    assert opened(store).to_arrow().num_rows == 2
+
+
+def test_a_young_commit_is_left_alone(store: Fragile, journal: Any) -> None:
+    """A live writer: within 30 s of its last word its commit is in flight, and nothing is sent or said."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    assert only(recovered(journal, store, gone=False)).outcome == "in flight"
+    assert snapshots(store) == [1]
+    assert not any(isinstance(e.event, ev.TakenOver) for e in journal().entries())
+
+
+def test_a_slow_writer_whose_commit_was_taken_over_makes_no_further_attempt(store: Fragile, journal: Any) -> None:
+    """G2: recovery said "not landed" while the writer was between two attempts; it must not land after that."""
+    opened(store).append(ROWS)
+    told: list[str] = []
+
+    def meanwhile() -> None:
+        opened(store).append(pa.table({"v": [2]}))
+        told.append(only(recovered(journal, store)).outcome)
+
+    store.before["create snapshot/snapshot-2"] = meanwhile
+    with pytest.raises(CommitConflict, match="took this commit over"):
+        opened(store, journal()).append(pa.table({"v": [3]}))
+    assert told == ["not landed"]
+    assert sorted(opened(store).to_arrow()["v"].to_pylist()) == [1, 2]
+
+
+def test_a_slow_writer_and_its_recovery_agree_on_a_commit(store: Fragile, journal: Any) -> None:
+    """G1: recovery finishes the very attempt that its writer is about to send."""
+    opened(store).append(ROWS)
+    told: list[str] = []
+    store.before["create snapshot/snapshot-2"] = lambda: told.append(only(recovered(journal, store)).outcome)
+    receipt = opened(store, journal()).append(ROWS)
+    assert (receipt.snapshot_id, told) == (2, ["finished"])
+    assert snapshots(store) == [1, 2]
+
+
+def test_a_refused_writer_does_not_contradict_its_recovery(store: Fragile, journal: Any) -> None:
+    """G2: the writer's own send is refused for good, but its snapshot is in the journal, and recovery sent it."""
+    opened(store).append(ROWS)
+
+    def finished_then_refused() -> None:
+        assert only(recovered(journal, store)).outcome == "finished"
+        raise StoreUnavailable("access denied")
+
+    store.before["create snapshot/snapshot-2"] = finished_then_refused
+    with pytest.raises(OutcomeUnknown) as unknown:
+        opened(store, journal()).append(ROWS)
+    assert unknown.value.resolve(5).snapshot_id == 2
+
+
+def test_a_refused_writer_that_was_first_is_believed(store: Fragile, journal: Any) -> None:
+    """G2: told "not committed", and recovery does not send what was given up, even if nothing was tidied up."""
+    opened(store).append(ROWS)
+
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before["create snapshot/snapshot-2"] = refused
+    store.before[f"delete {FOLDER}"] = refused
+    table = opened(store, journal())
+    with pytest.raises(StoreUnavailable, match="access denied"):
+        table.append(ROWS)
+    table.committer.settle()
+    assert only(recovered(journal, store)).outcome == "not landed"
+    assert snapshots(store) == [1]
+    assert names(store, FOLDER) == []
+
+
+def test_an_unknown_outcome_is_resolved_elsewhere_at_once(store: Fragile, journal: Any) -> None:
+    """G2: who was told "unknown" is no longer at work; a file says so at once, an object was last written before the send."""
+    table = opened(store, journal())
+    table.append(ROWS)
+    store.put_if_absent = losing(store, 3)  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        table.append(ROWS)
+    later = replace(MACHINE, wall_s=lambda: time.time() + (31 if isinstance(journal(), ObjectJournal) else 0))
+    commit = recover_journal(journal(), store, later, writers_are_gone=False).commits[-1]
+    assert (commit.outcome, commit.snapshot_id) == ("finished", 2)
+
+
+def losing(store: Fragile, times: int) -> Any:
+    left = [None] * times
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        if key.startswith("snapshot/") and left:
+            left.pop()
+            return Unknown("no answer")
+        return MemoryStore.put_if_absent(store, key, data)
+
+    return create
+
+
+def test_resolving_in_the_process_tells_the_journal(store: Fragile, journal: Any) -> None:
+    """What `resolve()` found out, recovery need not ask for again."""
+    table = opened(store, journal())
+    store.put_if_absent = losing(store, 3)  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown) as unknown:
+        table.append(ROWS)
+    assert unknown.value.resolve(5).snapshot_id == 1
+    commits = recovered(journal, store).commits
+    assert all(c.known and c.outcome == "landed" for c in commits)
+    assert names(store, FOLDER) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ journals
+
+
+def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
+    """Design §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
+    table = opened(store, "object")
+    table.append(ROWS)
+    seen: list[list[str]] = []
+    store.before["create snapshot/snapshot-2"] = lambda: seen.append(names(store, FOLDER))
+    receipt = table.append(ROWS)
+    table.committer.settle()
+    assert [len(s) for s in seen] == [1]
+    assert names(store, FOLDER) == []
+    assert receipt.requests == 6, "the journal's own are not the commit's"
+
+
+def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store: Fragile, tmp_path: Path) -> None:
+    """What was asked to be recoverable is not sent otherwise."""
+
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before[f"create {FOLDER}"] = refused
+    with pytest.raises(StoreUnavailable, match="journal"):
+        opened(store, "object").append(ROWS)
+    assert snapshots(store) == []
+    full = FileJournal("/dev/full")
+    with pytest.raises(StoreUnavailable, match="/dev/full"):
+        opened(store, full).append(ROWS)
+    assert snapshots(store) == []
+
+
+def test_a_journal_object_without_an_answer_is_an_unknown_outcome(store: Fragile) -> None:
+    """G2: it may lie there, and whoever finds it sends what it holds: never told as "not committed"."""
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        Unknown("no answer") if key.startswith(FOLDER) else MemoryStore.put_if_absent(store, key, data)
+    )
+    with pytest.raises(OutcomeUnknown, match="journal"):
+        opened(store, "object").append(ROWS)
+
+
+def test_a_line_that_a_kill_cut_off_is_dropped_wherever_it_stands(tmp_path: Path) -> None:
+    """A shared journal goes on after one of its processes was killed in the midst of a line; damage is told by line."""
+    path = tmp_path / "journal"
+    whole = Entry("a", "/t", 1, ev.CommitRequested("me", None, "APPEND", False))
+    FileJournal(path).record(whole)
+    text = path.read_bytes().strip()
+    for cut in range(1, len(text)):
+        path.write_bytes(text[:cut])
+        FileJournal(path).record(whole)
+        assert list(read_journal(path)) == [whole], text[:cut]
+    path.write_bytes(b'{"commit": garbage}\n')
+    with pytest.raises(TableCorrupt, match=r"journal: line 1 "):
+        list(read_journal(path))
+
+
+def test_a_bound_journal_keeps_a_prefix(tmp_path: Path) -> None:
+    """What was not kept is not followed by what came after it; a journal's failure costs no commit that was sent (H17)."""
+
+    class Full(FileJournal):
+        def record(self, entry: Entry, decisive: bool = False) -> Any:
+            if isinstance(entry.event, ev.SnapshotPublished):
+                raise StoreUnavailable("the disk is full")
+            return super().record(entry, decisive)
+
+    journal = Full(tmp_path / "journal")
+    bound = BoundJournal(journal, "c", "/t")
+    for event in (ev.BaseAged(), ev.SnapshotPublished(), ev.LineageVerified()):
+        assert bound.record(event) == event
+    assert [type(e.event) for e in journal.entries()] == [ev.BaseAged]
+
+
+def test_where_a_journal_is_looked_for(tmp_path: Path) -> None:
+    """A table's url finds the journal file that the table names; a path is a journal; nothing there is an error."""
+    path, url = tmp_path / "j.jsonl", tmp_path / "t"
+    table = ll.create_table(str(url), ROWS.schema, options={"commit.journal": str(path)})
+    table.append(ROWS, commit_user="etl", identifier=1)
+    elsewhere = ll.create_table(str(tmp_path / "u"), ROWS.schema, journal=str(path))
+    elsewhere.append(ROWS)
+    assert [c.identifier for c in ll.recover(url).commits] == [1]
+    assert [c.outcome for c in ll.recover(path).commits] == ["landed", "landed"]
+    assert str(ll.recover(url)).startswith("landed")
+    with pytest.raises(TableNotFound, match="neither a table nor a journal"):
+        ll.recover(tmp_path / "nothing")
+    os.environ["LAKELATCH_JOURNAL"] = "object"
+    try:
+        assert isinstance(ll.create_table(str(tmp_path / "v"), ROWS.schema).committer.journal, ObjectJournal)
+    finally:
+        del os.environ["LAKELATCH_JOURNAL"]
+
+
+def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) -> None:
+    """The journal names the branch: its snapshots lie elsewhere."""
+    schema = opened(store).schema
+    store.put_if_absent("branch/branch-dev/schema/schema-0", schema.to_json())
+    store.before["create branch/branch-dev/snapshot/snapshot-1"] = die
+    with pytest.raises(Died):
+        Table(store, schema, branch="dev", journal=str(tmp_path / "j")).append(ROWS)
+    assert only(recovered(lambda: FileJournal(tmp_path / "j"), store)).outcome == "finished"
+    assert snapshots(store) == []
+    assert Table(store, schema, branch="dev").to_arrow().num_rows == 1
