@@ -148,7 +148,7 @@ class ProjectionPlan:
                     f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
                     next_step="leave the column out",
                 ) from error
-            except Misfit as error:
+            except (Misfit, pa.ArrowException) as error:  # Arrow's own: a map with a key that is null
                 raise TableCorrupt(
                     f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}"
                 ) from error

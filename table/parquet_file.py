@@ -1,114 +1,104 @@
 """One Parquet data file, read into the columns of a projection.
 
-Owns: opening with as few requests as can be, which leaves and row groups are read, what a damaged file is called.
-Must not know: splits, partitions, predicates beyond their row groups. Source: data-layer §1.3; format-metadata §7.
+Owns: which leaves and row groups are read. Must not know: splits, partitions, predicates beyond their row groups.
+Source: data-layer §1.3; format-metadata §7.
 
 Invariants: memory holds one row group of the columns that are needed; an INT96 that nanoseconds cannot hold is refused,
-never wrapped around; whatever is wrong with a file is one `TableCorrupt` that names it.
+never wrapped around.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..backends.store import ObjectNotFound, Store
-from ..core.data_file import DataFile
-from ..core.errors import StoreUnavailable, TableCorrupt, Unsupported
+from ..core.errors import Unsupported
+from ..core.predicate import Predicate
+from .data_source import BATCH_ROWS, DataSource
 from .evolution import ProjectionPlan
 from .physical import timestamp_leaves
+from .row_groups import wanted_row_groups
 
-SMALL_FILE_BYTES = 4 << 20
-"""Files up to this size are fetched whole, with one request."""
-BATCH_ROWS = 1 << 16
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
-
-RowGroups = Callable[[Any], "list[int] | None"]
 
 
 class ParquetFile:
     """A data file, opened.
 
     Args:
-        store: where it lies.
-        key: its object.
-        file: as the manifest describes it; its size saves a request.
+        source: its bytes.
         projection: which columns are wanted, and as what.
 
     Raises:
         TableCorrupt: it is missing, no Parquet file, damaged, or has another number of rows than the manifest says.
     """
 
-    def __init__(self, store: Store, key: str, file: DataFile, projection: ProjectionPlan) -> None:
-        self.where = f"data file {key}"
-        self._file = file
+    def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
+        self._source = source
         self._projection = projection
         self._unit = "ns" if projection.needs_nanos else "us"
-        self._got: int | None = None
-        with self._blamed():
-            self._source = self._open(store, key)
+        with source.blamed():
+            self._input = source.open()
             self._reader = self._parquet(self._unit)
             self._leaves = projection.leaves(self._reader.schema_arrow)
             self._paths = [self._reader.schema.column(i).path for i in self._leaves]
-        self.metadata = self._reader.metadata
-        if self.metadata.num_rows != file.row_count:
-            raise TableCorrupt(f"{self.where} has {self.metadata.num_rows} rows; its manifest says {file.row_count}")
+        self._metadata = self._reader.metadata
+        source.check_rows(self._metadata.num_rows)
 
     @property
     def has_columns(self) -> bool:
         """Does the file hold any of the wanted columns?"""
         return bool(self._leaves)
 
-    def _open(self, store: Store, key: str) -> Any:
-        if self._file.file_size > SMALL_FILE_BYTES:
-            return store.open_input(key, self._file.file_size)
-        data = store.get(key)
-        self._got = len(data)
-        return pa.BufferReader(data)
-
     def _parquet(self, unit: str, metadata: Any = None) -> Any:
         return pq.ParquetFile(
-            self._source,
+            self._input,
             metadata=metadata,
             pre_buffer=True,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=True,
         )
 
-    def batches(self, row_groups: RowGroups | None = None, *, threads: bool = False) -> Iterator[list[Any]]:
+    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, list[Any]]]:
         """The rows, a batch at a time, as the arrays of the projection's columns.
 
         Args:
-            row_groups: from the footer to the row groups worth reading; None reads all.
+            predicate: bound; row groups that cannot hold a matching row are left out.
             threads: decode columns in parallel.
 
         Yields:
-            One `pa.Array` per column; at least one column must be wanted.
+            The position of the first row in the file, and one `pa.Array` per column; at least one column must be wanted.
 
         Raises:
             TableCorrupt: damaged.
             Unsupported: a timestamp that Arrow's nanoseconds cannot hold.
         """
-        chosen = row_groups(self.metadata) if row_groups is not None else None
-        for group in range(self.metadata.num_row_groups) if chosen is None else chosen:
-            self._check_int96(group)
-            # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
-            with self._blamed():
-                batches = self._reader.iter_batches(
-                    BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
-                )
-            while True:
-                with self._blamed():
-                    batch = next(batches, None)
-                if batch is None:
-                    break
-                yield self._projection.apply(batch, self.where)
+        chosen = None if predicate is None else wanted_row_groups(self._metadata, self._projection, predicate)
+        position = 0
+        for group in range(self._metadata.num_row_groups):
+            start, position = position, position + self._metadata.row_group(group).num_rows
+            if chosen is None or group in chosen:
+                yield from self._group(group, start, threads)
+
+    def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, list[Any]]]:
+        self._check_int96(group)
+        # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
+        with self._source.blamed():
+            batches = self._reader.iter_batches(
+                BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
+            )
+        while True:
+            with self._source.blamed():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield start, self._projection.apply(batch, self._source.where)
+            start += batch.num_rows
 
     def _check_int96(self, group: int) -> None:
         """Refuse times beyond the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.
@@ -119,39 +109,21 @@ class ParquetFile:
         """
         if self._unit != "ns":
             return
-        with self._blamed():
+        with self._source.blamed():
             columns = [self._reader.schema.column(i) for i in self._leaves]
             paths = [column.path for column in columns if column.physical_type == "INT96"]
             if not paths:
                 return
-            coarse = self._parquet("us", self.metadata).read_row_group(group, columns=paths)
+            coarse = self._parquet("us", self._metadata).read_row_group(group, columns=paths)
         for name, column in zip(coarse.schema.names, coarse.columns, strict=True):
             for chunk in column.chunks:
                 for array in timestamp_leaves(chunk):
                     if array.type.unit == "us" and not _fits_nanos(array.cast(pa.int64())):
                         raise Unsupported(
-                            f"{self.where}: column '{name}' holds a time outside of the years 1677 to 2262, which"
+                            f"{self._source.where}: column '{name}' holds a time outside of the years 1677 to 2262, which"
                             " Arrow's nanoseconds cannot hold",
                             next_step="leave the column out",
                         )
-
-    @contextmanager
-    def _blamed(self) -> Iterator[None]:
-        """Whatever the Parquet reader says becomes one error that names the file."""
-        try:
-            yield
-        except ObjectNotFound:
-            raise TableCorrupt(f"{self.where} is missing") from None
-        except pa.ArrowMemoryError:
-            raise
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise StoreUnavailable(f"{self.where} cannot be read: {error}") from error
-            raise TableCorrupt(f"{self.where} is cut off or damaged: {self._sizes()}{_first_line(error)}") from error
-
-    def _sizes(self) -> str:
-        expected = self._file.file_size
-        return f"{self._got} bytes of {expected}; " if self._got not in (None, expected) else ""
 
 
 def _fits_nanos(micros: Any) -> bool:
@@ -163,7 +135,3 @@ def _fits_nanos(micros: Any) -> bool:
         return False
     late = pc.filter(micros, pc.greater(micros, _NANO_LIMIT_US))
     return not len(late) or pc.min(late).as_py() >= _WRAP_US - _NANO_LIMIT_US
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

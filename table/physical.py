@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from ..core.types import AtomicType
 from ..core.values import plain_array
 
 _kinds = pa.types
+_DECIMAL_BYTES = 16
 
 
 class Misfit(Exception):
@@ -56,6 +58,8 @@ def leaf(array: Any, data_type: AtomicType) -> Any:
     try:
         if _kinds.is_timestamp(target):
             return _timestamp(array, target)
+        if data_type.root == "DECIMAL" and _kinds.is_binary(array.type):
+            return decimals_of(array, target)
         if data_type.root == "TIME" and _kinds.is_integer(array.type):
             return array.cast(pa.int32()).view(target)
         if data_type.root == "DATE" and _kinds.is_integer(array.type):
@@ -84,7 +88,7 @@ _HOLDS: dict[str, Callable[[Any], bool]] = {
     "BOOLEAN": _kinds.is_boolean,
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _kinds.is_integer),
     **dict.fromkeys(("FLOAT", "DOUBLE"), _kinds.is_floating),
-    "DECIMAL": _kinds.is_decimal,
+    "DECIMAL": lambda kind: _kinds.is_decimal(kind) or _kinds.is_binary(kind),
     **dict.fromkeys(("CHAR", "VARCHAR"), _is_text),
     **dict.fromkeys(("BINARY", "VARBINARY", "BLOB", "GEOMETRY", "GEOGRAPHY"), _is_text),
     "DATE": lambda kind: _kinds.is_date(kind) or _kinds.is_int32(kind),
@@ -118,6 +122,31 @@ def in_unit(array: Any, target: Any) -> Any:
         return array.cast(target)
     except pa.ArrowInvalid as error:
         raise OutOfRange(str(error).partition("\n")[0]) from error
+
+
+def decimals_of(array: Any, target: Any) -> Any:
+    r"""Decimals of their unscaled digits as big-endian numbers of any length, as Avro has them.
+
+    >>> decimals_of(pa.array([b"\x7b", b"\xff\x85", None]), pa.decimal128(5, 2)).to_pylist()
+    [Decimal('1.23'), Decimal('-1.23'), None]
+    """
+    count = len(array)
+    if not count:
+        return pa.array([], target)
+    _, ends, digits = array.buffers()
+    offsets = np.frombuffer(ends, np.int32)[array.offset : array.offset + count + 1]
+    lengths, data = np.diff(offsets), np.frombuffer(digits or b"", np.uint8)
+    if lengths.max() > _DECIMAL_BYTES:
+        raise Misfit(f"a decimal of {lengths.max()} bytes")
+    some = lengths > 0
+    little = np.zeros((count, _DECIMAL_BYTES), np.uint8)
+    little[some] = np.where(data[offsets[:-1][some]] >= 128, 255, 0)[:, None]
+    for place in range(lengths.max()):  # the last byte of every number, the one before it, …
+        held = lengths > place
+        little[held, place] = data[offsets[1:][held] - 1 - place]
+    valid = pc.is_valid(array).buffers()[1] if array.null_count else None
+    made = pa.Array.from_buffers(pa.decimal128(38, target.scale), count, [valid, pa.py_buffer(little)])
+    return made.cast(target)
 
 
 def _variant(array: Any, target: Any) -> Any:
@@ -169,13 +198,18 @@ def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def map_of(array: Any, target: Any, convert_keys: Callable[[Any], Any], convert_values: Callable[[Any], Any]) -> Any:
-    """A map array with its keys and values converted."""
-    if not _kinds.is_map(array.type):
+    """A map array with its keys and values converted; files without maps hold lists of pairs."""
+    if not _kinds.is_map(array.type) and not _is_list_of_pairs(array.type):
         raise Misfit(f"it holds {array.type}")
     start, stop, offsets = _window(array)
-    keys = convert_keys(array.keys.slice(start, stop - start))
-    values = convert_values(array.items.slice(start, stop - start))
+    keys, items = (array.keys, array.items) if _kinds.is_map(array.type) else array.values.flatten()
+    keys = convert_keys(keys.slice(start, stop - start))
+    values = convert_values(items.slice(start, stop - start))
     return pa.MapArray.from_arrays(offsets, keys, values, type=target, mask=_mask(array))
+
+
+def _is_list_of_pairs(kind: Any) -> bool:
+    return bool(_kinds.is_list(kind) and _kinds.is_struct(kind.value_type) and kind.value_type.num_fields == 2)
 
 
 def _window(array: Any) -> tuple[int, int, Any]:

@@ -18,6 +18,7 @@ from ..core.data_file import ADD, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
+from ..core.paths import format_of
 from ..core.predicate import Predicate, bind
 from ..core.pruning import may_match_range, partition_matches, split_predicate
 from ..core.schema import TableSchema
@@ -250,6 +251,9 @@ def _splits(
                 if schema_id not in differences:
                     differences[schema_id] = _difference(schema_of(schema_id), schema)
             reasons = [reason for reason in map(differences.__getitem__, written) if reason is not None]
+            reasons.extend(
+                f"files of format {f}" for f in sorted({format_of(f.file_name) for f in files} - {"parquet"})
+            )
             if any(map(is_external, keys)):
                 reasons.append("a file lies outside of the table's folder")
             splits.append(Split(partition, path, bucket, total, files, keys, tuple(reasons)))

@@ -1,7 +1,7 @@
 """Splits to Arrow: the rows of a plan, streamed.
 
 Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read for a result and a filter; partition columns.
-Must not know: how files were chosen, Parquet's inside. Source: data-layer §1.1, §1.5.
+Must not know: how files were chosen, formats. Source: data-layer §1.1, §1.5.
 
 Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
 `core.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
@@ -9,7 +9,7 @@ Invariants: a partition column's value is the manifest's, never the file's or th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -28,11 +28,11 @@ from ..core.pruning import split_predicate
 from ..core.schema import TableSchema
 from ..core.types import Field
 from ..core.values import to_arrow_scalar
+from .data_source import BATCH_ROWS, SMALL_FILE_BYTES
 from .evolution import ProjectionPlan, plan_projection
-from .parquet_file import BATCH_ROWS, SMALL_FILE_BYTES, ParquetFile
+from .file_formats import open_data_file
 from .plan import ScanPlan
 from .read_ahead import in_order
-from .row_groups import wanted_row_groups
 from .split import Split, is_external
 from .write import codec_of
 
@@ -176,18 +176,12 @@ class SplitReader:
             return
         if is_external(key):
             raise Unsupported(f"data file {key} lies outside of the table: reading external paths is not supported yet")
-        opened = ParquetFile(store, key, file, projection)
+        opened = open_data_file(store, key, file, projection, self.schema.options)
         if not opened.has_columns:
             yield file.row_count, [pa.nulls(file.row_count, to_arrow(f.type)) for f in self._stored]
             return
-        groups = self._row_groups(projection)
-        for arrays in opened.batches(groups, threads=alone or file.file_size > SMALL_FILE_BYTES):
+        for _, arrays in opened.batches(self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES):
             yield len(arrays[0]), arrays
-
-    def _row_groups(self, projection: ProjectionPlan) -> Callable[[Any], list[int] | None] | None:
-        if self.residual is None:
-            return None
-        return partial(wanted_row_groups, projection=projection, predicate=self.residual)
 
     def _constants(self, split: Split) -> dict[str, Any]:
         """Scalars of the partition columns that are read."""

@@ -14,10 +14,10 @@ from ..core.errors import Unsupported
 from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, walk_fields
+from .file_formats import READABLE_FORMATS
 
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 FALLBACK_BRANCH = "scan.fallback-branch"
-READABLE_FORMATS = ("parquet",)
 
 
 def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> None:
@@ -61,7 +61,7 @@ def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) 
         file_format = format_of(entry.file.file_name)
         if file_format not in READABLE_FORMATS:
             raise Unsupported(
-                f"data file {entry.file.file_name} is of format '{file_format}': only {', '.join(READABLE_FORMATS)} is read yet",
+                f"data file {entry.file.file_name} is of format '{file_format}': {', '.join(READABLE_FORMATS)} are read",
                 next_step=f"option '{opt.FILE_FORMAT.key}' says in which format new files are written",
             )
     if schema.options.get(opt.DATA_EVOLUTION):

@@ -22,7 +22,7 @@ from values import assert_same_rows, encode_rows
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
-from lakelatch.core.paths import TablePaths, format_of
+from lakelatch.core.paths import TablePaths
 from lakelatch.core.predicate import Predicate
 from lakelatch.core.schema import TableSchema
 from lakelatch.core.snapshot import Snapshot
@@ -34,14 +34,13 @@ OTHER_READS = {"incremental", "watermark", "row_tracking"}
 """Words of `at` that ask for what lakelatch has no argument for: changes between snapshots, watermarks, system columns."""
 REFUSALS = {
     "primary key": "primary keys",
-    "is of format": "ORC and Avro data files",
     "changed its type": "casts",
     "deletion vectors are not": "deletion vectors",
     "BLOB": "BLOB columns",
     "data-evolution.enabled": "data evolution",
     "scan.fallback-branch": "a fallback branch",
 }
-LEAST_WHOLE_TABLES = 104
+LEAST_WHOLE_TABLES = 140
 """Of the 309, those of which every read was right when this was written: less is a step back."""
 
 
@@ -94,7 +93,9 @@ def check_read(path: Path, read: dict[str, Any], prunes_by_index: bool) -> None:
     assert view.table(plan, [], where).num_rows == len(read["rows"])
     assert count_rows(plan) in (len(read["rows"]), None)
     planned = read.get("plan")
-    if planned is not None:
+    if (
+        planned is not None and "java_rows" not in read
+    ):  # where Java prunes rows that match, it opens too few (observed 2)
         most = planned.get("total_files", planned["files"]) if prunes_by_index else planned["files"]
         assert plan.file_count <= most, f"{what}: {plan.file_count} files planned, Java plans {most}\n{plan}"
 
@@ -104,10 +105,6 @@ def expected_refusals(path: Path, expected: dict[str, Any], read: dict[str, Any]
     if expected["primary_keys"]:
         return {"primary key"}
     allowed = set()
-    planned = [row[3] for row in read.get("plan", {}).get("data_files", ())]
-    names = planned or [p.name for p in path.rglob("*.*") if p.suffix in (".orc", ".avro")]
-    if any(format_of(name) in ("orc", "avro") for name in names):
-        allowed.add("is of format")
     features = " ".join([path.parent.name, path.name, expected["about"], *expected["options"]])
     for feature, word in {
         "evolve": "changed its type",
@@ -254,12 +251,10 @@ def test_packed_damaged_table(table_id: str, tmp_path: Path) -> None:
 def test_damaged_table(table_id: str) -> None:
     """H11, H16: one error that names the file; the snapshots that do not use it still read."""
     path, expected = load(FOLDERS[table_id])
-    refused = {"dv_": "primary key", "data_bad_magic_orc": "is of format"}
-    for prefix, word in refused.items():
-        if path.parent.name.startswith(prefix):
-            with pytest.raises(Unsupported, match=word):
-                damaged_read(path, {"latest": True})
-            return
+    if path.parent.name.startswith("dv_"):
+        with pytest.raises(Unsupported, match="primary key"):
+            damaged_read(path, {"latest": True})
+        return
     check_damaged(path, expected)
 
 

@@ -28,7 +28,7 @@ from lakelatch.core.predicate import bind, col
 from lakelatch.core.predicate_arrow import evaluate
 from lakelatch.core.schema import new_schema
 from lakelatch.core.types import AtomicType, Field, string, timestamp
-from lakelatch.table import parquet_file
+from lakelatch.table import data_source
 from lakelatch.table.evolution import plan_projection
 from lakelatch.table.read import SplitReader, arrow_schema_of, read_batches
 from lakelatch.table.row_groups import wanted_row_groups
@@ -203,7 +203,7 @@ def test_a_small_file_is_one_request_and_no_file_is_none() -> None:
 
 def test_large_files_are_read_by_row_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of large files gives the same rows, asks for no size, and skips row groups by their statistics."""
-    monkeypatch.setattr(parquet_file, "SMALL_FILE_BYTES", 100)
+    monkeypatch.setattr(data_source, "SMALL_FILE_BYTES", 100)
     table = new_table([Field(0, "x", AtomicType("BIGINT")), Field(1, "s", string())])
     rows = pa.table({"x": list(range(50_000)), "s": [f"{i:09d}" * 9 for i in range(50_000)]})
     table.append(rows)
