@@ -133,11 +133,12 @@ def open_table_of(args: argparse.Namespace) -> Table:
 def open_as_of(args: argparse.Namespace) -> Table:
     """The table as of the snapshot, tag or time that was asked for."""
     table = open_table_of(args)
-    given: Mapping[str, Any] = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": _moment(args.timestamp)}
+    given: Mapping[str, Any] = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": moment_of(args.timestamp)}
     if all(value is None for value in given.values()):
         return table
     return table.at(**given)
 
 
-def _moment(text: str | None) -> str | int | None:
+def moment_of(text: str | None) -> str | int | None:
+    """A time as typed: a number is milliseconds since 1970, all else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

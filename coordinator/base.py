@@ -1,6 +1,6 @@
 """What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
 
-Owns: `Base`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
+Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from .protocol.events import SnapshotRef
 from .timeline import ref_of
 
 LONGEST_AGE_MS = 30_000
+SHORTEST_AGE_MS = 1_000
+"""What a commit needs from looking to publishing: a table that retains nothing can be written all the same."""
 RETENTION_SHARE = 10
+
+
+def longest_age_ms(time_retained_ms: int) -> float:
+    """How old a writer's knowledge may be when it publishes: 30 s, or a tenth of a shorter retention.
+
+    >>> longest_age_ms(3_600_000), longest_age_ms(60_000), longest_age_ms(1)
+    (30000, 6000.0, 1000)
+    """
+    return max(SHORTEST_AGE_MS, min(LONGEST_AGE_MS, time_retained_ms / RETENTION_SHARE))
 
 
 @dataclass(frozen=True)
@@ -42,5 +53,5 @@ class Base:
         return self.snapshot.id if self.snapshot is not None else 0
 
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
-        """May a snapshot be published on this knowledge? At most 30 s, and a tenth of the retention, old."""
-        return now_ms - self.seen_ms <= min(LONGEST_AGE_MS, time_retained_ms / RETENTION_SHARE)
+        """May a snapshot be published on this knowledge?"""
+        return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)

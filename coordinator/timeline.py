@@ -75,6 +75,11 @@ class Timeline:
         """The ids of all snapshot files, ascending."""
         return sorted(self._versions(self.paths.snapshot_dir, "snapshot"))
 
+    def snapshot_id_of(self, key: str) -> int | None:
+        """The id of a snapshot file of this branch; None for any other key."""
+        folder = self.paths.snapshot_dir
+        return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
+
     def _versions(self, folder: str, kind: str) -> Iterator[int]:
         for info in self.store.list(folder):
             version = version_of(info.key[len(folder) :], kind)

@@ -16,6 +16,7 @@ _NAME = re.compile(r"^[^/\\\x00]+$")
 
 DEFAULT_BRANCH = "main"
 SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
+STATISTICS_DIR, CHANGELOG_DIR, CONSUMER_DIR, BRANCH_DIR = "statistics", "changelog", "consumer", "branch"
 POSTPONE_BUCKET = -2
 
 
@@ -94,6 +95,9 @@ class TablePaths:
 
     def index(self, name: str, where: str = "index file name") -> str:
         return f"{INDEX_DIR}/{safe_name(name, where)}"
+
+    def statistics(self, name: str, where: str = "statistics file name") -> str:
+        return f"{STATISTICS_DIR}/{safe_name(name, where)}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """The folder of one (partition, bucket), ending in a slash; `partition_path` is `k=v/…` or empty."""

@@ -19,6 +19,7 @@ from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
 from ..core.paths import format_of
+from ..core.places import FilePlaces, codec_of, is_external
 from ..core.predicate import Predicate, bind
 from ..core.pruning import may_match_range, partition_matches, split_predicate
 from ..core.schema import TableSchema
@@ -27,8 +28,7 @@ from ..core.types import Field, RowType, with_nullable
 from .bucket_pruning import BucketPruner
 from .file_pruning import FilePruner
 from .refusals import check_files_readable, check_no_deletion_vectors, check_schema_readable
-from .split import FilePlaces, Split, is_external, pack
-from .write import codec_of
+from .split import Split, pack
 
 
 @dataclass(frozen=True)

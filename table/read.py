@@ -22,6 +22,7 @@ from ..core.arrow import arrow_schema, to_arrow
 from ..core.data_file import DataFile
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.partition import closest
+from ..core.places import codec_of, is_external
 from ..core.predicate import Predicate, bind, columns_of
 from ..core.predicate_arrow import to_arrow_mask
 from ..core.pruning import split_predicate
@@ -33,8 +34,7 @@ from .evolution import ProjectionPlan, plan_projection
 from .file_formats import open_data_file
 from .plan import ScanPlan
 from .read_ahead import in_order
-from .split import Split, is_external
-from .write import codec_of
+from .split import Split
 
 READ_THREADS = 8
 """Files that are read at once, where each waits for a network."""

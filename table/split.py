@@ -1,25 +1,17 @@
 """A split: data files that one task reads, and how files are packed into splits.
 
-Owns: `Split`, bin packing, where a file's object lies. Must not know: predicates, Arrow.
+Owns: `Split`, bin packing. Must not know: predicates, Arrow, where files lie (see `core.places`).
 Source: data-layer §10.4. Invariants: every file is in exactly one split; the files of a split are of one (partition, bucket)
-and keep the order of their sequence numbers; a key never leaves the table's directory (H16).
+and keep the order of their sequence numbers.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..core import options as opt
 from ..core.data_file import DataFile
-from ..core.errors import Unsupported
-from ..core.options import TableOptions
-from ..core.paths import TablePaths
-
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$")
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True)
@@ -92,65 +84,3 @@ def pack(files: Iterable[DataFile], target_bytes: int, open_cost_bytes: int) -> 
         weight += cost
     if run:
         yield tuple(run)
-
-
-@dataclass(frozen=True)
-class FilePlaces:
-    """Where the data files of a table lie.
-
-    Attributes:
-        paths: the table's.
-        external_prefixes: the roots that option `data-file.external-paths` names.
-    """
-
-    paths: TablePaths
-    external_prefixes: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(options: TableOptions) -> FilePlaces:
-        """From a table's options. Data belongs to all branches, so no branch is asked for."""
-        names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
-        return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), tuple(n for n in names if n))
-
-    def keys(self, partition_path: str, bucket: int, files: Sequence[DataFile]) -> tuple[str, ...]:
-        """The objects of files of one (partition, bucket).
-
-        Raises:
-            TableCorrupt: a name that would leave the table's directory.
-            Unsupported: a file outside of the table that no option of the table names.
-        """
-        return tuple(
-            self.paths.data_file(partition_path, bucket, f.file_name, "a manifest")
-            if f.external_path is None
-            else self._external(f.external_path)
-            for f in files
-        )
-
-    def _external(self, path: str) -> str:
-        plain = _plain_url(path)
-        if ".." not in plain.split("/"):
-            for prefix in self.external_prefixes:
-                if plain.startswith(_plain_url(prefix).rstrip("/") + "/"):
-                    return path
-        raise Unsupported(
-            f"data file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
-            next_step="set the option to the folder, if you trust it",
-        )
-
-
-def _plain_url(url: str) -> str:
-    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same place)."""
-    found = _SCHEME.match(url)
-    scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
-    local = scheme in ("", "file")
-    rest = re.sub(r"/+", "/", rest) if local else "//" + re.sub(r"/+", "/", rest).lstrip("/")
-    return f"{'file' if local else scheme}:{rest}"
-
-
-def is_external(key: str) -> bool:
-    """Is this key of a split a whole URL, of a file outside of the table's root?
-
-    >>> is_external("bucket-0/data-1.parquet"), is_external("s3://other/data-1.parquet")
-    (False, True)
-    """
-    return key.startswith("/") or _URL.match(key) is not None

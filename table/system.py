@@ -14,9 +14,9 @@ import pyarrow as pa
 from ..coordinator.attempt import ATTEMPTS_PROPERTY
 from ..core.data_file import ManifestEntry
 from ..core.paths import TablePaths, format_of
+from ..core.places import codec_of
 from ..core.schema import TableSchema
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
-from .write import codec_of
 
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:

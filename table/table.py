@@ -14,9 +14,13 @@ from ..backends.store import Store
 from ..coordinator.committer import Committer
 from ..coordinator.explain import explain
 from ..coordinator.journal import Journal
+from ..coordinator.maintenance.deletion import Progress
+from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
+from ..coordinator.maintenance.retention import Retention
 from ..coordinator.object_journal import open_journal
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
+from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
@@ -31,7 +35,7 @@ from . import system
 from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
 from .transaction import Transaction
-from .travel import schema_at, snapshot_at
+from .travel import epoch_millis, schema_at, snapshot_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -295,6 +299,67 @@ class Table:
         with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.truncate()
         return tx.receipt
+
+    # --------------------------------------------------------------------------------------------------- maintenance
+
+    def expire(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: str | int | datetime | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> ExpiryPlan:
+        """Delete the oldest snapshots, and the files that no snapshot, tag or branch needs any more.
+
+        Without arguments the table's options decide. A run that is cut off is finished by running it again. Tags, branches
+        and consumers keep what they need; the newest snapshot stays, and so does one that is so young (at most a minute)
+        that another job may just be committing on what it knows of it.
+
+        Args:
+            retain_max: no more than so many snapshots stay, however young; option `snapshot.num-retained.max`.
+            retain_min: so many stay, however old; option `snapshot.num-retained.min`.
+            older_than: snapshots whose successor is older than this go; ISO text with zone, milliseconds since 1970, or a
+                datetime. By default the time that option `snapshot.time-retained` says.
+            max_deletes: at most so many snapshots go in one run; option `snapshot.expire.limit`.
+            dry_run: delete nothing.
+            progress: called with how many files are deleted by now, and of how many.
+
+        Returns:
+            What was deleted, or with `dry_run` would be; prints as one line.
+
+        Raises:
+            TableCorrupt: what a snapshot, tag or branch needs cannot be read: nothing was deleted.
+            Unsupported: changelogs that outlive snapshots, files outside of the table.
+            CommitConflict: the history changed meanwhile: run it again.
+
+        Source: commit-protocol §6.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://expire-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(3)]
+        >>> print(table.expire(dry_run=True))
+        no snapshot expires
+        """
+        timeline, schema = self._maintained()
+        retention = Retention.of(
+            schema.options,
+            MACHINE.wall_ms,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than_ms=None if older_than is None else epoch_millis(older_than),
+            max_deletes=max_deletes,
+        )
+        plan = plan_expiry(timeline, schema, retention)
+        return plan if dry_run else apply_expiry(timeline, plan, progress)
+
+    def _maintained(self) -> tuple[Timeline, TableSchema]:
+        """What maintenance works on: the options as they are now, not as they were when the table was opened."""
+        if self.pinned is not None:
+            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+        return self.timeline, self.timeline.latest_schema()
 
     def transaction(
         self,

@@ -22,11 +22,12 @@ from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
 from ..core.arrow import to_arrow
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
+from ..core.places import codec_of
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from ..core.values import to_arrow_scalar
 from .conform import batches_of
-from .write import TableWriter, codec_of, keys_of
+from .write import TableWriter, keys_of
 
 if TYPE_CHECKING:
     from .table import Table

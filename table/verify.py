@@ -18,7 +18,7 @@ from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..core.snapshot import Snapshot
 from .finding import Finding, Findings
 from .verify_data import DataCheck
-from .verify_files import FileCheck, statistics_key
+from .verify_files import FileCheck
 from .verify_history import Roots, check_hints, check_lineage, read_roots
 from .verify_state import StateCheck
 
@@ -116,7 +116,7 @@ def _check_states(
             files.expect_index(index_entry, snapshot.index_manifest or "", live)
         if snapshot.statistics is not None:
             try:
-                files.expect_file(statistics_key(snapshot.statistics, key), key)
+                files.expect_file(timeline.paths.statistics(snapshot.statistics, key), key)
             except TableCorrupt as error:
                 findings.error(key, "statistics", error.message)
     if files is not None:

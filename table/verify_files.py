@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from ..backends.store import ObjectNotFound
 from ..coordinator.timeline import Timeline
 from ..core.data_file import IndexEntry, ManifestEntry
-from ..core.paths import safe_name
+from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from .finding import Findings
 from .refusals import DELETION_VECTORS_INDEX
-from .split import FilePlaces, is_external
-from .write import codec_of
 
 FEW_FILES = 16
 """So many files are looked at one by one; more are listed."""
 MANY_FOLDERS = 64
-_INDEX_BESIDE_DATA = "index-file-in-data-file-dir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +52,23 @@ class FileCheck:
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
         self._timeline, self._findings = timeline, findings
-        self._places, self._codec = FilePlaces.of(schema.options), codec_of(schema)
-        self._beside_data = schema.option_texts.get(_INDEX_BESIDE_DATA, "false").lower() == "true"
-        self._partition_paths: dict[bytes, str] = {}
+        self._keys = FileKeys(schema)
         self._expected: dict[str, Expected] = {}
         self._outside: list[str] = []
 
     def expect_data(self, entry: ManifestEntry, manifest: str) -> None:
         """A data file, or a changelog file, and what belongs to it."""
         where = f"manifest/{manifest}"
-        key = self._findings.attempt(where, lambda: self._data_key(entry))
-        if key is None:
+        keys = self._findings.attempt(where, lambda: self._keys.data(entry))
+        if keys is None:
             return
-        if is_external(key):
-            self._outside.append(key)
+        if is_external(keys[0]):
+            self._outside.append(keys[0])
             return
-        if key in self._expected:
+        if keys[0] in self._expected:
             return
-        self._expected[key] = Expected(key, entry.file.file_size, where, entry=entry)
-        folder = key[: len(key) - len(entry.file.file_name)]
-        for name in entry.file.extra_files:
-            extra = self._findings.attempt(where, lambda name=name: folder + safe_name(name, "_EXTRA_FILES"))  # type: ignore[misc]
-            if extra is not None:
-                self._expected[extra] = Expected(extra, None, where)
+        self._expected[keys[0]] = Expected(keys[0], entry.file.file_size, where, entry=entry)
+        self._expected.update({extra: Expected(extra, None, where) for extra in keys[1:]})
 
     def expect_index(self, entry: IndexEntry, manifest: str, live: Iterable[ManifestEntry]) -> None:
         """An index file; a deletion vector must belong to a live file.
@@ -89,7 +80,7 @@ class FileCheck:
         if entry.file.external_path is not None:
             self._outside.append(entry.file.external_path)
             return
-        key = self._findings.attempt(where, lambda: self._index_key(entry))
+        key = self._findings.attempt(where, lambda: self._keys.index(entry))
         if key is None:
             return
         self._expected.setdefault(key, Expected(key, entry.file.file_size, where, index=entry))
@@ -146,23 +137,3 @@ class FileCheck:
             return self._timeline.store.head(key).size
         except ObjectNotFound:
             return None
-
-    def _data_key(self, entry: ManifestEntry) -> str:
-        path = self._partition_path(entry.partition)
-        return self._places.keys(path, entry.bucket, (entry.file,))[0]
-
-    def _index_key(self, entry: IndexEntry) -> str:
-        if not self._beside_data:
-            return self._timeline.paths.index(entry.file.file_name, "_FILE_NAME")
-        folder = self._places.paths.bucket_dir(self._partition_path(entry.partition), entry.bucket)
-        return folder + safe_name(entry.file.file_name, "_FILE_NAME")
-
-    def _partition_path(self, partition: bytes) -> str:
-        if partition not in self._partition_paths:
-            self._partition_paths[partition] = self._codec.path(partition)
-        return self._partition_paths[partition]
-
-
-def statistics_key(name: str, where: str) -> str:
-    """The key of a statistics file. Raises TableCorrupt for a name that climbs."""
-    return f"statistics/{safe_name(name, where)}"

@@ -18,8 +18,8 @@ from ..coordinator.attempt import check_manifest_format
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import StoreUnavailable, Unsupported
-from ..core.partition import PartitionCodec
 from ..core.paths import TablePaths
+from ..core.places import codec_of
 from ..core.schema import TableSchema
 from ..core.values import column_values
 from .conform import Conformer, batches_of
@@ -28,14 +28,6 @@ from .data_writer import DataFileWriter, FileSettings
 HELD_BYTES = 256 << 20
 UNAWARE_BUCKET = 0
 NO_TOTAL_BUCKETS = -1
-
-
-def codec_of(schema: TableSchema) -> PartitionCodec:
-    """The partitions of a table, as its options name them."""
-    options = schema.options
-    return PartitionCodec(
-        schema.partition_fields, options.get(opt.PARTITION_DEFAULT_NAME), options.get(opt.PARTITION_LEGACY_NAME)
-    )
 
 
 def check_writable(schema: TableSchema) -> None:

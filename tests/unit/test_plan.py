@@ -25,13 +25,14 @@ from lakelatch.core.folding import summarise
 from lakelatch.core.manifest import encode_manifest, encode_manifest_list
 from lakelatch.core.options import TableOptions
 from lakelatch.core.paths import TablePaths
+from lakelatch.core.places import FilePlaces, is_external
 from lakelatch.core.predicate import Predicate, bind, col
 from lakelatch.core.schema import TableSchema, new_schema
 from lakelatch.core.snapshot import Snapshot
 from lakelatch.core.types import AtomicType, Field, string
 from lakelatch.table.bucket_pruning import BucketPruner
 from lakelatch.table.plan import ScanPlan, count_rows, plan_scan
-from lakelatch.table.split import FilePlaces, is_external, pack
+from lakelatch.table.split import pack
 
 INT, BIGINT = AtomicType("INT"), AtomicType("BIGINT")
 COUNTER = itertools.count()

@@ -1,0 +1,79 @@
+"""Commands that keep a table small: `expire`.
+
+Owns: their arguments, the stable keys of their JSON, progress. Must not know: what may be deleted, or how.
+Invariant: nothing is deleted without `--apply`; what would be is shown first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from .arguments import Commands, add_branch, add_command, moment_of, open_table_of
+from .exit_codes import OK
+from .output import Output
+
+_SHOWN = 20
+
+
+def register(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "expire",
+        expire,
+        "Delete the oldest snapshots, and the files that only they need. Without arguments the table's options decide;"
+        " tags, branches and consumers keep what they need. Shows what would go; --apply deletes it.",
+        "lakelatch expire s3://lake/flights --older-than 2026-01-01T00:00Z\n"
+        "lakelatch expire s3://lake/flights --retain-max 20 --apply",
+    )
+    add_branch(parser)
+    parser.add_argument("--retain-max", type=int, metavar="N", help="no more than so many snapshots stay")
+    parser.add_argument("--retain-min", type=int, metavar="N", help="so many snapshots stay, however old")
+    parser.add_argument("--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970")
+    parser.add_argument("--max-deletes", type=int, metavar="N", help="at most so many snapshots go in one run")
+    _add_apply(parser)
+
+
+def _add_apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--apply", action="store_true", help="do it; without this it is only shown")
+
+
+def expire(args: argparse.Namespace, output: Output) -> int:
+    table = open_table_of(args)
+    plan = table.expire(
+        retain_max=args.retain_max,
+        retain_min=args.retain_min,
+        older_than=moment_of(args.older_than),
+        max_deletes=args.max_deletes,
+        dry_run=not args.apply,
+        progress=_progress(),
+    )
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict()})
+        return OK
+    output.line(str(plan))
+    if not args.apply:
+        _show(output, plan.steps.data)
+        if plan.snapshot_ids:
+            output.note("nothing was deleted; --apply does it")
+    return OK
+
+
+def _show(output: Output, keys: tuple[str, ...]) -> None:
+    for key in keys[:_SHOWN]:
+        output.line(f"  {key}")
+    if len(keys) > _SHOWN:
+        output.line(f"  and {len(keys) - _SHOWN} more; --json lists all")
+
+
+def _progress() -> Any:
+    """How far a deletion is, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+
+    def told(done: int, total: int) -> None:
+        end = "\n" if done == total else ""
+        print(f"\r{done:,} of {total:,} files deleted", end=end, file=sys.stderr, flush=True)
+
+    return told

@@ -1,0 +1,90 @@
+"""Deleting what a plan lists: in order, in batches, with a second look first.
+
+Owns: `Steps`, the order of deletion, and the second look. Must not know: why something is to go.
+Source: commit-protocol §6.3; H10, H11; invariant A17 (roots deleted last).
+Invariants: what a run that is cut off leaves behind can be planned and deleted again; a file that a root reaches which
+came, or changed, since the plan was made stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from ...backends.store import ObjectInfo, Store
+from ...core.errors import CommitConflict
+from .reachable import Usage
+from .roots import list_roots, read_roots
+
+Progress = Callable[[int, int], None]
+"""Called with how many files are deleted by now, and of how many."""
+
+BATCH = 1_000
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Keys to delete, each group after the one before.
+
+    Attributes:
+        data: data files, changelog files and what belongs to them.
+        leaves: manifests, index files, statistics.
+        lists: manifest lists and index manifests.
+        roots: snapshots, one after another, oldest first.
+    """
+
+    data: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.data) + len(self.leaves) + len(self.lists) + len(self.roots)
+
+    def without(self, used: set[str]) -> Steps:
+        """The same without what is used; roots are not looked at."""
+
+        def rest(keys: Iterable[str]) -> tuple[str, ...]:
+            return tuple(k for k in keys if k not in used)
+
+        return replace(self, data=rest(self.data), leaves=rest(self.leaves), lists=rest(self.lists))
+
+    def delete(self, store: Store, progress: Progress | None = None) -> None:
+        """Delete, in order.
+
+        Raises:
+            StoreUnavailable: the store refused: run it again.
+        """
+        done, total = 0, len(self)
+        batches = [list(b) for group in (self.data, self.leaves, self.lists) for b in _batched(group)]
+        for batch in (*batches, *([root] for root in self.roots)):
+            store.delete_many(batch)
+            done += len(batch)
+            if progress is not None:
+                progress(done, total)
+
+
+def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Steps:
+    """The steps without what roots reach that are new, or other than they were (H10).
+
+    Args:
+        seen: the roots that the plan was made with, those that are to go among them.
+
+    Raises:
+        CommitConflict: a root that is to go is another one now: plan again.
+    """
+    new = [info for info in list_roots(usage.reach.timeline) if info not in seen]
+    replaced = next((info.key for info in new if info.key in steps.roots), None)
+    if replaced is not None:
+        raise CommitConflict(f"{replaced} is another one than when the deletion was planned")
+    if not new:
+        return steps
+    kept = usage.reach.kept_by(read_roots(usage.reach.timeline, new))
+    return steps.without({key for named in kept for key in named.keys} | usage.live(kept))
+
+
+def _batched(keys: Sequence[str]) -> Iterable[list[str]]:
+    rest = iter(keys)
+    while batch := list(islice(rest, BATCH)):
+        yield batch

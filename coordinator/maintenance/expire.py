@@ -1,0 +1,152 @@
+"""Snapshot expiry: a table's oldest snapshots, and the files that only they need.
+
+Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the shell.
+Source: commit-protocol §6; H6, H7, H10, H11. Invariants: candidates are taken before the roots that stay are listed, so that
+what a commit adds meanwhile is seen; all roots of all branches protect what they reach; the snapshot files go last, oldest
+first, so that a run that is cut off is finished by the next; the newest snapshot stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...backends.store import ObjectInfo
+from ...core.errors import StoreUnavailable, Unsupported
+from ...core.options import EXTERNAL_PATHS
+from ...core.places import is_external
+from ...core.schema import TableSchema
+from ..timeline import Timeline
+from .deletion import Progress, Steps, second_look
+from .reachable import Named, Reach, Usage, union
+from .retention import Retention, expirable
+from .roots import Root, consumers, list_roots, read_roots
+
+
+@dataclass(frozen=True)
+class ExpiryPlan:
+    """What an expiry deletes.
+
+    Attributes:
+        snapshot_ids: of the snapshots that go, ascending.
+        earliest_id: the oldest snapshot that stays; 0 for a table without one.
+        steps: the files, in the order of deletion.
+        consumer: the consumer that holds later snapshots back, with the snapshot that it reads next.
+        seen: the roots that there were.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    earliest_id: int = 0
+    steps: Steps = field(default_factory=Steps)
+    consumer: tuple[str, int] | None = None
+    seen: frozenset[ObjectInfo] = field(default=frozenset(), repr=False)
+    usage: Usage | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        held = f"; consumer '{self.consumer[0]}' reads {self.consumer[1]} next" if self.consumer else ""
+        if not self.snapshot_ids:
+            return f"no snapshot expires{held}"
+        first, last = self.snapshot_ids[0], self.snapshot_ids[-1]
+        which = f"snapshot {first}" if first == last else f"{len(self.snapshot_ids)} snapshots, {first} to {last}"
+        metadata = len(self.steps.leaves) + len(self.steps.lists)
+        return f"{which}: {len(self.steps.data)} data files, {metadata} files of metadata{held}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "snapshots": list(self.snapshot_ids),
+            "earliest": self.earliest_id,
+            "data_files": list(self.steps.data),
+            "metadata_files": [*self.steps.leaves, *self.steps.lists],
+            "held_by_consumer": self.consumer[0] if self.consumer else None,
+        }
+
+
+def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -> ExpiryPlan:
+    """What an expiry of the timeline's branch would delete. Changes nothing.
+
+    Raises:
+        TableCorrupt: a root, or what a root that stays needs, cannot be read: nothing may be deleted then (H11).
+        Unsupported: files that would have to go lie outside of the table's folder.
+    """
+    readers = consumers(timeline)
+    slowest = min(readers.items(), key=lambda item: item[1], default=None)
+    doomed, end = _oldest(timeline, retention, slowest[1] if slowest else None)
+    if end is None or not doomed:
+        return ExpiryPlan(earliest_id=end.snapshot.id if end else 0, consumer=slowest)
+    reach = Reach(timeline, schema)
+    steps, usage = _candidates(reach, doomed, end)
+    kept, seen = _staying(reach, {root.info for root in doomed})
+    used = {key for named in kept for key in named.keys} | usage.live(kept)
+    ids = tuple(root.snapshot.id for root in doomed)
+    return ExpiryPlan(ids, end.snapshot.id, steps.without(used), slowest, seen, usage)
+
+
+def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) -> tuple[list[Root], Root | None]:
+    """The snapshots that go, ascending, and the oldest that stays; None where there is none, or it is just going too."""
+    latest = timeline.latest()
+    if latest is None:
+        return [], None
+    listed = {timeline.snapshot_id_of(info.key): info for info in timeline.store.list(timeline.paths.snapshot_dir)}
+    ids = sorted(number for number in listed if number is not None and number <= latest.id)
+    if not ids or ids[-1] != latest.id:  # a listing that lags behind says nothing of what may go
+        return [], None
+    roots = read_roots(timeline, [listed[number] for number in ids[: retention.limit + 1]])
+    oldest = {root.snapshot.id: root for root in roots}
+    count = expirable(ids, {number: r.snapshot.time_ms for number, r in oldest.items()}, retention, first_needed)
+    return [oldest[number] for number in ids[:count] if number in oldest], oldest.get(ids[count])
+
+
+def _candidates(reach: Reach, doomed: Sequence[Root], end: Root) -> tuple[Steps, Usage]:
+    """All that the snapshots which go name or delete, and the asking who else needs it.
+
+    A file that a snapshot deletes is part of the one before: it may go with that one.
+    """
+    gone = reach.named_by(doomed)
+    files = union(reach.deleted_data([*gone[1:], *reach.named_by([end])]), reach.added_changelog(gone))
+    leaves = dict.fromkeys(key for named in gone for key in sorted(named.leaves))
+    outside = next((key for key in (*files.keys, *leaves) if is_external(key)), None)
+    if outside is not None:
+        raise Unsupported(
+            f"{outside} would have to be deleted, and lies outside of the table (option '{EXTERNAL_PATHS.key}')",
+            next_step="expire such a table with Apache Paimon",
+        )
+    lists = dict.fromkeys(key for named in gone for key in sorted(named.lists))
+    steps = Steps(tuple(sorted(files.keys)), tuple(leaves), tuple(lists), tuple(named.root.key for named in gone))
+    return steps, reach.usage(files)
+
+
+def _staying(reach: Reach, gone: set[ObjectInfo]) -> tuple[list[Named], frozenset[ObjectInfo]]:
+    """What the roots that stay name, and all roots that there are."""
+    keys = {info.key for info in gone}
+    listed = list_roots(reach.timeline)
+    kept = reach.kept_by(read_roots(reach.timeline, [info for info in listed if info.key not in keys]))
+    return kept, frozenset([*listed, *gone])
+
+
+def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
+    """Carry a plan out, after a second look at what came since.
+
+    Returns:
+        What was deleted.
+
+    Raises:
+        CommitConflict: snapshots that were to go are others now: plan again.
+        StoreUnavailable: the store refused midway: run it again.
+    """
+    if not plan.snapshot_ids or plan.usage is None:
+        return plan
+    steps = second_look(plan.steps, plan.seen, plan.usage)
+    steps.delete(timeline.store, progress)
+    with suppress(StoreUnavailable):  # a hint: whoever looks for the oldest lists
+        _raise_earliest(timeline, plan.earliest_id)
+    return ExpiryPlan(plan.snapshot_ids, plan.earliest_id, steps, plan.consumer)
+
+
+def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
+    """EARLIEST is never lowered by an expiry that another one has overtaken (H7)."""
+    hinted = timeline.hint("EARLIEST")
+    if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:
+        timeline.store.put(timeline.paths.hint("EARLIEST"), str(earliest_id).encode())

@@ -1,0 +1,285 @@
+"""What roots reach: lists, manifests, index files, statistics, data files.
+
+Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots are to go, what is deleted.
+Source: commit-protocol §6.3, §9; H11. Invariants: a file that any root names is reached; a list or manifest that is missing
+while its root is still there ends the whole run, because what it names would look unused; memory holds what concerns the
+candidates for deletion, not all files of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeVar
+
+from ...backends.store import ObjectNotFound
+from ...core.data_file import ADD, DELETE, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.errors import TableCorrupt
+from ...core.folding import may_hold
+from ...core.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ...core.places import FileKeys
+from ...core.schema import TableSchema
+from ...core.snapshot import Snapshot, parse_snapshot
+from ..timeline import Timeline
+from .roots import Root
+
+T = TypeVar("T")
+
+FEW_PARTITIONS = 64
+"""Up to so many partitions of candidates, manifests that cannot hold any of them are not read."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The metadata that one root names.
+
+    Attributes:
+        lists: keys of its manifest lists and index manifest.
+        leaves: keys of its manifests, index files and statistics.
+        state: its manifests, base list then delta list.
+        delta, changelog: manifests of these lists.
+        missing: keys of lists that are gone.
+    """
+
+    root: Root
+    lists: frozenset[str]
+    leaves: frozenset[str]
+    state: tuple[ManifestFile, ...]
+    delta: tuple[ManifestFile, ...]
+    changelog: tuple[ManifestFile, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return self.lists | self.leaves
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Data files that may be deleted, unless a root reaches them.
+
+    Attributes:
+        partitions: theirs, None where they are not known.
+    """
+
+    keys: frozenset[str]
+    partitions: frozenset[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A manifest's line about a candidate."""
+
+    kind: int
+    identity: EntryIdentity
+    keys: tuple[str, ...]
+
+
+@dataclass
+class Reach:
+    """Reads what roots reach, and remembers it."""
+
+    timeline: Timeline
+    schema: TableSchema
+    keys: FileKeys = field(init=False)
+    _lists: dict[str, tuple[ManifestFile, ...] | None] = field(default_factory=dict, repr=False)
+    _indexes: dict[str, tuple[IndexEntry, ...] | None] = field(default_factory=dict, repr=False)
+    _deltas: dict[str, list[ManifestEntry] | None] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.keys = FileKeys(self.schema)
+
+    # ------------------------------------------------------------------------------------------------------ metadata
+
+    def named_by(self, roots: Sequence[Root]) -> list[Named]:
+        """The metadata of roots, whether or not all of it is there."""
+        snapshots = [root.snapshot for root in roots]
+        lists = {name for s in snapshots for name in _lists_of(s)}
+        self._read(self._lists, lists, decode_manifest_list)
+        indexes = {s.index_manifest for s in snapshots if s.index_manifest is not None}
+        self._read(self._indexes, indexes, decode_index_manifest)
+        return [self._named(root) for root in roots]
+
+    def kept_by(self, roots: Sequence[Root]) -> list[Named]:
+        """The metadata of roots that stay; a root that is gone by now keeps nothing.
+
+        Raises:
+            TableCorrupt: a list of a root that is still there is missing (H11).
+        """
+        return self.standing([(named, named.missing) for named in self.named_by(roots)])
+
+    def _read(
+        self, into: dict[str, tuple[T, ...] | None], names: Iterable[str], decode: Callable[[bytes, str], list[T]]
+    ) -> None:
+        def read(name: str) -> tuple[T, ...] | None:
+            data = self._metadata(name)
+            return None if data is None else tuple(decode(data, name))
+
+        new = sorted(set(names) - into.keys())
+        into.update(zip(new, self.timeline.parallel(read, new), strict=True))
+
+    def _metadata(self, name: str) -> bytes | None:
+        try:
+            return self.timeline.store.get(self.timeline.paths.manifest(name))
+        except ObjectNotFound:
+            return None
+
+    def _named(self, root: Root) -> Named:
+        snapshot, paths = root.snapshot, self.timeline.paths
+        base, delta = (self._lists[n] or () for n in (snapshot.base_manifest_list, snapshot.delta_manifest_list))
+        changelog = self._lists[snapshot.changelog_manifest_list] or () if snapshot.changelog_manifest_list else ()
+        leaves = {paths.manifest(m.file_name) for m in (*base, *delta, *changelog)}
+        if snapshot.index_manifest is not None:
+            leaves |= {self.keys.index(entry) for entry in self._indexes[snapshot.index_manifest] or ()}
+        if snapshot.statistics is not None:
+            leaves.add(paths.statistics(snapshot.statistics, root.key))
+        names = [n for n in (*_lists_of(snapshot), snapshot.index_manifest) if n is not None]
+        gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
+        if root.kind == "changelog":  # its other lists went with its snapshot, where it needs them no more
+            gone = [n for n in gone if n == snapshot.changelog_manifest_list]
+        return Named(
+            root,
+            frozenset(map(paths.manifest, names)),
+            frozenset(leaves),
+            (*base, *delta),
+            delta,
+            changelog,
+            tuple(map(paths.manifest, gone)),
+        )
+
+    def standing(self, found: Sequence[tuple[Named, tuple[str, ...]]]) -> list[Named]:
+        """The roots that lack nothing; one that lacks something must be gone itself."""
+        for named, missing in found:
+            if missing and self._is_there(named.root):
+                raise TableCorrupt(
+                    f"{missing[0]} is missing, and {named.root.key} needs it: nothing was deleted",
+                    next_step="an expiry that was cut off is finished by running it again as it was; else see `lakelatch verify`",
+                )
+        return [named for named, missing in found if not missing]
+
+    def _is_there(self, root: Root) -> bool:
+        try:
+            found = parse_snapshot(self.timeline.store.get(root.key), root.key)
+        except ObjectNotFound:
+            return False
+        return found.identity == root.snapshot.identity
+
+    # ---------------------------------------------------------------------------------------------------- data files
+
+    def deleted_data(self, named: Iterable[Named]) -> Candidates:
+        """The files that deltas delete, with what belongs to them; a manifest that is gone says nothing."""
+        entries = self._entries([m for n in named for m in n.delta])
+        gone = [e for e in entries if e.kind == DELETE]
+        return Candidates(frozenset(k for e in gone for k in self.keys.data(e)), frozenset(e.partition for e in gone))
+
+    def added_changelog(self, named: Iterable[Named]) -> Candidates:
+        """The changelog files of roots."""
+        entries = [e for e in self._entries([m for n in named for m in n.changelog]) if e.kind == ADD]
+        return Candidates(
+            frozenset(k for e in entries for k in self.keys.data(e)), frozenset(e.partition for e in entries)
+        )
+
+    def _entries(self, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
+        names = dict.fromkeys(m.file_name for m in manifests)
+        new = [name for name in names if name not in self._deltas]
+        self._deltas.update(zip(new, self.timeline.parallel(self.entries_of, new), strict=True))
+        return [entry for name in names for entry in self._deltas[name] or ()]
+
+    def entries_of(self, name: str) -> list[ManifestEntry] | None:
+        """The entries of a manifest; None where it is gone."""
+        if name in self._deltas:
+            return self._deltas[name]
+        data = self._metadata(name)
+        return None if data is None else decode_manifest(data, name)
+
+    def lacks(self, named: Named) -> list[str]:
+        """Manifests of a root that were looked for in vain."""
+        return [m.file_name for m in named.state if self._deltas.get(m.file_name, ()) is None]
+
+    def usage(self, candidates: Candidates) -> Usage:
+        """Who needs these candidates?"""
+        return Usage(self, candidates)
+
+
+@dataclass
+class Usage:
+    """Which of some candidates roots need. Each manifest is read once, and only what it says of candidates is kept."""
+
+    reach: Reach
+    candidates: Candidates
+    _mentions: dict[str, tuple[_Mention, ...] | None] = field(default_factory=dict, repr=False)
+
+    def live(self, kept: Sequence[Named]) -> set[str]:
+        """The candidates that are part of these roots' states, or of their changelogs.
+
+        A file counts as part of a state unless its last mention there deletes it: a state that adds again what it had
+        deleted keeps it.
+
+        Raises:
+            TableCorrupt: a manifest of a root that is still there is missing (H11).
+        """
+        used: set[str] = set()
+        for named, state, changelog in self._read(kept):
+            alive: dict[EntryIdentity, _Mention] = {mention.identity: mention for mention in state}
+            if named.root.kind == "changelog":
+                changelog = [*changelog, *state]
+            used.update(k for m in alive.values() if m.kind == ADD for k in m.keys)
+            used.update(k for m in changelog for k in m.keys)
+        return used
+
+    def mentioned(self, kept: Sequence[Named]) -> set[str]:
+        """The candidates that these roots' manifests name at all, deleted or not."""
+        return {k for _, state, changelog in self._read(kept) for m in (*state, *changelog) for k in m.keys}
+
+    def _read(self, kept: Sequence[Named]) -> Iterable[tuple[Named, list[_Mention], list[_Mention]]]:
+        wanted = {m.file_name: m for n in kept for m in (*n.state, *n.changelog)}
+        new = [m for name, m in wanted.items() if name not in self._mentions]
+        found = zip(new, self.reach.timeline.parallel(self._of, new), strict=True)
+        self._mentions.update({manifest.file_name: mentions for manifest, mentions in found})
+        standing = self.reach.standing([(n, self._missing(n)) for n in kept])
+        return [(n, self._gathered(n.state), self._gathered(n.changelog)) for n in standing]
+
+    def _gathered(self, manifests: Iterable[ManifestFile]) -> list[_Mention]:
+        return [mention for m in manifests for mention in self._mentions[m.file_name] or ()]
+
+    def _missing(self, named: Named) -> tuple[str, ...]:
+        paths = self.reach.timeline.paths
+        gone = [m.file_name for m in (*named.state, *named.changelog) if self._mentions[m.file_name] is None]
+        gone += self.reach.lacks(named)
+        return () if named.root.kind == "changelog" else tuple(map(paths.manifest, gone))
+
+    def _of(self, manifest: ManifestFile) -> tuple[_Mention, ...] | None:
+        """What a manifest says of the candidates; None where it is gone."""
+        if not self._may_mention(manifest):
+            return ()
+        reach = self.reach
+        entries = reach.entries_of(manifest.file_name)
+        if entries is None:
+            return None
+        found = []
+        for entry in entries:
+            if entry.file.external_path is not None:  # outside of the table: never a candidate
+                continue
+            keys = tuple(k for k in reach.keys.data(entry) if k in self.candidates.keys)
+            if keys:
+                found.append(_Mention(entry.kind, entry.identity, keys))
+        return tuple(found)
+
+    def _may_mention(self, manifest: ManifestFile) -> bool:
+        partitions = self.candidates.partitions
+        if partitions is None or len(partitions) > FEW_PARTITIONS:
+            return bool(self.candidates.keys)
+        return may_hold(manifest, partitions, self.reach.schema.partition_fields)
+
+
+def _lists_of(snapshot: Snapshot) -> list[str]:
+    names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    return [name for name in names if name is not None]
+
+
+def union(*parts: Candidates) -> Candidates:
+    """All candidates together."""
+    known = [p.partitions for p in parts if p.partitions is not None]
+    partitions = frozenset(chain.from_iterable(known)) if len(known) == len(parts) else None
+    return Candidates(frozenset(chain.from_iterable(p.keys for p in parts)), partitions)

@@ -1,0 +1,115 @@
+"""How much history a table keeps, and so how much of it may go.
+
+Owns: `Retention` (options and arguments, as Apache Paimon's expire_snapshots has them) and `expirable`, the pure choice.
+Must not know: stores. Source: commit-protocol §6.1, §6.2; H6.
+Invariants: the newest snapshot stays; a snapshot goes only after all older ones; one that is so young that a commit may be
+under way to its very name stays, whatever was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...core import options as opt
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.options import TableOptions
+from ..base import longest_age_ms
+
+DELAYS = 2
+"""A name is free for expiry after so many times the age that a writer's knowledge may reach: the rest is for its requests."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What stays.
+
+    Attributes:
+        at_least: so many of the newest snapshots.
+        at_most: no more than so many, however young.
+        until_ms: snapshots whose successor is not older than this, milliseconds since 1970.
+        published_ms: snapshots younger than this, beyond `at_most` too (H6).
+        limit: at most so many go in one run.
+    """
+
+    at_least: int
+    at_most: int
+    until_ms: int
+    published_ms: float
+    limit: int
+
+    @staticmethod
+    def of(
+        options: TableOptions,
+        now_ms: int,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than_ms: int | None = None,
+        max_deletes: int | None = None,
+    ) -> Retention:
+        """From a table's options; arguments that are given win.
+
+        Args:
+            now_ms: milliseconds since 1970.
+
+        Raises:
+            InvalidArgument: numbers that cannot be meant.
+            Unsupported: the table keeps changelogs longer than snapshots.
+
+        >>> Retention.of(TableOptions({"snapshot.time-retained": "1 h"}), 3_600_000, retain_max=1).at_least
+        1
+        """
+        time_ms = options.get(opt.SNAPSHOT_TIME_RETAINED)
+        most = options.get(opt.SNAPSHOT_RETAINED_MAX) if retain_max is None else retain_max
+        least = retain_min
+        if least is None:  # a smaller maximum that was asked for is meant
+            least = options.get(opt.SNAPSHOT_RETAINED_MIN)
+            least = least if retain_max is None else min(least, retain_max)
+        limit = options.get(opt.SNAPSHOT_EXPIRE_LIMIT) if max_deletes is None else max_deletes
+        if least < 1 or limit < 1:
+            raise InvalidArgument(f"retain_min {least} and max_deletes {limit}: at least 1 each")
+        if most < least:
+            raise InvalidArgument(f"retain_max {most} is less than retain_min {least}")
+        until_ms = now_ms - time_ms if older_than_ms is None else older_than_ms
+        _refuse_decoupled_changelog(options, most, least, now_ms - until_ms)
+        return Retention(least, most, until_ms, now_ms - DELAYS * longest_age_ms(time_ms), limit)
+
+
+def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, time_ms: int) -> None:
+    """Changelogs that outlive their snapshots would have to be written down first (commit-protocol §10)."""
+    for option, snapshots in (
+        (opt.CHANGELOG_RETAINED_MAX, most),
+        (opt.CHANGELOG_RETAINED_MIN, least),
+        (opt.CHANGELOG_TIME_RETAINED, time_ms),
+    ):
+        value = options.get(option)
+        if value is not None and value > snapshots:
+            raise Unsupported(
+                f"option '{option.key}' = {options.texts[option.key]} keeps changelogs longer than snapshots: not supported yet",
+                next_step="expire such a table with Apache Paimon, or remove the option",
+            )
+
+
+def expirable(ids: Sequence[int], times_ms: Mapping[int, int], retention: Retention, first_needed: int | None) -> int:
+    """How many of the oldest snapshots may go.
+
+    Args:
+        ids: of all snapshots, ascending; the last is the table's newest.
+        times_ms: commit times of the oldest, `retention.limit` + 1 at least; one that is missing is gone already.
+        first_needed: the oldest snapshot that a consumer has still to read, None without consumers.
+
+    >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=100, limit=50)
+    >>> expirable([1, 2, 3, 4], {1: 10, 2: 20, 3: 30, 4: 40}, kept, None)
+    1
+    """
+    most = min(len(ids) - retention.at_least, retention.limit)
+    for position, number in enumerate(ids[: max(most, 0)]):
+        if first_needed is not None and number >= first_needed:
+            return position
+        if times_ms.get(number, 0) > retention.published_ms:
+            return position
+        needless = position < len(ids) - retention.at_most
+        if not needless and times_ms.get(ids[position + 1], 0) >= retention.until_ms:
+            return position
+    return max(most, 0)

@@ -1,0 +1,124 @@
+"""The roots of a table: snapshots, tags and long-lived changelogs of every branch, and where consumers stand.
+
+Owns: finding and reading them. Must not know: what they reach, what is deleted.
+Source: format-metadata §1; commit-protocol §6.3, §10. Invariants: manifests and data belong to all branches, so roots are
+always looked for in all of them; a root that is listed and damaged is an error, never skipped (H11).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from ...backends.store import ObjectInfo, ObjectNotFound, Store
+from ...core.errors import TableCorrupt
+from ...core.paths import (
+    BRANCH_DIR,
+    CHANGELOG_DIR,
+    CONSUMER_DIR,
+    DEFAULT_BRANCH,
+    SNAPSHOT_DIR,
+    TAG_DIR,
+    version_of,
+)
+from ...core.snapshot import Snapshot, parse_snapshot
+from ..timeline import Timeline
+
+RootKind = Literal["snapshot", "tag", "changelog"]
+
+_FOLDERS = (SNAPSHOT_DIR, TAG_DIR, CHANGELOG_DIR, BRANCH_DIR)
+_ROOT = re.compile(r"^(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag|changelog)/(?P<name>[^/]+)$")
+_CONSUMER = "consumer-"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A file that keeps others alive.
+
+    Attributes:
+        info: its key, size and age, as listed.
+        branch: "main", or the branch whose root it is.
+    """
+
+    info: ObjectInfo
+    kind: RootKind
+    branch: str
+    snapshot: Snapshot
+
+    @property
+    def key(self) -> str:
+        return self.info.key
+
+
+def list_roots(timeline: Timeline) -> list[ObjectInfo]:
+    """Every root of every branch, as listed; nothing is read."""
+    store = timeline.store
+
+    def listed(folder: str) -> list[ObjectInfo]:
+        return [info for info in store.list(f"{folder}/") if _kind_of(info.key) is not None]
+
+    return [info for part in timeline.parallel(listed, _FOLDERS) for info in part]
+
+
+def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
+    """Listed roots, read; those that are gone by now are left out.
+
+    Raises:
+        TableCorrupt: one cannot be understood: what it keeps alive is not known.
+    """
+    found = timeline.parallel(lambda info: _read(timeline.store, info), infos)
+    return [root for root in found if root is not None]
+
+
+def _read(store: Store, info: ObjectInfo) -> Root | None:
+    kind, branch = _kind_of(info.key) or ("", "")
+    try:
+        return Root(info, cast(RootKind, kind), branch, parse_snapshot(store.get(info.key), info.key))
+    except ObjectNotFound:
+        return None
+
+
+def _kind_of(key: str) -> tuple[str, str] | None:
+    """Kind and branch of a root's key; None for hints, temporary files and everything else.
+
+    >>> _kind_of("snapshot/snapshot-3"), _kind_of("branch/branch-dev/tag/tag-eod"), _kind_of("snapshot/LATEST")
+    (('snapshot', 'main'), ('tag', 'dev'), None)
+    """
+    found = _ROOT.match(key)
+    if found is None:
+        return None
+    kind, name = found["kind"], found["name"]
+    named = name.startswith("tag-") if kind == "tag" else version_of(name, kind) is not None
+    return (kind, found["branch"] or DEFAULT_BRANCH) if named else None
+
+
+def consumers(timeline: Timeline) -> dict[str, int]:
+    """The consumers of the timeline's branch, and the snapshot that each reads next.
+
+    Raises:
+        TableCorrupt: a consumer's file says no snapshot.
+    """
+    folder = f"{timeline.paths.root}{CONSUMER_DIR}/"
+    keys = [info.key for info in timeline.store.list(folder) if info.key[len(folder) :].startswith(_CONSUMER)]
+
+    def next_snapshot(key: str) -> int | None:
+        try:
+            data = timeline.store.get(key)
+        except ObjectNotFound:
+            return None
+        try:
+            said = json.loads(data)["nextSnapshot"]
+            if isinstance(said, bool) or not isinstance(said, int):
+                raise TypeError(f"nextSnapshot is {said!r}")
+        except (ValueError, KeyError, TypeError) as error:
+            raise TableCorrupt(
+                f"{key} does not say which snapshot its consumer reads next: {error!r}",
+                next_step="delete the file if nobody reads as this consumer any more",
+            ) from error
+        return said
+
+    found = zip(keys, timeline.parallel(next_snapshot, keys), strict=True)
+    return {key[len(folder) + len(_CONSUMER) :]: said for key, said in found if said is not None}

@@ -1,0 +1,136 @@
+"""Where every file lies that a table's metadata names, and whether it may be touched there.
+
+Owns: `FilePlaces` (data files by partition and bucket), `FileKeys` (the same by manifest entry), external paths.
+Must not know: stores, which files there are. Source: format-metadata §1, §7, §8.1; data-layer §10.4.
+Invariant: a key never leaves the table's directory; a file outside of it is shown as the whole URL that it has (H16).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import options as opt
+from .data_file import DataFile, IndexEntry, ManifestEntry
+from .errors import Unsupported
+from .options import TableOptions
+from .partition import PartitionCodec
+from .paths import TablePaths, safe_name
+from .schema import TableSchema
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$")
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def codec_of(schema: TableSchema) -> PartitionCodec:
+    """The partitions of a table, as its options name them."""
+    options = schema.options
+    return PartitionCodec(
+        schema.partition_fields, options.get(opt.PARTITION_DEFAULT_NAME), options.get(opt.PARTITION_LEGACY_NAME)
+    )
+
+
+@dataclass(frozen=True)
+class FilePlaces:
+    """Where the data files of a table lie.
+
+    Attributes:
+        paths: the table's.
+        external_prefixes: the roots that option `data-file.external-paths` names.
+    """
+
+    paths: TablePaths
+    external_prefixes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(options: TableOptions) -> FilePlaces:
+        """From a table's options. Data belongs to all branches, so no branch is asked for."""
+        names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
+        return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), tuple(n for n in names if n))
+
+    def keys(self, partition_path: str, bucket: int, files: Sequence[DataFile]) -> tuple[str, ...]:
+        """The objects of files of one (partition, bucket).
+
+        Raises:
+            TableCorrupt: a name that would leave the table's directory.
+            Unsupported: a file outside of the table that no option of the table names.
+        """
+        return tuple(
+            self.paths.data_file(partition_path, bucket, f.file_name, "a manifest")
+            if f.external_path is None
+            else self._external(f.external_path)
+            for f in files
+        )
+
+    def _external(self, path: str) -> str:
+        plain = _plain_url(path)
+        if ".." not in plain.split("/"):
+            for prefix in self.external_prefixes:
+                if plain.startswith(_plain_url(prefix).rstrip("/") + "/"):
+                    return path
+        raise Unsupported(
+            f"data file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
+            next_step="set the option to the folder, if you trust it",
+        )
+
+
+def _plain_url(url: str) -> str:
+    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same place)."""
+    found = _SCHEME.match(url)
+    scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
+    local = scheme in ("", "file")
+    rest = re.sub(r"/+", "/", rest) if local else "//" + re.sub(r"/+", "/", rest).lstrip("/")
+    return f"{'file' if local else scheme}:{rest}"
+
+
+def is_external(key: str) -> bool:
+    """Is this key of a split a whole URL, of a file outside of the table's root?
+
+    >>> is_external("bucket-0/data-1.parquet"), is_external("s3://other/data-1.parquet")
+    (False, True)
+    """
+    return key.startswith("/") or _URL.match(key) is not None
+
+
+class FileKeys:
+    """The keys of the files that manifests and index manifests of one table name.
+
+    Args:
+        schema: any of the table's schemas: partition columns, and the options about places, do not change.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._codec, self._places = codec_of(schema), FilePlaces.of(schema.options)
+        self._index_beside_data = schema.options.get(opt.INDEX_BESIDE_DATA)
+        self._partition_paths: dict[bytes, str] = {}
+
+    def data(self, entry: ManifestEntry) -> tuple[str, ...]:
+        """A data or changelog file, and the files that belong to it.
+
+        Raises:
+            TableCorrupt, Unsupported: as `FilePlaces.keys`.
+        """
+        key = self._places.keys(self._partition_path(entry.partition), entry.bucket, (entry.file,))[0]
+        if not entry.file.extra_files:
+            return (key,)
+        folder = key[: len(key) - len(entry.file.file_name)]
+        return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
+
+    def index(self, entry: IndexEntry) -> str:
+        """An index file: in the table's folder of indexes, beside its data, or a whole URL.
+
+        Raises:
+            TableCorrupt: a name that would leave the table's directory.
+        """
+        if entry.file.external_path is not None:
+            return entry.file.external_path
+        if not self._index_beside_data:
+            return self._places.paths.index(entry.file.file_name, "_FILE_NAME")
+        folder = self._places.paths.bucket_dir(self._partition_path(entry.partition), entry.bucket)
+        return folder + safe_name(entry.file.file_name, "_FILE_NAME")
+
+    def _partition_path(self, partition: bytes) -> str:
+        if partition not in self._partition_paths:
+            self._partition_paths[partition] = self._codec.path(partition)
+        return self._partition_paths[partition]

@@ -1,0 +1,70 @@
+"""`expire`: shown first, done with --apply, the same in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakelatch as ll
+
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.fixture
+def old_flights(flights: ll.Table) -> ll.Table:
+    """The three snapshots of `flights`, two days ago."""
+    for path in Path(flights.url).glob("snapshot/snapshot-*"):
+        raw = json.loads(path.read_bytes())
+        path.write_text(json.dumps({**raw, "timeMillis": raw["timeMillis"] - 2 * DAY_MS}))
+    return ll.open_table(flights.url)
+
+
+def files(table: ll.Table) -> set[str]:
+    return {info.key for info in table.store.list("")}
+
+
+def test_expire_shows_first_and_deletes_with_apply(run: Any, old_flights: ll.Table) -> None:
+    before = files(old_flights)
+    shown = run("expire", old_flights.url, "--retain-max", 1)
+    assert shown.code == 0
+    assert shown.out.splitlines()[0] == "2 snapshots, 1 to 2: 1 data files, 4 files of metadata"
+    assert "month=3/bucket-0/" in shown.out
+    assert "--apply" in shown.err
+    assert files(old_flights) == before
+    planned = run("expire", old_flights.url, "--retain-max", 1, "--json").json
+    assert (planned["applied"], planned["snapshots"], planned["earliest"]) == (False, [1, 2], 3)
+    done = run("expire", old_flights.url, "--retain-max", 1, "--apply", "--json").json
+    assert done == {**planned, "applied": True}
+    gone = before - files(old_flights)
+    assert gone == {*done["data_files"], *done["metadata_files"], "snapshot/snapshot-1", "snapshot/snapshot-2"}
+    assert ll.open_table(old_flights.url).to_arrow().num_rows == 5
+    assert run("verify", old_flights.url).code == 0
+    assert run("expire", old_flights.url, "--apply").out == "no snapshot expires\n"
+
+
+def test_expire_by_time(run: Any, old_flights: ll.Table) -> None:
+    newest = old_flights.snapshot()
+    assert newest is not None
+    kept = run("expire", old_flights.url, "--retain-min", 1, "--older-than", newest.time_ms, "--json").json
+    assert kept["snapshots"] == [1]
+    assert run("expire", old_flights.url, "--retain-min", 1, "--max-deletes", 1, "--json").json["snapshots"] == [1]
+
+
+def test_what_cannot_be_meant_is_said(run: Any, old_flights: ll.Table) -> None:
+    assert run("expire", old_flights.url, "--older-than", "2024-01-01").code == 2
+    wrong = run("expire", old_flights.url, "--retain-max", 1, "--retain-min", 2)
+    assert wrong.code == 2
+    assert "retain_max" in wrong.err
+
+
+def test_a_broken_tag_stops_it(run: Any, old_flights: ll.Table) -> None:
+    """H11: the file is named, and nothing goes."""
+    old_flights.store.put("tag/tag-broken", b"{")
+    before = files(old_flights)
+    answer = run("expire", old_flights.url, "--retain-max", 1, "--apply")
+    assert answer.code == 1
+    assert "tag/tag-broken" in answer.err
+    assert files(old_flights) == before

@@ -1,0 +1,445 @@
+"""Snapshot expiry on real tables in memory: what goes, what tags, branches, consumers and others keep, and what stops it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.retention import Retention, expirable
+from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.timeline import Timeline
+from lakelatch.core.errors import (
+    CommitConflict,
+    InvalidArgument,
+    StoreUnavailable,
+    TableCorrupt,
+    Unsupported,
+)
+from lakelatch.core.options import TableOptions
+from lakelatch.core.paths import TablePaths
+from lakelatch.table.table import Table
+
+COUNTER = itertools.count()
+SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
+LATER_MS = 10 * 24 * 3_600_000
+NEWEST = 2**62
+
+
+def rows(part: str, *values: int) -> pa.Table:
+    return pa.table({"p": [part] * len(values), "v": list(values)})
+
+
+@pytest.fixture
+def table() -> Table:
+    """Six snapshots: the files of 1 and 2 are replaced by 3, that of 4 by 5."""
+    made = ll.create_table(f"memory://expire-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
+    made.append(rows("a", 1))
+    made.append(rows("a", 2))
+    made.overwrite(rows("a", 3), partition={"p": "a"})
+    made.append(rows("b", 4))
+    made.overwrite(rows("b", 5), partition={"p": "b"})
+    made.append(rows("c", 6))
+    made.committer.settle()
+    return made
+
+
+def planned(table: Table, timeline: Timeline | None = None, **arguments: Any) -> ExpiryPlan:
+    """The plan of an expiry days later."""
+    newest = table.snapshot()
+    assert newest is not None
+    retention = Retention.of(table.schema.options, newest.time_ms + LATER_MS, **arguments)
+    return plan_expiry(timeline or table.timeline, table.schema, retention)
+
+
+def expired(table: Table, **arguments: Any) -> ExpiryPlan:
+    return apply_expiry(table.timeline, planned(table, **arguments))
+
+
+def keys(table: Table, prefix: str = "") -> set[str]:
+    return {info.key for info in table.store.list(prefix)}
+
+
+def data_keys(table: Table) -> set[str]:
+    return {key for key in keys(table) if key.startswith("p=")}
+
+
+def copy(table: Table, source: str, target: str) -> None:
+    table.store.put(target, table.store.get(source))
+
+
+def tag(table: Table, name: str, snapshot: int) -> None:
+    copy(table, f"snapshot/snapshot-{snapshot}", f"tag/tag-{name}")
+
+
+def assert_sound(table: Table) -> None:
+    """Nothing that is left lacks a file."""
+    assert table.verify("all") == []
+
+
+# --------------------------------------------------------------------------------------------------------- what goes
+
+
+def test_only_what_nobody_needs_goes(table: Table) -> None:
+    """G7: after an expiry to one snapshot the table holds exactly what that one reaches."""
+    before = table.to_arrow().sort_by("v")
+    plan = expired(table, retain_max=1)
+    assert plan.snapshot_ids == (1, 2, 3, 4, 5)
+    assert keys(table, "snapshot/") == {"snapshot/snapshot-6", "snapshot/EARLIEST", "snapshot/LATEST"}
+    assert table.store.get("snapshot/EARLIEST") == b"6"
+    newest = table.snapshot()
+    assert newest is not None
+    lists = {f"manifest/{newest.base_manifest_list}", f"manifest/{newest.delta_manifest_list}"}
+    manifests = {f"manifest/{m.file_name}" for m in table.timeline.manifests(newest)}
+    assert keys(table, "manifest/") == lists | manifests
+    assert data_keys(table) == set(table.files()["file_path"].to_pylist())
+    assert table.to_arrow().sort_by("v").equals(before)
+    assert_sound(table)
+
+
+def test_a_plan_changes_nothing_and_says_what_would_go(table: Table) -> None:
+    before = keys(table)
+    plan = planned(table, retain_max=4)
+    assert keys(table) == before
+    assert str(plan) == "2 snapshots, 1 to 2: 2 data files, 4 files of metadata"
+    assert plan.to_dict()["earliest"] == 3
+    assert len(plan.to_dict()["data_files"]) == 2
+
+
+def test_snapshots_that_stay_read_as_before(table: Table) -> None:
+    """G7, one by one: expiry in small steps, every remaining snapshot read each time."""
+    wanted = {s.id: sorted(table.at(snapshot=s.id).to_arrow()["v"].to_pylist()) for s in table.snapshots()}
+    for left in range(5, 0, -1):
+        expired(table, retain_max=left)
+        assert [s.id for s in table.snapshots()] == list(range(7 - left, 7))
+        for snapshot in table.snapshots():
+            assert sorted(table.at(snapshot=snapshot.id).to_arrow()["v"].to_pylist()) == wanted[snapshot.id]
+        assert_sound(table)
+
+
+def test_nothing_to_do(table: Table) -> None:
+    expired(table, retain_max=1)
+    before = keys(table)
+    assert expired(table, retain_max=1) == ExpiryPlan(earliest_id=6)
+    assert keys(table) == before
+    empty = ll.create_table(f"memory://expire-{next(COUNTER)}/t", SCHEMA)
+    assert str(empty.expire()) == "no snapshot expires"
+
+
+def test_the_table_method_is_careful_by_default(table: Table) -> None:
+    """H6: seconds after the commits nothing goes, whatever was asked for; a dry run never deletes."""
+    before = keys(table)
+    assert table.expire(retain_max=1, older_than=NEWEST).snapshot_ids == ()
+    assert keys(table) == before
+    with pytest.raises(InvalidArgument, match="read only"):
+        table.at(snapshot=2).expire()
+
+
+# ------------------------------------------------------------------------------------------------ how much stays
+
+
+def chosen(
+    count: int = 10, step_ms: int = 1_000, consumer: int | None = None, now_ms: int = NEWEST, **given: Any
+) -> int:
+    """How many of so many snapshots, committed at 1000, 2000 …, go."""
+    times = {n: n * step_ms for n in range(1, count + 1)}
+    options = TableOptions({"snapshot.time-retained": "0 ms"})
+    return expirable(list(times), times, Retention.of(options, now_ms, **given), consumer)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "goes"),
+    [
+        ({}, 0),
+        ({"retain_min": 3}, 7),
+        ({"retain_max": 4}, 6),
+        ({"retain_max": 8, "retain_min": 2, "older_than_ms": 0}, 2),
+        ({"retain_min": 1, "older_than_ms": 5_000}, 3),
+        ({"retain_min": 1, "older_than_ms": 5_001}, 4),
+        ({"retain_min": 1, "max_deletes": 2}, 2),
+        ({"retain_min": 1, "consumer": 4}, 3),
+        ({"retain_max": 1, "consumer": 1}, 0),
+        ({"retain_max": 1, "now_ms": 7_500}, 5),
+        ({"count": 1, "retain_max": 1}, 0),
+    ],
+)
+def test_how_many_go(arguments: dict[str, Any], goes: int) -> None:
+    """Commit-protocol §6.2: the minimum beats the maximum, the maximum beats the time, consumers and youth beat all."""
+    assert chosen(**arguments) == goes
+
+
+@pytest.mark.parametrize("wrong", [{"retain_min": 0}, {"max_deletes": 0}, {"retain_max": 2, "retain_min": 3}])
+def test_numbers_that_cannot_be_meant(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidArgument, match="retain_min"):
+        Retention.of(TableOptions({}), 0, **wrong)
+
+
+@pytest.mark.parametrize(
+    "option", ["changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained"]
+)
+def test_changelogs_that_outlive_snapshots_are_refused(option: str) -> None:
+    value = "2 h" if "time" in option else "2147483647"
+    texts = {option: value, "snapshot.num-retained.max": "20"}
+    with pytest.raises(Unsupported, match=option):
+        Retention.of(TableOptions(texts), NEWEST)
+
+
+# ------------------------------------------------------------------------------------------------- what others keep
+
+
+def test_a_tag_keeps_its_files(table: Table) -> None:
+    """G7: the tag outlives its snapshot, and reads as it did."""
+    tag(table, "eod", 2)
+    kept = set(table.at(tag="eod").files()["file_path"].to_pylist())
+    plan = expired(table, retain_max=1)
+    assert 2 in plan.snapshot_ids
+    assert kept <= data_keys(table)
+    assert sorted(table.at(tag="eod").to_arrow()["v"].to_pylist()) == [1, 2]
+    assert_sound(table)
+
+
+@pytest.mark.parametrize("root", ["snapshot/snapshot-2", "tag/tag-fork"])
+def test_a_branch_keeps_what_it_reaches(table: Table, root: str) -> None:
+    """G7: manifests and data belong to all branches; Apache Paimon asks main's tags only (commit-protocol §6.3)."""
+    copy(table, "schema/schema-0", "branch/branch-dev/schema/schema-0")
+    copy(table, "snapshot/snapshot-2", f"branch/branch-dev/{root}")
+    expired(table, retain_max=1)
+    branch = table.branch("dev")
+    there = branch.at(snapshot=2) if root.startswith("snapshot") else branch.at(tag="fork")
+    assert sorted(there.to_arrow()["v"].to_pylist()) == [1, 2]
+
+
+def test_an_expiry_of_a_branch_spares_main(table: Table) -> None:
+    """G7, the other way round: a branch goes on alone, and expires the snapshot that it shares with main."""
+    copy(table, "schema/schema-0", "branch/branch-dev/schema/schema-0")
+    copy(table, "snapshot/snapshot-3", "branch/branch-dev/snapshot/snapshot-3")
+    branch = table.branch("dev")
+    branch.truncate()
+    branch.append(rows("d", 7))
+    branch.committer.settle()
+    plan = expired(branch, retain_max=1)
+    assert plan.snapshot_ids == (3, 4)
+    hints = {f"branch/branch-dev/snapshot/{name}" for name in ("EARLIEST", "LATEST")}
+    assert keys(table, "branch/branch-dev/snapshot/") - hints == {"branch/branch-dev/snapshot/snapshot-5"}
+    assert table.store.get("branch/branch-dev/snapshot/EARLIEST") == b"5"
+    assert_sound(table)
+    assert_sound(branch)
+
+
+def test_a_consumer_holds_snapshots_back(table: Table) -> None:
+    table.store.put("consumer/consumer-job", b'{"nextSnapshot" : 3}')
+    table.store.put("consumer/consumer-fast", b'{"nextSnapshot" : 9}')
+    table.store.put("branch/branch-dev/consumer/consumer-other", b'{"nextSnapshot" : 1}')
+    plan = expired(table, retain_max=1)
+    assert plan.snapshot_ids == (1, 2)
+    assert "consumer 'job' reads 3 next" in str(plan)
+    assert_sound(table)
+
+
+def test_a_state_that_adds_again_what_it_deleted_keeps_it(table: Table) -> None:
+    """Commit-protocol §6.3: a DELETE in snapshot 3, an ADD in the next: the file is live, though expiry meets its DELETE."""
+    first = table.at(snapshot=1).entries()
+    table.committer.commit(CommitRequest("OVERWRITE", tuple(first), "restorer"))
+    table.committer.settle()
+    expired(table, retain_max=1)
+    assert {e.file.file_name for e in first} <= {key.rpartition("/")[2] for key in data_keys(table)}
+
+
+def test_long_lived_changelogs_keep_what_they_name(table: Table) -> None:
+    """A changelog that another engine wrote down holds its lists and added files; the base list may be gone."""
+    copy(table, "snapshot/snapshot-2", "changelog/changelog-2")
+    second = table.at(snapshot=2).snapshot()
+    assert second is not None
+    added = {e.file.file_name for e in table.timeline.entries(table.timeline.delta_manifests(second))}
+    expired(table, retain_max=1)
+    assert f"manifest/{second.delta_manifest_list}" in keys(table)
+    assert added <= {key.rpartition("/")[2] for key in data_keys(table)}
+
+
+# --------------------------------------------------------------------------------------------- what stops everything
+
+
+def bend(table: Table, damage: str) -> str:
+    """Damage what stays; the key of what was damaged."""
+    newest = table.snapshot()
+    assert newest is not None
+    if damage == "tag":
+        table.store.put("tag/tag-broken", b'{"id": ')
+        return "tag/tag-broken"
+    if damage == "consumer":
+        table.store.put("consumer/consumer-broken", b"{}")
+        return "consumer/consumer-broken"
+    if damage == "snapshot":
+        table.store.put("snapshot/snapshot-6", b"null")
+        return "snapshot/snapshot-6"
+    if damage == "branch tag":
+        table.store.put("branch/branch-dev/tag/tag-x", b"[]")
+        return "branch/branch-dev/tag/tag-x"
+    manifests = [m for m in table.timeline.manifests(newest) if m.num_deleted_files]
+    names = {"list": newest.base_manifest_list, "manifest": manifests[0].file_name}
+    key = f"manifest/{names[damage]}"
+    table.store.delete_many([key])
+    return key
+
+
+@pytest.mark.parametrize("damage", ["tag", "branch tag", "consumer", "snapshot", "list", "manifest"])
+def test_what_cannot_be_read_stops_the_run(table: Table, damage: str) -> None:
+    """H11: a missing manifest, or a root that says nothing, must not make live files look unused."""
+    broken = bend(table, damage)
+    before = keys(table)
+    with pytest.raises(TableCorrupt, match=broken):
+        table_expire(table, retain_max=2)
+    assert keys(table) == before
+
+
+def table_expire(table: Table, **arguments: Any) -> ExpiryPlan:
+    """As `expired`, where the newest snapshot may be unreadable."""
+    retention = Retention.of(table.schema.options, NEWEST, **arguments)
+    return apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
+
+
+def test_files_outside_of_the_table_are_refused(table: Table) -> None:
+    entry = table.entries()[0]
+    outside = replace(entry, file=replace(entry.file, file_name="x.parquet", external_path="s3://other/x.parquet"))
+    table.committer.commit(CommitRequest("APPEND", (outside,), "me"))
+    table.committer.commit(CommitRequest("OVERWRITE", (outside.deletion(),), "me"))
+    table.append(rows("a", 9))
+    before = keys(table)
+    with pytest.raises(Unsupported, match=r"data-file\.external-paths"):
+        planned(table, retain_max=1)
+    assert keys(table) == before
+
+
+# -------------------------------------------------------------------------------------------------- crashes and races
+
+
+class Crashing(MemoryStore):
+    """Dies at the n-th delete."""
+
+    left = 10**9
+
+    def delete_many(self, keys: Any) -> None:
+        for key in keys:
+            if self.left == 0:
+                raise StoreUnavailable("cut off")
+            self.left -= 1
+            super().delete_many([key])
+
+
+def test_a_run_that_is_cut_off_anywhere_is_finished_by_the_next(table: Table) -> None:
+    """Invariant A17: after a crash at every single delete, what stays is sound, and the next run leaves nothing over."""
+    tag(table, "eod", 2)
+    space = {key: table.store.get(key) for key in keys(table)}
+    expired(table, retain_max=2)
+    wanted = keys(table)
+    for deletes in itertools.count():
+        store = Crashing(f"memory://expire-{next(COUNTER)}/t")
+        for key, value in space.items():
+            store.put(key, value)
+        again = Table(store, table.schema)
+        store.left = deletes
+        try:
+            expired(again, retain_max=2)
+        except StoreUnavailable:
+            ids = [s.id for s in again.snapshots()]
+            assert ids == list(range(ids[0], 7)), "oldest first"
+            for root in (again.at(snapshot=5), again.at(snapshot=6), again.at(tag="eod")):
+                root.to_arrow()
+            store.left = 10**9
+            expired(again, retain_max=2)
+            assert keys(again) == wanted, f"after {deletes} deletes"
+        else:
+            break
+    assert deletes > 10
+
+
+def test_a_second_look_spares_what_came_since(table: Table) -> None:
+    """H10: a tag and a commit after the plan was made."""
+    plan = planned(table, retain_max=1)
+    tag(table, "late", 2)
+    table.append(rows("z", 9))
+    table.committer.settle()
+    done = apply_expiry(table.timeline, plan)
+    assert sorted(table.at(tag="late").to_arrow()["v"].to_pylist()) == [1, 2]
+    assert len(done.steps.data) < len(plan.steps.data)
+    assert [s.id for s in table.snapshots()] == [6, 7]
+    assert_sound(table)
+
+
+def test_a_history_that_changed_is_planned_again(table: Table) -> None:
+    """H18: the name of a snapshot that was to go holds another one now."""
+    plan = planned(table, retain_max=1)
+    table.store.put("snapshot/snapshot-2", table.store.get("snapshot/snapshot-2") + b"\n")
+    before = keys(table)
+    with pytest.raises(CommitConflict, match="snapshot-2"):
+        apply_expiry(table.timeline, plan)
+    assert keys(table) == before
+
+
+def test_two_expiries_of_one_plan_are_one(table: Table) -> None:
+    first, second = planned(table, retain_max=3), planned(table, retain_max=2)
+    apply_expiry(table.timeline, second)
+    apply_expiry(table.timeline, first)
+    assert [s.id for s in table.snapshots()] == [5, 6]
+    assert table.store.get("snapshot/EARLIEST") == b"5", "never lowered (H7)"
+    assert_sound(table)
+
+
+def test_a_gap_below_does_not_stop_it_for_ever(table: Table) -> None:
+    """A fork on a freed name, far below: it is one more snapshot that goes."""
+    expired(table, retain_max=2)
+    copy(table, "snapshot/snapshot-5", "snapshot/snapshot-1")
+    raw = table.store.get("snapshot/snapshot-1").replace(b'"id": 5', b'"id": 1')
+    table.store.put("snapshot/snapshot-1", raw)
+    assert expired(table, retain_max=2).snapshot_ids == (1,)
+    assert [s.id for s in table.snapshots()] == [5, 6]
+    assert_sound(table)
+
+
+def test_each_list_and_manifest_is_read_once(table: Table) -> None:
+    """Store round trips: no file of metadata is asked for twice."""
+    store = Counting(table.store)
+    tag(table, "eod", 2)
+    planned(table, Timeline(store, TablePaths()), retain_max=1)
+    metadata = [key for key in store.read if key.startswith("manifest/")]
+    assert len(metadata) == len(set(metadata))
+    assert store.read.count("snapshot/snapshot-3") == 1
+
+
+class Counting:
+    """Notes what is read."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.read: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, key: str) -> bytes:
+        self.read.append(key)
+        return self._store.get(key)  # type: ignore[no-any-return]
+
+
+def test_progress_counts_every_file(table: Table) -> None:
+    told: list[tuple[int, int]] = []
+    plan = planned(table, retain_max=1)
+    apply_expiry(table.timeline, plan, lambda done, total: told.append((done, total)))
+    assert told[-1] == (len(plan.steps), len(plan.steps))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_partitions_that_no_candidate_is_of_are_not_read(table: Table) -> None:
+    """A manifest of other partitions costs no read: here those of c, and of b where only a's files go."""
+    store = Counting(table.store)
+    planned(table, Timeline(store, TablePaths()), retain_max=4)
+    newest = table.snapshot()
+    assert newest is not None
+    last = table.timeline.delta_manifests(newest)[0]
+    assert f"manifest/{last.file_name}" not in store.read
