@@ -13,6 +13,8 @@ from typing import TypeAlias
 from ..backends.store import ObjectNotFound, Store
 from ..coordinator.attempt import Blob, FileNames, MetadataWriter
 from ..coordinator.committer import Committer
+from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
+from ..coordinator.maintenance.retention import Retention
 from ..coordinator.message import PendingUpload
 from ..coordinator.protocol.events import SnapshotRef
 from ..coordinator.request import CommitRequest
@@ -23,6 +25,8 @@ from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .stage import PATHS, Stage, Told
 
 Role: TypeAlias = Callable[[Stage], None]
+
+LONG_AGO_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True)
@@ -178,46 +182,29 @@ def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
     return timeline.find(ids[-1]) if ids else None
 
 
-def expirer(retained: int = 1, older_than_s: float = 0.0, every_s: float = 0.0, times: int = 1) -> Role:
-    """Expires all but the newest snapshots: manifests first, then snapshot files ascending, then EARLIEST (§6.3).
+def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
+    """Expires so many times, as shipped.
 
     Args:
-        older_than_s: a snapshot dies only when its successor is older than this, by this actor's clock.
+        retained: snapshots that stay.
+        every_s: seconds between, by this actor's clock; the table's own retention decides. None: as if everything before were
+            long ago, and whoever is under way had slept.
     """
 
     def role(stage: Stage) -> None:
         for _ in range(times):
-            stage.around.sleep(every_s)
+            stage.around.sleep(every_s or 0.0)
+            past_ms = LONG_AGO_MS if every_s is None else 0
+            retention = Retention.of(
+                stage.schema.options, stage.around.wall_ms + past_ms, retain_min=retained, max_deletes=1_000
+            )
             try:
-                _expire(stage, retained, stage.around.wall_ms - older_than_s * 1000)
-            except (LakelatchError, ObjectNotFound):
+                timeline = stage.timeline()
+                apply_expiry(timeline, plan_expiry(timeline, stage.schema, retention))
+            except LakelatchError:
                 continue  # an expiry that fails is run again another day
 
     return role
-
-
-def _expire(stage: Stage, retained: int, before_ms: float) -> None:
-    timeline = stage.timeline()
-    ids = timeline.snapshot_ids()
-    doomed_ids: list[int] = []
-    end: Snapshot | None = None
-    for number in ids[: len(ids) - retained]:
-        successor = timeline.find(number + 1)
-        if successor is None or successor.time_ms > before_ms:
-            break
-        doomed_ids, end = [*doomed_ids, number], successor
-    if end is None:
-        return
-    used = _metadata_of(timeline, end)
-    doomed: list[str] = []
-    for number in doomed_ids:
-        found = timeline.find(number)
-        if found is not None:
-            doomed += sorted(_metadata_of(timeline, found) - used)
-    stage.store.delete_many([PATHS.manifest(name) for name in dict.fromkeys(doomed)])
-    for number in doomed_ids:
-        stage.store.delete_many([PATHS.snapshot(number)])
-    stage.store.put(PATHS.hint("EARLIEST"), str(end.id).encode())
 
 
 def rollback(to: int) -> Role:

@@ -17,11 +17,14 @@ from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
 from ..coordinator import attempt, identity, run
 from ..coordinator.driver import Driver
+from ..coordinator.maintenance import expire
+from ..coordinator.maintenance.reachable import Reach
+from ..coordinator.maintenance.roots import list_roots, read_roots
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
 from ..coordinator.timeline import Timeline
-from . import scenarios, simulated_store
+from . import actors, scenarios, simulated_store
 from .explorer import Exploration, Scenario, explore
 from .simulated_store import SimulatedStore
 from .story import tell
@@ -219,6 +222,24 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
     return _publish(self, effect)
 
 
+def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expire.ExpiryPlan:
+    """What the roots use is asked first, then what goes is chosen: a commit in between is known to the choice alone."""
+    roots = read_roots(timeline, list_roots(timeline))
+    doomed, end = expire._oldest(timeline, retention, None)
+    if end is None or not doomed:
+        return expire.ExpiryPlan()
+    reach = Reach(timeline, schema)
+    steps, usage = expire._candidates(reach, doomed, end)
+    kept = reach.kept_by([root for root in roots if root not in doomed])
+    used = {key for named in kept for key in named.keys} | usage.live(kept)
+    ids = tuple(root.snapshot.id for root in doomed)
+    return expire.ExpiryPlan(ids, end.snapshot.id, steps.without(used), usage=usage)
+
+
+def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
+    return steps
+
+
 _publish = run.CommitRun.publish
 _P = machine.Phase
 _ONE = scenarios.writers(1, 1)
@@ -277,6 +298,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "the winner discards its own delta",
         lambda: [_handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much)],
         (_TWO,),
+    ),
+    Mutant(
+        "expiry lists before it chooses",
+        lambda: [(actors, "plan_expiry", _used_before_chosen), (expire, "second_look", _no_second_look)],
+        (scenarios.expired(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
 )

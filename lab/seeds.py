@@ -104,7 +104,7 @@ def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather 
         if identity is not None:  # the job runs again later, whatever became of it: a replay for what landed
             simulation.add(Actor(name.lower(), writer(commits, identity=identity)), at_s=40.0 + number)
             twins += [frozenset({f"{name}{n}", f"{name.lower()}{n}"}) for n in range(1, commits + 1)]
-    simulation.add(Actor("X", expirer(3, older_than_s=60.0, every_s=30.0, times=4), "expirer"))
+    simulation.add(Actor("X", expirer(3, times=4, every_s=30.0), "expirer"))
     simulation.run()
     told = [line for stage in simulation.stages for line in stage.told]
     counts: dict[str, int] = {}
