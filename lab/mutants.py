@@ -314,6 +314,12 @@ def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> Iterator[Kill]:
         yield mutant.hunt().kill(mutant.name)
 
 
+def kill_table(kills: Iterable[Kill]) -> str:
+    """The kill table in Markdown."""
+    head = ["| planted bug | killed in | steps | by |", "|---|---|---|---|"]
+    return "\n".join([*head, *(f"| {k.mutant} | {k.scenario} | {k.steps} | {k.violation} |" for k in kills)])
+
+
 if __name__ == "__main__":
     for line in hunt_all():
         print(line, flush=True)

@@ -39,6 +39,14 @@ def explore_named(name: str, max_seconds: float | None = None) -> Finding:
     return _finding(explore(named(name), max_seconds=max_seconds))
 
 
+def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[Finding]:
+    """Explore a scenario; where that is not exhausted in its time, walk through it at random as well."""
+    explored = explore_named(name, max_seconds)
+    if explored.exhausted or explored.story:
+        return [explored]
+    return [explored, walk_named(name, 1, walk_seconds)]
+
+
 def walk_named(name: str, seed: int, max_seconds: float) -> Finding:
     """Random walks from the beginning to the end, again and again: for what is too large to be exhausted."""
     scenario, dice = named(name), random.Random(f"walk {seed}")

@@ -115,6 +115,13 @@ def silent(count: int, budget: int) -> Scenario:
     )
 
 
+def crowded(budget: int) -> Scenario:
+    """Three writers who may need three attempts each, and an expirer that keeps the newest snapshot alone."""
+    names = ("A", "B", "C")
+    actors = (*(Actor(n, writer()) for n in names), Actor("X", expirer(), "expirer"))
+    return Scenario(f"crowded, {budget} faults", actors, budget, before=history(2), alike=names)
+
+
 def hinted() -> Scenario:
     """Every hint lies."""
     faults = frozenset({"garbage", "stale low", "stale high", "gone"})
@@ -164,6 +171,8 @@ DAILY: tuple[Scenario, ...] = (
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
+    crowded(2),
+    writers(3, 2),
     writers(3, 2, commits=3),
     writers(3, 1),
     writers(4, 0),

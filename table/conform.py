@@ -22,6 +22,8 @@ from ..core.values import to_arrow_scalar
 from .required import with_required_parts
 
 BATCH_ROWS = 1 << 20
+_DECIMAL_NOISE = 1e-12
+"""A decimal number and the double that is meant by it differ by no more of it."""
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
@@ -113,16 +115,44 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
     """
     array = with_required_parts(array, target, field.name)
     if array.type != target:
+        given = array
         try:
             array = pc.cast(array, target, safe=True)
         except pa.ArrowException as error:
             raise InvalidArgument(
                 f"column {field.name!r}: {_first_line(error)}", next_step=f"its type is {target}"
             ) from error
+        _check_kept(given, array, field)
         array = with_required_parts(array, target, field.name)  # of a shape that only the cast made the column's
     if isinstance(field.type, AtomicType) and field.type.length and field.type.length != MAX_LENGTH:
         _check_length(array, field, field.type)
     return array
+
+
+def _check_kept(given: pa.Array, made: pa.Array, field: Field) -> None:
+    """Refuse what Arrow casts without a word though it is another value: infinities, times of day, numbers as booleans."""
+    kinds = pa.types
+    if kinds.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    source, target = given.type, made.type
+    if kinds.is_floating(target):
+        known = pc.is_inf(given) if kinds.is_floating(source) else pa.scalar(False)
+        lost = pc.and_not(pc.is_inf(made), known)
+    elif kinds.is_floating(source) and kinds.is_decimal(target):
+        off = pc.abs(pc.subtract(made.cast(pa.float64()), given.cast(pa.float64())))
+        lost = pc.greater(off, pc.multiply(pc.abs(given.cast(pa.float64())), _DECIMAL_NOISE))
+    elif kinds.is_timestamp(source) and kinds.is_date(target):
+        local = given if source.tz is None else pc.local_timestamp(given)
+        lost = pc.not_equal(made.cast(local.type), local)
+    elif kinds.is_timestamp(source) and kinds.is_time(target):
+        lost = pc.is_valid(given)
+    elif kinds.is_boolean(target) and (kinds.is_integer(source) or kinds.is_floating(source)):
+        lost = pc.not_equal(made.cast(source), given)
+    else:
+        return
+    first = pc.index(pc.fill_null(lost, False), True).as_py()
+    if first >= 0:
+        raise InvalidArgument(f"column {field.name!r}: {given[first]} does not fit {target}")
 
 
 def _first_line(error: Exception) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 from values import Row
 
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.types import BINARY_ROOTS, AtomicType, Field
+from lakelatch.core.values import root_of
 
 Filter = list[Any]
 
@@ -83,3 +84,15 @@ def filters_of(field: Field, literals: Sequence[Any]) -> Iterator[Filter]:
     yield ["in", name, [literals[0], literals[-1]]]
     if isinstance(field.type, AtomicType) and field.type.root in ("CHAR", "VARCHAR"):
         yield ["starts_with", name, literals[-1][:1]]
+
+
+SIGNED = ("<", "<=", ">", ">=", "between")
+
+
+def java_filters_of(field: Field, literals: Sequence[Any]) -> list[Filter]:
+    """The filters that Java answers right on files of its own.
+
+    Not ranges of binary: it compares rows as signed bytes, and footers as unsigned ones.
+    """
+    binary = root_of(field.type) in BINARY_ROOTS
+    return [f for f in filters_of(field, literals) if not (binary and f[0] in SIGNED)]

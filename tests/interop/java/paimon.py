@@ -237,7 +237,10 @@ class PaimonJava:
     def compact_append_table(self, path: str | os.PathLike[str], commit_user: str, identifier: int) -> bool:
         """Compaction of a table with bucket -1, two files at least; False where there was nothing to do."""
         table = self.open(path).copy(self._map({"compaction.min.file-num": "2"}))
-        tasks = JClass("org.apache.paimon.append.AppendCompactCoordinator")(table, False).run()
+        try:
+            tasks = JClass("org.apache.paimon.append.AppendCompactCoordinator")(table, False).run()
+        except JClass("org.apache.paimon.table.source.EndOfScanException"):
+            return False
         write, commit = table.store().newWrite(commit_user), table.newCommit(commit_user)
         try:
             messages = JClass("java.util.ArrayList")([task.doCompact(table, write) for task in tasks])
