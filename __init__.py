@@ -30,6 +30,19 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from .core.predicate import col
+    from .core.schema_changes import (
+        add_column,
+        drop_column,
+        move_column,
+        remove_option,
+        rename_column,
+        set_comment,
+        set_option,
+        update_comment,
+        update_default,
+        update_nullability,
+        update_type,
+    )
     from .table.create import Schema, create_table, is_table, open_table
     from .table.table import Table
 
@@ -41,6 +54,10 @@ _HOMES = {
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
     ),
     "core.predicate": "col",
+    "core.schema_changes": (
+        "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
+        " update_default update_nullability update_type"
+    ),
     "coordinator.receipt": "Receipt",
     "coordinator.recovery": "RecoveredCommit Recovery recover",
     "table.create": "Schema create_table is_table open_table",
@@ -67,11 +84,22 @@ __all__ = [
     "TableNotFound",
     "UnsafeBackend",
     "Unsupported",
+    "add_column",
     "col",
     "create_table",
+    "drop_column",
     "is_table",
+    "move_column",
     "open_table",
     "recover",
+    "remove_option",
+    "rename_column",
+    "set_comment",
+    "set_option",
+    "update_comment",
+    "update_default",
+    "update_nullability",
+    "update_type",
 ]
 
 

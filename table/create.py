@@ -11,20 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..backends.registry import open_store
-from ..backends.store import Created, ObjectNotFound, Store
+from ..backends.store import Store
 from ..coordinator.journal import Journal
+from ..coordinator.schema_commit import create_schema
 from ..coordinator.timeline import Timeline
 from ..core.arrow import from_arrow_schema
-from ..core.errors import InvalidArgument, StoreUnavailable, TableExists, TableNotFound, Unsupported
+from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from ..core.schema import TableSchema, new_schema
+from ..core.schema import new_schema
 from ..core.types import Field
 from .table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_CREATE_TRIES = 4
 
 
 class Schema:
@@ -74,6 +73,7 @@ def create_table(
     Raises:
         TableExists: there is one, and `exist_ok` is False.
         InvalidArgument: a name, type, key or option that the format refuses.
+        OutcomeUnknown: the store does not say whether the table was made.
     """
     fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
     made = new_schema(
@@ -85,27 +85,13 @@ def create_table(
         time_ms=int(time.time() * 1000),
     )
     store = open_store(url, storage_options)
-    if not _create_schema(store, made) and not exist_ok:
+    if not create_schema(store, TablePaths().schema(made.id), made.to_json()) and not exist_ok:
         raise TableExists(f"there is a table at {store.url}")
     return _open(store, DEFAULT_BRANCH, journal)
 
 
 def _names(names: Sequence[str] | str) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _create_schema(store: Store, schema: TableSchema) -> bool:
-    """Create `schema-0`; False where there is one. Never believes an answer that proves nothing (H2, H3)."""
-    key = TablePaths().schema(schema.id)
-    data = schema.to_json()
-    for attempt in range(_CREATE_TRIES):
-        if isinstance(store.put_if_absent(key, data), Created):
-            return True
-        try:
-            return store.get(key) == data
-        except ObjectNotFound:
-            time.sleep(0.05 * 2**attempt)
-    raise StoreUnavailable(f"it is not known whether {key} was created in {store.url}")
 
 
 def open_table(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..backends.store import Store
@@ -20,6 +21,7 @@ from ..coordinator.maintenance.retention import Retention
 from ..coordinator.object_journal import open_journal
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
+from ..coordinator.schema_commit import change_schema
 from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
@@ -30,8 +32,10 @@ from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..core.predicate import Predicate
 from ..core.predicate_text import parse_where
 from ..core.schema import TableSchema
+from ..core.schema_changes import SchemaChange, add_column
 from ..core.snapshot import Snapshot
 from . import system
+from .conform import batches_of
 from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
 from .transaction import Transaction
@@ -235,6 +239,7 @@ class Table:
         identifier: int | None = None,
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
+        evolve: bool = False,
     ) -> Receipt:
         """Add rows: one commit.
 
@@ -244,12 +249,28 @@ class Table:
                 the identifiers of a user grow.
             properties: kept in the snapshot.
             watermark_ms: milliseconds; the table's watermark never goes back.
+            evolve: columns that the table lacks are added to it first, a change of its own.
         """
+        if evolve:
+            data = self._evolve_to(data)
         with self.transaction(
             commit_user=commit_user, identifier=identifier, properties=properties, watermark_ms=watermark_ms
         ) as tx:
             tx.append(data)
         return tx.receipt
+
+    def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
+        """Add the columns that the first batch has and the table lacks; the batches, as they were."""
+        batches = batches_of(data)
+        first = next(batches, None)
+        if first is None:
+            return iter(())
+        self._schema = self.timeline.latest_schema()  # others may have added them already
+        self._committer = None
+        new = [column for column in first.schema if column.name not in self._schema.by_name]
+        if new:
+            self.alter(*(add_column(column.name, column.type) for column in new))
+        return chain([first], batches)
 
     def overwrite(
         self,
@@ -299,6 +320,53 @@ class Table:
         with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.truncate()
         return tx.receipt
+
+    def alter(self, *changes: SchemaChange) -> TableSchema:
+        """Change columns or options: all of it, or nothing, as one new schema.
+
+        Args:
+            changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
+
+        Returns:
+            The new schema; this table uses it from now on. Rows that are there are read as it says; nothing is rewritten.
+
+        Raises:
+            InvalidArgument: the format does not allow it; nothing was changed.
+            OutcomeUnknown: the store does not say; `resolve()` asks again.
+        """
+        if self.pinned is not None:
+            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+        self._schema = change_schema(self.timeline, changes)
+        self._committer = None
+        return self._schema
+
+    def transaction(
+        self,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+    ) -> Transaction:
+        """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
+        return Transaction(
+            self,
+            commit_user=commit_user,
+            identifier=identifier,
+            isolation=isolation,
+            properties=dict(properties or {}),
+            watermark_ms=watermark_ms,
+        )
+
+    @property
+    def committer(self) -> Committer:
+        """What commits to this table; made on first use."""
+        if self.pinned is not None:
+            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+        if self._committer is None:
+            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal, self.store))
+        return self._committer
 
     # --------------------------------------------------------------------------------------------------- maintenance
 
@@ -360,34 +428,6 @@ class Table:
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
         return self.timeline, self.timeline.latest_schema()
-
-    def transaction(
-        self,
-        *,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-        properties: Mapping[str, str] | None = None,
-        watermark_ms: int | None = None,
-    ) -> Transaction:
-        """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
-        return Transaction(
-            self,
-            commit_user=commit_user,
-            identifier=identifier,
-            isolation=isolation,
-            properties=dict(properties or {}),
-            watermark_ms=watermark_ms,
-        )
-
-    @property
-    def committer(self) -> Committer:
-        """What commits to this table; made on first use."""
-        if self.pinned is not None:
-            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
-        if self._committer is None:
-            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal, self.store))
-        return self._committer
 
 
 def _predicate(where: Where) -> Predicate | None:

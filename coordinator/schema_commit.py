@@ -1,0 +1,101 @@
+"""A new schema, committed: one atomic create of the next schema file, and three answers as for any commit.
+
+Owns: `create_schema`, `change_schema`: the loop over lost races. Must not know: what a change says (`core.schema_changes`).
+Source: format-metadata §2 (evolution). Invariants: a change is applied to the newest schema there is, anew after a lost race;
+no answer is believed that the file itself does not confirm (H2, H3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
+
+from ..backends.store import Created, ObjectNotFound, Store
+from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from ..core.schema import TableSchema
+from ..core.schema_changes import SchemaChange, changed
+from .surroundings import MACHINE, Surroundings
+from .timeline import Timeline
+
+_SENDS = 4
+_RACES = 40
+
+
+def create_schema(store: Store, key: str, data: bytes, around: Surroundings = MACHINE) -> bool:
+    """Create a schema file; False where the name holds another.
+
+    Raises:
+        OutcomeUnknown: the store does not say; the error asks again.
+    """
+    sends = Retrying(
+        stop=stop_after_attempt(_SENDS),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        retry=retry_if_result(lambda held: held is None),
+        sleep=around.sleep,
+    )
+    try:
+        return bool(sends(_send, store, key, data))
+    except RetryError:
+        raise _unknown(store, key, data, around) from None
+
+
+def _send(store: Store, key: str, data: bytes) -> bool | None:
+    """Send the same bytes; None where it is not known what the name holds now."""
+    try:
+        if isinstance(store.put_if_absent(key, data), Created):
+            return True
+        return store.get(key) == data
+    except (ObjectNotFound, StoreUnavailable):
+        return None
+
+
+def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> OutcomeUnknown:
+    def resolve(timeout: float) -> Any:
+        until = around.monotonic_s() + timeout
+        while True:
+            try:
+                if create_schema(store, key, data, around):
+                    return key
+            except OutcomeUnknown:
+                if around.monotonic_s() < until:
+                    continue
+                raise
+            raise RetriesExhausted(f"{key} of {store.url} was made by another writer: this change did not land")
+
+    return OutcomeUnknown(
+        f"it is not known whether {key} was created in {store.url}", identity={"schema": key}, resolver=resolve
+    )
+
+
+def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE) -> TableSchema:
+    """Apply changes to the newest schema, and commit what comes of it.
+
+    Returns:
+        The schema that was created.
+
+    Raises:
+        InvalidArgument: a change that the newest schema does not allow.
+        OutcomeUnknown: the store does not say whether it was created.
+        RetriesExhausted: others changed the schema all the time.
+    """
+    wait = wait_random_exponential(multiplier=0.05, max=2)
+    races = Retrying(
+        stop=stop_after_attempt(_RACES), wait=wait, retry=retry_if_result(lambda made: made is None), sleep=around.sleep
+    )
+    try:
+        made = races(_race, timeline, changes, around)
+    except RetryError:
+        raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}") from None
+    assert made is not None  # what is None is tried again
+    return made
+
+
+def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> TableSchema | None:
+    """One attempt; None where another schema was created meanwhile."""
+    newest = timeline.latest_schema()
+    has_snapshots = timeline.latest() is not None
+    made = changed(newest, changes, has_snapshots=has_snapshots, time_ms=around.wall_ms)
+    won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
+    return made if won else None

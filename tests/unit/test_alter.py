@@ -1,0 +1,217 @@
+"""Schema changes: what comes of them, what is refused, and what happens when several are made at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.schema_commit import change_schema, create_schema
+from lakelatch.coordinator.timeline import Timeline
+from lakelatch.core.paths import TablePaths
+from lakelatch.core.schema import TableSchema, new_schema
+from lakelatch.core.schema_changes import SchemaChange
+from lakelatch.core.types import sql
+
+COLUMNS = [
+    ("id", "BIGINT NOT NULL"),
+    ("name", "VARCHAR(5)"),
+    ("day", "DATE"),
+    (
+        "r",
+        {"type": "ROW", "fields": [{"id": 10, "name": "x", "type": "INT"}, {"id": 11, "name": "y", "type": "STRING"}]},
+    ),
+    ("v", {"type": "ARRAY", "element": "INT"}),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ll.Table:
+    return ll.create_table(str(tmp_path / "t"), ll.Schema(COLUMNS), partition_by=["day"])
+
+
+def shown(schema: TableSchema) -> list[str]:
+    return [f"{f.id} {f.name} {sql(f.type)}" for f in schema.fields]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (ll.add_column("n", "DECIMAL(9, 2)", after="id"), "12 n DECIMAL(9, 2)"),
+        (ll.add_column("n", pa.struct([("a", pa.int32())])), "12 n ROW<a INT>"),
+        (ll.rename_column("name", "label"), "1 label VARCHAR(5)"),
+        (ll.update_type("name", "STRING"), "1 name STRING"),
+        (ll.update_type("id", "INT"), "0 id INT NOT NULL"),
+        (ll.update_type("v.element", "BIGINT"), "4 v ARRAY<BIGINT>"),
+        (ll.update_nullability("id", True), "0 id BIGINT"),
+        (ll.add_column("r.z", "INT", first=True), "3 r ROW<z INT, x INT, y STRING>"),
+        (ll.drop_column("r.x"), "3 r ROW<y STRING>"),
+    ],
+)
+def test_a_change_keeps_field_ids(table: ll.Table, change: SchemaChange, expected: str) -> None:
+    made = table.alter(change)
+    assert expected in shown(made)
+    assert made.id == 1
+    assert ll.open_table(table.url).schema.to_json() == made.to_json()
+
+
+def test_a_field_id_is_never_used_again(table: ll.Table) -> None:
+    table.alter(ll.add_column("a", "INT"))
+    table.alter(ll.drop_column("a"))
+    made = table.alter(ll.add_column("a", "INT"))
+    assert [f.id for f in made.fields if f.name == "a"] == [13]
+    assert made.highest_field_id == 13
+
+
+def test_columns_move(table: ll.Table) -> None:
+    table.alter(ll.move_column("name", first=True), ll.move_column("id"), ll.move_column("day", before="id"))
+    assert table.schema.names == ("name", "r", "v", "day", "id")
+
+
+def test_rows_from_before_are_read_as_the_new_schema_says(table: ll.Table) -> None:
+    rows = pa.table({"id": [1], "name": ["a"], "day": [None], "r": [{"x": 7, "y": "z"}], "v": [[1]]}).cast(
+        table.arrow_schema
+    )
+    table.append(rows)
+    table.alter(
+        ll.rename_column("name", "label"),
+        ll.add_column("name", "STRING", default="new"),
+        ll.update_type("v.element", "BIGINT"),
+        ll.add_column("r.z", "INT"),
+    )
+    expected = {"id": 1, "label": "a", "day": None, "r": {"x": 7, "y": "z", "z": None}, "v": [1], "name": None}
+    assert table.to_arrow().to_pylist() == [expected]
+    table.append(table.to_arrow())
+    assert table.to_arrow(where="name = 'new'").num_rows == 1  # the default stands in for a null that is written
+    assert table.at(snapshot=1).to_arrow().column_names == ["id", "name", "day", "r", "v"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (ll.add_column("id", "INT"), "column 'id' already"),
+        (ll.add_column("n", "INT NOT NULL"), "NOT NULL"),
+        (ll.add_column("n", "BANANA"), "BANANA"),
+        (ll.add_column("n", "INT", default="x"), "default of column 'n'"),
+        (ll.add_column("n", "INT", after="banana"), "no column 'banana'"),
+        (ll.add_column("name.x", "INT"), "'name' is no ROW"),
+        (ll.drop_column("day"), "partition key"),
+        (ll.drop_column("banana"), "no column 'banana'"),
+        (ll.rename_column("day", "date"), "partition column 'day'"),
+        (ll.rename_column("name", "id"), "column 'id' already"),
+        (ll.update_type("name", "BLOB"), "cannot change from VARCHAR"),
+        (ll.update_type("day", "TIMESTAMP(3)"), "partition key"),
+        (ll.update_type("r", "INT"), "cannot change"),
+        (ll.rename_column("v.element", "e"), "only the type"),
+        (ll.update_nullability("name", False), "may hold nulls"),
+        (ll.set_option("bucket", "banana"), "bucket"),
+        (ll.set_option("primary-key", "id"), "primary-key"),
+        (ll.move_column("id", after="id"), "beside itself"),
+    ],
+)
+def test_what_the_format_forbids_is_named_and_changes_nothing(table: ll.Table, change: SchemaChange, said: str) -> None:
+    with pytest.raises(ll.InvalidArgument, match=said):
+        table.alter(ll.set_option("snapshot.num-retained.max", 9), change)
+    assert [s.id for s in table.schemas()] == [0]
+
+
+def test_options_that_files_depend_on_stay(table: ll.Table) -> None:
+    table.alter(ll.set_option("bucket", "2"), ll.set_option("bucket-key", "id"))
+    table.alter(ll.remove_option("bucket"), ll.remove_option("bucket-key"))
+    table.append(pa.table({"id": [1]}))
+    for change in (ll.set_option("bucket", "2"), ll.set_option("row-tracking.enabled", True)):
+        with pytest.raises(ll.InvalidArgument, match="depend on it"):
+            table.alter(change)
+    table.alter(ll.set_option("snapshot.num-retained.max", 9))
+    assert table.options["snapshot.num-retained.max"] == "9"
+
+
+def test_a_rename_follows_the_options_that_name_the_column(tmp_path: Path) -> None:
+    options = {"bucket": "2", "bucket-key": "a,b", "fields.a.default-value": "1"}
+    table = ll.create_table(str(tmp_path / "t"), ll.Schema([("a", "INT"), ("b", "INT")]), options=options)
+    made = table.alter(ll.rename_column("a", "c"))
+    assert dict(made.option_texts) == {"bucket": "2", "bucket-key": "c,b", "fields.c.default-value": "1"}
+
+
+def test_changes_at_once_all_land(table: ll.Table) -> None:
+    """Each is applied to what the others made."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: ll.open_table(table.url).alter(ll.add_column(f"c{n}", "INT")), range(8)))
+    schemas = ll.open_table(table.url).schemas()
+    assert [s.id for s in schemas] == list(range(9))
+    added = {f.name: f.id for f in schemas[-1].fields if f.name.startswith("c")}
+    assert len(added) == len(set(added.values())) == 8
+
+
+class Silent(MemoryStore):
+    """Takes each create, or not, and never says so."""
+
+    def __init__(self, applies: bool) -> None:
+        super().__init__(f"memory://silent-{uuid4()}/t")
+        self.applies, self.hidden = applies, False
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if self.applies:
+            super().put_if_absent(key, data)
+        return Unknown("no answer")
+
+    def get(self, key: str) -> bytes:
+        if self.hidden:
+            raise ll.StoreUnavailable("away")
+        return super().get(key)
+
+
+def first_schema() -> TableSchema:
+    return new_schema(ll.Schema([("a", "INT")]).fields)
+
+
+def test_an_answer_that_was_lost_is_read_back() -> None:
+    """H2: it landed, and nobody said so."""
+    store = Silent(applies=True)
+    assert create_schema(store, "schema/schema-0", first_schema().to_json())
+    made = change_schema(Timeline(store, TablePaths()), [ll.add_column("b", "INT")])
+    assert made.id == 1
+
+
+def test_a_store_that_never_answers_is_unknown_and_resolves() -> None:
+    store = Silent(applies=False)
+    with pytest.raises(ll.OutcomeUnknown) as caught:
+        create_schema(store, "schema/schema-0", b"{}")
+    store.applies = True
+    assert caught.value.resolve(timeout=5) == "schema/schema-0"
+    assert store.get("schema/schema-0") == b"{}"
+
+
+def test_an_unknown_schema_that_another_made_did_not_land() -> None:
+    store = Silent(applies=False)
+    with pytest.raises(ll.OutcomeUnknown) as caught:
+        create_schema(store, "schema/schema-0", b"{}")
+    store.put("schema/schema-0", b"{ }")
+    with pytest.raises(ll.RetriesExhausted, match="another writer"):
+        caught.value.resolve(timeout=5)
+
+
+def test_rows_bring_their_columns_where_they_may(table: ll.Table) -> None:
+    rows = pa.table({"id": [1], "altitude": [1.5], "tags": [["a"]]})
+    with pytest.raises(ll.InvalidArgument, match="no column 'altitude'"):
+        table.append(rows)
+    other = ll.open_table(table.url)
+    table.append(rows, evolve=True)
+    other.append(pa.table({"id": [2], "altitude": [2.5]}), evolve=True)
+    found = table.to_arrow(columns=["id", "altitude", "tags"]).sort_by("id").to_pylist()
+    assert found == [{"id": 1, "altitude": 1.5, "tags": ["a"]}, {"id": 2, "altitude": 2.5, "tags": None}]
+    assert [s.id for s in table.schemas()] == [0, 1]
+
+
+def test_a_table_of_the_past_is_not_altered(table: ll.Table) -> None:
+    table.append(pa.table({"id": [1]}))
+    past: Any = table.at(snapshot=1)
+    with pytest.raises(ll.InvalidArgument, match="read only"):
+        past.alter(ll.drop_column("name"))
