@@ -70,9 +70,9 @@ def add_branch(parser: Parser) -> None:
     parser.add_argument("--branch", default="main", metavar="NAME", help="a branch of the table (main)")
 
 
-def add_travel(parser: Parser) -> None:
-    """Which snapshot is meant; the newest by default."""
-    which = parser.add_mutually_exclusive_group()
+def add_travel(parser: Parser, required: bool = False) -> None:
+    """Which snapshot is meant; the newest by default, unless one has to be said."""
+    which = parser.add_mutually_exclusive_group(required=required)
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
     which.add_argument("--timestamp", metavar="TIME", help="as of this time: ISO text with a zone, or ms since 1970")

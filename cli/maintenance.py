@@ -1,7 +1,7 @@
-"""Commands that keep a table small: `expire`.
+"""Commands that look after a table: `expire`, `rollback`.
 
 Owns: their arguments, the stable keys of their JSON, progress. Must not know: what may be deleted, or how.
-Invariant: nothing is deleted without `--apply`; what would be is shown first.
+Invariant: nothing is changed without `--apply`; what would be is shown first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import Any
 
-from .arguments import Commands, add_branch, add_command, moment_of, open_table_of
+from .arguments import Commands, add_branch, add_command, add_travel, moment_of, open_table_of
 from .exit_codes import OK
 from .output import Output
 
@@ -32,6 +32,17 @@ def register(commands: Commands) -> None:
     parser.add_argument("--retain-min", type=int, metavar="N", help="so many snapshots stay, however old")
     parser.add_argument("--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970")
     parser.add_argument("--max-deletes", type=int, metavar="N", help="at most so many snapshots go in one run")
+    _add_apply(parser)
+    parser = add_command(
+        commands,
+        "rollback",
+        rollback,
+        "Make an earlier state the newest, by one commit. Nothing is taken away: the snapshots in between stay, and so do rows"
+        " that others append meanwhile. Shows what would change; --apply commits it.",
+        "lakelatch rollback s3://lake/flights --snapshot 41 --apply",
+    )
+    add_branch(parser)
+    add_travel(parser, required=True)
     _add_apply(parser)
 
 
@@ -57,6 +68,22 @@ def expire(args: argparse.Namespace, output: Output) -> int:
         _show(output, plan.steps.data)
         if plan.snapshot_ids:
             output.note("nothing was deleted; --apply does it")
+    return OK
+
+
+def rollback(args: argparse.Namespace, output: Output) -> int:
+    table = open_table_of(args)
+    state = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": moment_of(args.timestamp)}
+    plan = table.plan_rollback(**state)
+    receipt = table.rollback(**state) if args.apply else None
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict(), "receipt": receipt.to_dict() if receipt else None})
+    elif receipt is None:
+        output.line(str(plan))
+        output.note("nothing was changed; --apply does it")
+    else:
+        output.line(str(receipt))
+    table.committer.settle()
     return OK
 
 

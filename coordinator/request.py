@@ -32,6 +32,8 @@ class CommitRequest:
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite: the snapshot whose files it replaces (None = the table had none).
+        restores: the entries are files that the table has held before (a rollback): those that are live stay as they are, and
+            the base is written without deletions, which would hide those that come back (commit-protocol §2.2).
         commit_user, identifier: the identity; identifier None = not exactly once.
     """
 
@@ -43,6 +45,7 @@ class CommitRequest:
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
     read_snapshot: Snapshot | None = None
+    restores: bool = False
     isolation: Isolation = "snapshot"
     operation: str | None = None
     watermark_ms: int | None = None

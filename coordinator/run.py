@@ -16,7 +16,7 @@ from ..backends.store import AlreadyThere, Created, Store, Unknown
 from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
-from ..core.folding import live, plan_merge
+from ..core.folding import MergePlan, live, plan_merge
 from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
@@ -75,6 +75,7 @@ class CommitRun:
     _base_manifests: tuple[ManifestFile, ...] = ()
     _index: tuple[str | None, Blob | None] = (None, None)
     _merge: Merge | None = None
+    _fold: Merge | None = None
     _merge_base: SnapshotRef | None = None
     _read_files: dict[EntryIdentity, ManifestEntry] | None = None
     _changes: dict[int, tuple[str, Change]] = field(default_factory=dict)
@@ -130,6 +131,7 @@ class CommitRun:
         try:
             entries, conflict = self._settle_entries()
             index, index_conflict = self._settle_index()
+            self._fold = self._folded_base() if conflict is None and self.request.restores else None
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         conflict = conflict or index_conflict
@@ -163,7 +165,13 @@ class CommitRun:
                 replaced, conflict = follow_compactions(request, replaced, changes)
             if conflict is not None:
                 return (), conflict
-        return (*(e.deletion() for e in replaced.values()), *request.entries), None
+        back = {e.identity for e in request.entries} if request.restores else set()
+        deleted = (e.deletion() for identity, e in replaced.items() if identity not in back)
+        return (*deleted, *(e for e in request.entries if e.identity not in replaced)), None
+
+    def _folded_base(self) -> Merge:
+        """The base without what it deletes; written with the base list, and for each attempt anew."""
+        return merge_manifests(MergePlan("full", (self._base().manifests,)), self.timeline, self.writer)
 
     def _changes_since(self, read: Snapshot | None, base: Snapshot | None) -> tuple[list[Change], Conflict | None]:
         """What others did after `read`; a conflict where that cannot be seen any more."""
@@ -203,6 +211,9 @@ class CommitRun:
         """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
         base = self._base()
         self._base_manifests = base.manifests
+        if self._fold is not None:
+            self._base_manifests = self._fold.applied(base.manifests) or ()
+            return ev.ManifestsCompacted(self._fold.mode, tuple(b.name for b in self._fold.blobs))
         try:
             if effect.contended:
                 return self._reuse_merge(base)
@@ -239,7 +250,8 @@ class CommitRun:
                 return files, ev.DataUploaded(len(files))
             case do.WriteBaseList():
                 self._base_list = self.writer.manifest_list(self._base_manifests)
-                return [self._base_list], ev.BaseListWritten(self._base_list.name)
+                blobs = self._fold.blobs if self._fold is not None else ()
+                return [*blobs, self._base_list], ev.BaseListWritten(self._base_list.name)
             case do.WriteDeltaList():
                 return self._delta_uploads()
 

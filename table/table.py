@@ -12,12 +12,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..backends.store import Store
-from ..coordinator.committer import Committer
+from ..coordinator.committer import Committer, new_commit_user
 from ..coordinator.explain import explain
 from ..coordinator.journal import Journal
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
 from ..coordinator.maintenance.retention import Retention
+from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
 from ..coordinator.object_journal import open_journal
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
@@ -26,7 +27,7 @@ from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
-from ..core.errors import InvalidArgument
+from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..core.folding import live
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..core.predicate import Predicate
@@ -38,8 +39,9 @@ from . import system
 from .conform import batches_of
 from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
-from .transaction import Transaction
+from .transaction import Transaction, check_identity
 from .travel import epoch_millis, schema_at, snapshot_at
+from .write import check_writable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -422,6 +424,71 @@ class Table:
         )
         plan = plan_expiry(timeline, schema, retention)
         return plan if dry_run else apply_expiry(timeline, plan, progress)
+
+    def plan_rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: str | int | datetime | None = None,
+    ) -> RollbackPlan:
+        """What `rollback` with the same arguments would change; prints as one line. Changes nothing."""
+        timeline, schema = self._maintained()
+        check_writable(schema)
+        found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        key = timeline.paths.snapshot(found.id) if tag is None else timeline.paths.tag(tag)
+        return plan_rollback(timeline, found, key)
+
+    def rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: str | int | datetime | None = None,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> Receipt:
+        """Make an earlier state the newest: one commit, an overwrite with the files of then.
+
+        Nothing is taken away: the snapshots in between stay, and jobs that write meanwhile meet one more overwrite. The
+        schema stays what it is. A tag `rollback-<id>-…` is left on the earlier snapshot, so that Apache Paimon's expiry, which
+        goes by the snapshot that once deleted the files, keeps them; it may go once the snapshots up to this commit have.
+
+        Args:
+            snapshot, tag, timestamp: the state, as for `at`.
+            commit_user, identifier: exactly once, as for `append`.
+            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
+
+        Raises:
+            TableCorrupt: files of that state are gone; names them.
+            CommitConflict: another overwrite came in between.
+
+        Source: commit-protocol §7.6.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://rollback-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(3)]
+        >>> print(table.plan_rollback(snapshot=1))
+        back to snapshot 1, as snapshot 4: 0 files with 0 rows come back, 2 with 2 go
+        >>> table.rollback(snapshot=1).snapshot_id, table.to_arrow()["v"].to_pylist()
+        (4, [0])
+        """
+        check_identity(commit_user, identifier)
+        if commit_user is not None and identifier is not None:
+            replayed = self.committer.lookup(commit_user, identifier)
+            if replayed is not None:
+                return replayed
+        plan = self.plan_rollback(snapshot=snapshot, tag=tag, timestamp=timestamp)
+        made = protect(self.timeline, self._schema, plan, MACHINE.new_uuid().hex[:8])
+        user = commit_user or new_commit_user(self._schema)
+        try:
+            return self.committer.commit(plan.request(user, identifier, isolation, made))
+        except OutcomeUnknown:
+            raise
+        except LakelatchError:
+            unprotect(self.timeline, made)
+            raise
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on: the options as they are now, not as they were when the table was opened."""

@@ -1,27 +1,23 @@
 """Checks that the files which snapshots reference are there, with the right size.
 
-Owns: where a referenced file lies, and asking the store with few requests. Must not know: what is inside the files
-(see `verify_data`), how states are folded. Source: format-metadata §1, §7, §8.1.
+Owns: what is expected, and what is said of what is missing. Must not know: what is inside the files (see `verify_data`),
+how states are folded, how the store is asked. Source: format-metadata §1, §7, §8.1.
 Invariants: nothing outside of the table's folder is ever asked for (H16); a file that several snapshots need is asked
-for once; files are listed by folder where they are many, and looked at one by one where they are few.
+for once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..backends.store import ObjectNotFound
+from ..coordinator.presence import sizes_of
 from ..coordinator.timeline import Timeline
 from ..core.data_file import IndexEntry, ManifestEntry
 from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from .finding import Findings
 from .refusals import DELETION_VECTORS_INDEX
-
-FEW_FILES = 16
-"""So many files are looked at one by one; more are listed."""
-MANY_FOLDERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ class FileCheck:
             count = f" and {len(self._outside) - 1} others" if len(self._outside) > 1 else ""
             message = f"lies outside of the table's folder{count}: not looked at"
             self._findings.warning(self._outside[0], "_EXTERNAL_PATH", message)
-        sizes = self._sizes(list(self._expected))
+        sizes = sizes_of(self._timeline, list(self._expected))
         present = []
         for key, expected in self._expected.items():
             size = sizes.get(key)
@@ -115,25 +111,3 @@ class FileCheck:
                 self._findings.error(key, "_FILE_SIZE", f"has {size} bytes; {expected.named_by} says {expected.size}")
             present.append(expected)
         return present
-
-    def _sizes(self, keys: Sequence[str]) -> dict[str, int]:
-        """Sizes in bytes of those that exist."""
-        timeline = self._timeline
-        if len(keys) <= FEW_FILES:
-            found = zip(keys, timeline.parallel(self._size, keys), strict=True)
-            return {key: size for key, size in found if size is not None}
-        folders = sorted({key.rpartition("/")[0] + "/" for key in keys})
-        if len(folders) > MANY_FOLDERS:
-            folders = [""]  # one listing of everything costs less than one of each
-        wanted = set(keys)
-
-        def listed(folder: str) -> dict[str, int]:
-            return {info.key: info.size for info in timeline.store.list(folder) if info.key in wanted}
-
-        return {key: size for part in timeline.parallel(listed, folders) for key, size in part.items()}
-
-    def _size(self, key: str) -> int | None:
-        try:
-            return self._timeline.store.head(key).size
-        except ObjectNotFound:
-            return None

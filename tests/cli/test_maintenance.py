@@ -1,4 +1,4 @@
-"""`expire`: shown first, done with --apply, the same in JSON."""
+"""`expire`, `rollback`: shown first, done with --apply, the same in JSON."""
 
 from __future__ import annotations
 
@@ -68,3 +68,18 @@ def test_a_broken_tag_stops_it(run: Any, old_flights: ll.Table) -> None:
     assert answer.code == 1
     assert "tag/tag-broken" in answer.err
     assert files(old_flights) == before
+
+
+def test_rollback_shows_first_and_commits_with_apply(run: Any, flights: ll.Table) -> None:
+    wanted = flights.at(snapshot=1).to_arrow()
+    shown = run("rollback", flights.url, "--snapshot", 1)
+    assert shown.code == 0
+    assert shown.out.startswith("back to snapshot 1, as snapshot 4: 0 files with 0 rows come back, 2 with 2 go")
+    assert "--apply" in shown.err
+    assert len(flights.snapshots()) == 3
+    done = run("rollback", flights.url, "--snapshot", 1, "--apply", "--json").json
+    assert (done["applied"], done["receipt"]["snapshot_id"], done["goes"]["rows"]) == (True, 4, 2)
+    assert ll.open_table(flights.url).to_arrow().sort_by("month").equals(wanted.sort_by("month"))
+    assert run("verify", flights.url).code == 0
+    assert run("rollback", flights.url).code == 2
+    assert run("rollback", flights.url, "--tag", "nope").code == 2

@@ -1,0 +1,154 @@
+"""Rollback: an earlier state as the next snapshot.
+
+Owns: `RollbackPlan`, what a rollback commits, and the tag that protects what comes back. Must not know: how it is committed.
+Source: commit-protocol §7.6; H6, H10. Invariants: no snapshot is taken away and no id is freed: whoever commits meanwhile meets
+one more overwrite; a state some of whose files are gone is not rolled back to; a tag holds the files that come back before
+they are looked for, because Apache Paimon's expiry goes by the snapshot that once deleted them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...backends.store import AlreadyThere, Created, ObjectNotFound
+from ...core.data_file import ADD, DataFile, IndexEntry, ManifestEntry
+from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
+from ...core.folding import live
+from ...core.places import FileKeys, is_external
+from ...core.schema import TableSchema
+from ...core.snapshot import Snapshot, parse_snapshot
+from ..presence import sizes_of
+from ..request import CommitRequest, Isolation
+from ..timeline import Timeline
+
+ROLLED_BACK_TO = "rollback.snapshot"
+"""Property of the snapshot that a rollback makes: the id of the one whose state it is."""
+PROTECTING_TAG = "rollback.tag"
+"""Property: the tag that was made on it."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    """An earlier state as a change of the newest.
+
+    Attributes:
+        target: whose state comes back; `key`: the snapshot or tag that holds it.
+        latest: the newest snapshot when it was planned.
+        state: all files of the target.
+        index: all its index files.
+        added: those that come back; `removed`: those that go.
+    """
+
+    target: Snapshot
+    key: str
+    latest: Snapshot
+    state: tuple[ManifestEntry, ...]
+    index: tuple[IndexEntry, ...]
+    added: tuple[ManifestEntry, ...]
+    removed: tuple[ManifestEntry, ...]
+
+    def __str__(self) -> str:
+        back, gone = ((len(e), sum(x.file.row_count for x in e)) for e in (self.added, self.removed))
+        return (
+            f"back to snapshot {self.target.id}, as snapshot {self.latest.id + 1}: {back[0]} files with {back[1]} rows come"
+            f" back, {gone[0]} with {gone[1]} go"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+
+        def told(files: list[DataFile]) -> dict[str, Any]:
+            return {"files": [f.file_name for f in files], "rows": sum(f.row_count for f in files)}
+
+        return {
+            "snapshot": self.target.id,
+            "latest": self.latest.id,
+            "comes_back": told([e.file for e in self.added]),
+            "goes": told([e.file for e in self.removed]),
+        }
+
+    def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> CommitRequest:
+        """The commit: an overwrite of everything by the files of the target."""
+        return CommitRequest(
+            kind="OVERWRITE",
+            entries=self.state,
+            commit_user=commit_user,
+            identifier=identifier,
+            index_entries=self.index,
+            target=lambda partition: True,
+            read_snapshot=self.latest,
+            restores=True,
+            isolation=isolation,
+            operation="OVERWRITE",
+            properties={ROLLED_BACK_TO: str(self.target.id), PROTECTING_TAG: tag},
+        )
+
+
+def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPlan:
+    """What a rollback would change. Changes nothing.
+
+    Args:
+        target: whose state is wanted; `key`: the snapshot or tag file that it was read from.
+
+    Raises:
+        InvalidArgument: it is the newest.
+        TableCorrupt: metadata of the target is gone.
+    """
+    latest = timeline.latest()
+    if latest is None or latest.identity == target.identity:
+        raise InvalidArgument(f"snapshot {target.id} is the newest: there is nothing to roll back")
+    wanted = {e.identity: e for e in live(timeline.entries(timeline.manifests(target)))}
+    have = {e.identity: e for e in live(timeline.entries(timeline.manifests(latest)))}
+    added = tuple(e for identity, e in wanted.items() if identity not in have)
+    removed = tuple(e for identity, e in have.items() if identity not in wanted)
+    index = tuple(e for e in timeline.index_entries(target) if e.kind == ADD)
+    return RollbackPlan(target, key, latest, tuple(wanted.values()), index, added, removed)
+
+
+def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> str:
+    """Tag the target, and make sure that all of it is there: the tag's name.
+
+    Args:
+        unique: a text that no other tag's name ends in.
+
+    Raises:
+        TableCorrupt: files are gone; nothing was changed.
+    """
+    tag = f"rollback-{plan.target.id}-{unique}"
+    answer = timeline.store.put_if_absent(timeline.paths.tag(tag), plan.target.to_json())
+    if not isinstance(answer, Created | AlreadyThere):
+        raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
+    try:
+        _check_there(timeline, schema, plan)
+    except BaseException:
+        unprotect(timeline, tag)
+        raise
+    return tag
+
+
+def unprotect(timeline: Timeline, tag: str) -> None:
+    """Remove the tag of a rollback that was not committed."""
+    timeline.store.delete_many([timeline.paths.tag(tag)])
+
+
+def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:
+    """The target and all of its files, looked for once the tag is there: an expiry that began before may still be at it."""
+    try:
+        still = parse_snapshot(timeline.store.get(plan.key), plan.key).identity == plan.target.identity
+    except ObjectNotFound:
+        still = False
+    if not still:
+        raise TableCorrupt(f"{plan.key} expired meanwhile", next_step="choose a later snapshot, or a tag")
+    keys = FileKeys(schema)
+    wanted = [k for e in plan.added for k in keys.data(e)] + [keys.index(e) for e in plan.index]
+    wanted = [key for key in dict.fromkeys(wanted) if not is_external(key)]
+    there = sizes_of(timeline, wanted)
+    gone = [key for key in wanted if key not in there]
+    if gone:
+        more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
+        raise TableCorrupt(
+            f"snapshot {plan.target.id} cannot come back, its files are gone: {', '.join(gone[:_SHOWN])}{more}",
+            next_step="choose another snapshot or tag; `lakelatch verify` says which are whole",
+        )
