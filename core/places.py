@@ -59,18 +59,23 @@ class FilePlaces:
         return tuple(
             self.paths.data_file(partition_path, bucket, f.file_name, "a manifest")
             if f.external_path is None
-            else self._external(f.external_path)
+            else self.external(f.external_path)
             for f in files
         )
 
-    def _external(self, path: str) -> str:
+    def external(self, path: str) -> str:
+        """A file that lies outside of the table, where an option of the table names its place.
+
+        Raises:
+            Unsupported: no option does.
+        """
         plain = _plain_url(path)
         if ".." not in plain.split("/"):
             for prefix in self.external_prefixes:
                 if plain.startswith(_plain_url(prefix).rstrip("/") + "/"):
                     return path
         raise Unsupported(
-            f"data file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
+            f"file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
             next_step="set the option to the folder, if you trust it",
         )
 

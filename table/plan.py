@@ -8,27 +8,25 @@ Invariants: planning reads metadata only; a DELETE is never dropped while its AD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..coordinator.timeline import Timeline
-from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
-from ..core.paths import format_of
-from ..core.places import FilePlaces, codec_of, is_external
+from ..core.places import codec_of
 from ..core.predicate import Predicate, bind
 from ..core.pruning import may_match_range, partition_matches, split_predicate
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
-from ..core.types import Field, RowType, with_nullable
 from .bucket_pruning import BucketPruner
 from .file_pruning import FilePruner
-from .refusals import check_files_readable, check_no_deletion_vectors, check_schema_readable
-from .split import Split, pack
+from .refusals import check_files_readable, check_schema_readable
+from .split import Split
+from .split_planning import SplitPlanner
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class ScanPlan:
 
     @property
     def row_count(self) -> int:
-        """Rows in these files, before `residual` is tested."""
+        """Rows in these files, deleted ones too, before `residual` is tested."""
         return sum(s.row_count for s in self.splits)
 
     @property
@@ -159,12 +157,10 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         pruner = FilePruner(residual, schema, schema_of, codec)
         kept = [e for e in in_bucket if pruner.may_match(e)]
     check_files_readable(schema, kept)
-    if snapshot.index_manifest is not None:
-        check_no_deletion_vectors(timeline.index_entries(snapshot), kept)
     return ScanPlan(
         snapshot,
         schema.id,
-        _splits(kept, schema, codec, schema_of),
+        SplitPlanner(schema, schema_of, timeline.index_entries(snapshot)).splits(kept),
         bound,
         residual,
         len(manifests),
@@ -177,8 +173,11 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
 
 
 def count_rows(plan: ScanPlan) -> int | None:
-    """How many rows a plan gives, from metadata alone; None where rows must be tested to know."""
-    return plan.row_count if plan.residual is None else None
+    """How many rows a plan gives, from metadata alone; None where rows or deletion vectors must be read to know."""
+    if plan.residual is not None:
+        return None
+    rows = [split.live_rows(i) for split in plan.splits for i in range(len(split.files))]
+    return None if None in rows else sum(n for n in rows if n is not None)
 
 
 def _alive(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -223,60 +222,3 @@ def _of_partitions(
         else:
             others += 1 if entry.kind == ADD else -1
     return kept, max(others, 0)
-
-
-def _splits(
-    entries: Iterable[ManifestEntry],
-    schema: TableSchema,
-    codec: PartitionCodec,
-    schema_of: Callable[[int], TableSchema],
-) -> tuple[Split, ...]:
-    """Files by (partition, bucket), packed; groups in the order in which they first appear."""
-    groups: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
-    target, open_cost = schema.options.get(opt.SPLIT_TARGET_SIZE), schema.options.get(opt.SPLIT_OPEN_COST)
-    places = FilePlaces.of(schema.options)
-    partition_paths: dict[bytes, str] = {}
-    differences: dict[int, str | None] = {}
-    splits = []
-    for (partition, bucket, total), members in groups.items():
-        if partition not in partition_paths:
-            partition_paths[partition] = codec.path(partition)
-        path = partition_paths[partition]
-        for files in pack((e.file for e in members), target, open_cost):
-            keys = places.keys(path, bucket, files)
-            written = sorted({f.schema_id for f in files})
-            for schema_id in written:
-                if schema_id not in differences:
-                    differences[schema_id] = _difference(schema_of(schema_id), schema)
-            reasons = [reason for reason in map(differences.__getitem__, written) if reason is not None]
-            reasons.extend(
-                f"files of format {f}" for f in sorted({format_of(f.file_name) for f in files} - {"parquet"})
-            )
-            if any(map(is_external, keys)):
-                reasons.append("a file lies outside of the table's folder")
-            splits.append(Split(partition, path, bucket, total, files, keys, tuple(reasons)))
-    return tuple(splits)
-
-
-def _difference(written: TableSchema, read: TableSchema) -> str | None:
-    """Why columns cannot be found in a file by the names, and as the types, of the schema that is read; None if they can."""
-    if written.id == read.id:
-        return None
-    by_id = {f.id: f for f in written.fields}
-    for field in read.fields:
-        old = by_id.get(field.id)
-        if old is None and field.name in written.by_name:
-            return f"schema {written.id} has another column '{field.name}'"
-        if old is not None and old.name != field.name:
-            return f"schema {written.id} calls column '{field.name}' '{old.name}'"
-        if old is not None and not _same_type(old, field):
-            return f"schema {written.id} has another type for column '{field.name}'"
-    return None
-
-
-def _same_type(old: Field, new: Field) -> bool:
-    if isinstance(old.type, RowType) and isinstance(new.type, RowType):
-        return old.type.fields == new.type.fields
-    return with_nullable(old.type, True) == with_nullable(new.type, True)

@@ -30,6 +30,7 @@ from ..core.schema import TableSchema
 from ..core.types import Field
 from ..core.values import to_arrow_scalar
 from .data_source import BATCH_ROWS, SMALL_FILE_BYTES
+from .deletion import deleted_rows, live_mask
 from .evolution import ProjectionPlan, plan_projection
 from .file_formats import open_data_file
 from .plan import ScanPlan
@@ -157,31 +158,38 @@ class SplitReader:
         """The rows of one file that the result wants."""
         file, key = split.files[index], split.keys[index]
         constants = self._constants(split)
-        for rows, arrays in self._stored_arrays(store, key, file, alone):
+        deleted = deleted_rows(store, split.deletion(index), file)
+        for position, rows, arrays in self._stored_arrays(store, key, file, alone):
             stored = {f.name: array for f, array in zip(self._stored, arrays, strict=True)}
             columns = [stored[f.name] if f.name in stored else pa.repeat(constants[f.name], rows) for f in self._read]
             batch = _batch(columns, self._read_schema, rows)
+            if deleted is not None:
+                batch = _kept(batch, live_mask(deleted, position, rows))
             if self.residual is not None:
                 batch = _kept(batch, to_arrow_mask(self.residual, batch, self._read))
             if batch.num_rows:
                 yield batch.select(self.arrow_schema.names) if len(self._read) > len(self.output) else batch
 
-    def _stored_arrays(self, store: Store, key: str, file: DataFile, alone: bool) -> Iterator[tuple[int, list[Any]]]:
-        """(number of rows, the arrays of `_stored`), batch by batch; files that hold none of them are not opened."""
+    def _stored_arrays(
+        self, store: Store, key: str, file: DataFile, alone: bool
+    ) -> Iterator[tuple[int, int, list[Any]]]:
+        """(position, number of rows, the arrays of `_stored`), batch by batch; files that hold none are not opened."""
         projection = self._projection(file.schema_id)
-        if all(column.source is None for column in projection.columns):
-            for start in range(0, file.row_count, _METADATA_BATCH_ROWS):
-                rows = min(_METADATA_BATCH_ROWS, file.row_count - start)
-                yield rows, [pa.nulls(rows, to_arrow(f.type)) for f in self._stored]
-            return
-        if is_external(key):
-            raise Unsupported(f"data file {key} lies outside of the table: reading external paths is not supported yet")
-        opened = open_data_file(store, key, file, projection, self.schema.options)
-        if not opened.has_columns:
-            yield file.row_count, [pa.nulls(file.row_count, to_arrow(f.type)) for f in self._stored]
-            return
-        for _, arrays in opened.batches(self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES):
-            yield len(arrays[0]), arrays
+        if any(column.source is not None for column in projection.columns):
+            if is_external(key):
+                raise Unsupported(
+                    f"data file {key} lies outside of the table: reading external paths is not supported yet"
+                )
+            opened = open_data_file(store, key, file, projection, self.schema.options)
+            if opened.has_columns:
+                for position, arrays in opened.batches(
+                    self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES
+                ):
+                    yield position, len(arrays[0]), arrays
+                return
+        for position in range(0, file.row_count, _METADATA_BATCH_ROWS):
+            rows = min(_METADATA_BATCH_ROWS, file.row_count - position)
+            yield position, rows, [pa.nulls(rows, to_arrow(f.type)) for f in self._stored]
 
     def _constants(self, split: Split) -> dict[str, Any]:
         """Scalars of the partition columns that are read."""
@@ -198,7 +206,7 @@ def _enough(files: list[tuple[Split, int]], limit: int) -> list[tuple[Split, int
     for count, (split, i) in enumerate(files):
         if rows >= limit:
             return files[:count]
-        rows += split.files[i].row_count
+        rows += split.live_rows(i) or 0
     return files
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..core import options as opt
-from ..core.data_file import IndexEntry, ManifestEntry
+from ..core.data_file import ManifestEntry
 from ..core.errors import Unsupported
 from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, walk_fields
 from .file_formats import READABLE_FORMATS
 
-DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 FALLBACK_BRANCH = "scan.fallback-branch"
 
 
@@ -80,23 +79,3 @@ def _check_no_slices(entries: Iterable[ManifestEntry]) -> None:
                 f" (option '{opt.DATA_EVOLUTION.key}'): not supported yet"
             )
         end = max(end, start + file.row_count)
-
-
-def check_no_deletion_vectors(index: Iterable[IndexEntry], entries: Iterable[ManifestEntry]) -> None:
-    """Refuse files some of whose rows are deleted by position.
-
-    Raises:
-        Unsupported: names a file, and option `deletion-vectors.enabled`.
-    """
-    marked = {
-        found.data_file
-        for entry in index
-        if entry.file.index_type == DELETION_VECTORS_INDEX
-        for found in entry.file.deletion_vectors or ()
-    }
-    for entry in entries:
-        if entry.file.file_name in marked:
-            raise Unsupported(
-                f"data file {entry.file.file_name} has deleted rows (option '{opt.DELETION_VECTORS.key}'):"
-                " deletion vectors are not supported yet"
-            )

@@ -11,7 +11,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..core.data_file import DataFile
+from ..core.data_file import DataFile, DeletionVectorRange
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVectorPlace:
+    """Where the deletion vector of a data file is.
+
+    Attributes:
+        key: of the index file, as `Split.keys` are.
+        vector: the part of it, and how many rows it marks where the writer says.
+    """
+
+    key: str
+    vector: DeletionVectorRange
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Split:
         files: as the manifest describes them, by ascending `min_sequence_number`.
         keys: per file its object relative to the table's root, or a whole URL for a file in an external path.
         needs_arrow: why a reader that finds columns by their names, such as Spark's own, would give other rows; else empty.
+        deletions: per file where its deletion vector is, None for a file without; empty where no file has one.
     """
 
     partition: bytes
@@ -35,10 +49,23 @@ class Split:
     files: tuple[DataFile, ...]
     keys: tuple[str, ...]
     needs_arrow: tuple[str, ...] = ()
+    deletions: tuple[DeletionVectorPlace | None, ...] = ()
+
+    def deletion(self, index: int) -> DeletionVectorPlace | None:
+        """Where the deletion vector of a file is."""
+        return self.deletions[index] if self.deletions else None
+
+    def live_rows(self, index: int) -> int | None:
+        """Rows of a file that are not deleted; None where only its deletion vector knows."""
+        place = self.deletion(index)
+        if place is None:
+            return self.files[index].row_count
+        marked = place.vector.cardinality
+        return None if marked is None else self.files[index].row_count - marked
 
     @cached_property
     def row_count(self) -> int:
-        """Rows in all files, before any filter."""
+        """Rows in all files, deleted ones too, before any filter."""
         return sum(f.row_count for f in self.files)
 
     @cached_property
@@ -59,6 +86,7 @@ class Split:
             "files": list(self.keys),
             "row_count": self.row_count,
             "size": self.size,
+            "deletion_vectors": sum(place is not None for place in self.deletions),
             "needs_arrow": list(self.needs_arrow),
         }
 

@@ -7,13 +7,13 @@ what a footer does not say is not held against the manifest; one damaged file en
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ..coordinator.timeline import Timeline
-from ..core.data_file import DataFile, DeletionVectorRange
+from ..core.data_file import DataFile
+from ..core.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.paths import format_of
 from ..core.schema import TableSchema
@@ -21,10 +21,8 @@ from ..core.stats import ColumnStats, decode_stats, file_stats_fields
 from ..core.types import INTEGER_ROOTS, STRING_ROOTS, Field
 from ..core.values import order_key, root_of
 from .finding import Findings
-from .refusals import DELETION_VECTORS_INDEX
 from .verify_files import Expected
 
-_MAGIC_32, _MAGIC_64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
 _COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
 """Types whose bounds a footer gives in the Python form of `core.values`."""
 _SURELY_WHOLE = 32
@@ -45,7 +43,7 @@ class DataCheck:
         """Open each file's footer, or each deletion vector, several at a time."""
         rows = {f.entry.file.file_name: f.entry.file.row_count for f in files if f.entry is not None}
         self._timeline.parallel(self._check_data, [f for f in files if f.entry is not None])
-        vectors = [f for f in files if f.index is not None and f.index.file.index_type == DELETION_VECTORS_INDEX]
+        vectors = [f for f in files if f.index is not None and f.index.file.index_type == INDEX_TYPE]
         self._timeline.parallel(partial(self._check_vectors, rows=rows), vectors)
 
     # ----------------------------------------------------------------------------------------------------- data files
@@ -128,40 +126,13 @@ class DataCheck:
         data = self._findings.attempt(expected.key, lambda: self._timeline.store.get(expected.key))
         if data is None:
             return
-        if data[:1] != b"\x01":
+        if data[:1] != INDEX_VERSION:
             self._findings.error(expected.key, "", f"begins with version {data[:1].hex() or 'nothing'}; 1 is known")
             return
         for found in expected.index.file.deletion_vectors or ():
-            check = partial(self._check_vector, expected.key, data, found, rows.get(found.data_file))
-            self._findings.attempt(expected.key, check)
-
-    def _check_vector(self, key: str, data: bytes, found: DeletionVectorRange, rows: int | None) -> None:
-        start = found.offset + 4
-        size = int.from_bytes(data[found.offset : start], "big")
-        body, checksum = data[start : start + size], data[start + size : start + size + 4]
-        about = f"the deletion vector of {found.data_file}"
-        magic = body[:4]
-        if magic not in (_MAGIC_32, _MAGIC_64):
-            self._findings.error(key, "magic", f"{about} begins with {magic.hex() or 'nothing'}")
-            return
-        if len(body) < size or int.from_bytes(checksum, "big") != zlib.crc32(body):
-            self._findings.error(key, "crc", f"{about} is cut off or damaged: its checksum is wrong")
-            return
-        if found.length != (size if magic == _MAGIC_32 else size + 8):
-            self._findings.error(key, "_DELETIONS_VECTORS_RANGES", f"{about} is said to have {found.length} bytes")
-        positions = _positions(body)
-        if found.cardinality is not None and len(positions) != found.cardinality:
-            message = f"{about} marks {len(positions)} rows; its manifest says {found.cardinality}"
-            self._findings.error(key, "_CARDINALITY", message)
-        if rows is not None and len(positions) and positions.max() >= rows:
-            self._findings.error(key, "", f"{about} marks row {positions.max()}, but the file has {rows} rows")
-
-
-def _positions(body: bytes) -> Any:
-    """The bitmap of a deletion vector, behind its magic."""
-    from pyroaring import BitMap, BitMap64
-
-    return BitMap.deserialize(body[4:]) if body[:4] == _MAGIC_32 else BitMap64.deserialize(body[4:])
+            vector = data[found.offset : vector_end(found)]
+            decode = partial(decode_vector, vector, found, rows.get(found.data_file), expected.key)
+            self._findings.attempt(expected.key, decode)
 
 
 def _chunks(footer: Any, column: int) -> list[Any]:

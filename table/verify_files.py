@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from ..coordinator.presence import sizes_of
 from ..coordinator.timeline import Timeline
 from ..core.data_file import IndexEntry, ManifestEntry
+from ..core.deletion_vector import INDEX_TYPE
 from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from .finding import Findings
-from .refusals import DELETION_VECTORS_INDEX
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class FileCheck:
         if key is None:
             return
         self._expected.setdefault(key, Expected(key, entry.file.file_size, where, index=entry))
-        if entry.file.index_type == DELETION_VECTORS_INDEX:
+        if entry.file.index_type == INDEX_TYPE:
             names = {e.file.file_name for e in live}
             for found in entry.file.deletion_vectors or ():
                 if found.offset < 0 or found.length < 0 or found.offset + found.length > entry.file.file_size:

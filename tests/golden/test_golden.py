@@ -35,12 +35,11 @@ OTHER_READS = {"incremental", "watermark", "row_tracking"}
 REFUSALS = {
     "primary key": "primary keys",
     "changed its type": "casts",
-    "deletion vectors are not": "deletion vectors",
     "BLOB": "BLOB columns",
     "data-evolution.enabled": "data evolution",
     "scan.fallback-branch": "a fallback branch",
 }
-LEAST_WHOLE_TABLES = 140
+LEAST_WHOLE_TABLES = 142
 """Of the 309, those of which every read was right when this was written: less is a step back."""
 
 
@@ -108,7 +107,6 @@ def expected_refusals(path: Path, expected: dict[str, Any], read: dict[str, Any]
     features = " ".join([path.parent.name, path.name, expected["about"], *expected["options"]])
     for feature, word in {
         "evolve": "changed its type",
-        "deletion": "deletion vectors are not",
         "BLOB": "BLOB",
         "data-evolution": "data-evolution.enabled",
         "fallback-branch": "scan.fallback-branch",

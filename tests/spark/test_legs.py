@@ -220,9 +220,15 @@ GOLDEN = [
     "paimon-java-1.4.2/append_many_small_files",
     "paimon-java-0.7.0-incubating/append_types_parquet",
 ]
+BY_ARROW = [
+    "paimon-java-1.4.2/append_dv",
+    "paimon-java-1.4.2/append_types_orc",
+    "paimon-java-1.4.2/append_nested_avro",
+]
+"""Tables none of whose files Spark may read by itself."""
 
 
-@pytest.mark.parametrize("table_id", GOLDEN)
+@pytest.mark.parametrize("table_id", [*GOLDEN, *BY_ARROW, "paimon-java-1.4.2/append_mixed_formats"])
 def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table_id: str) -> None:
     """Whatever leg the plan chooses, the rows are those of `Table.to_arrow` (which golden tests hold to Java's)."""
     path = str(golden(table_id).path)
@@ -231,6 +237,14 @@ def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table
     first = table.schema.names[0]
     assert lake.read(spark, path, columns=[first]).columns == [first]
     assert lake.read(spark, path, columns=[]).count() == table.count()
+
+
+def test_only_files_that_need_it_leave_the_native_leg(spark: Any, golden: Callable[[str], Any]) -> None:
+    """The Parquet file of a table in three formats is Spark's own; files with deleted rows are not."""
+    mixed = lake.read(spark, str(golden("paimon-java-1.4.2/append_mixed_formats").path))
+    assert "FileScan parquet" in plan_of(mixed) and "MapInArrow" in plan_of(mixed)
+    for table_id in BY_ARROW:
+        assert not is_native(lake.read(spark, str(golden(table_id).path)))
 
 
 def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Path) -> None:

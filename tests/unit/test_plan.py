@@ -163,7 +163,7 @@ def test_statistics_follow_field_ids_across_schemas() -> None:
     assert names(table.plan(col("a") == "z", entries)) == ["new"]  # unknown there, not "k" to "p"
     assert names(table.plan(col("late") > 3, entries)) == ["new"]
     assert names(table.plan(col("late").is_null(), entries)) == ["old"]
-    assert names(table.plan(col("c") == 9, entries)) == ["old", "new"]  # another type: its bounds say nothing
+    assert sorted(names(table.plan(col("c") == 9, entries))) == ["new", "old"]  # another type: its bounds say nothing
 
 
 def test_odd_statistics_keep_the_file() -> None:

@@ -1,0 +1,52 @@
+"""Rows of data files that are deleted by position, taken out of what is read.
+
+Owns: fetching a deletion vector, and the mask of a batch. Must not know: formats, columns, plans.
+Source: data-layer §6. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..backends.store import ObjectNotFound, Store
+from ..core.data_file import DataFile
+from ..core.deletion_vector import decode_vector, vector_end
+from ..core.errors import TableCorrupt
+from .split import DeletionVectorPlace
+
+
+def deleted_rows(store: Store, place: DeletionVectorPlace | None, file: DataFile) -> Any:
+    """The positions of a file's deleted rows, ascending, as a numpy array; None for a file without.
+
+    Raises:
+        TableCorrupt: the index file is missing, or the vector is damaged.
+    """
+    if place is None:
+        return None
+    found = place.vector
+    if found.offset < 0 or found.length < 0:
+        raise TableCorrupt(f"{place.key}: the deletion vector of {found.data_file} begins at byte {found.offset}")
+    try:
+        data = store.get_range(place.key, found.offset, vector_end(found))
+    except ObjectNotFound:
+        raise TableCorrupt(f"{place.key} is missing; it holds the deletion vector of {found.data_file}") from None
+    return decode_vector(data, found, file.row_count, place.key)
+
+
+def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
+    """Which rows of a batch are not deleted.
+
+    Args:
+        deleted: positions in the file, ascending.
+        position: of the batch's first row.
+
+    >>> live_mask(np.array([0, 5, 7]), 4, 3).to_pylist()
+    [True, False, True]
+    """
+    first, last = np.searchsorted(deleted, (position, position + rows))
+    live = np.ones(rows, bool)
+    live[deleted[first:last] - position] = False
+    return pa.array(live)
