@@ -1,4 +1,4 @@
-"""Commands that look after a table: `expire`, `rollback`.
+"""Commands that look after a table: `expire`, `rollback`, `clean`.
 
 Owns: their arguments, the stable keys of their JSON, progress. Must not know: what may be deleted, or how.
 Invariant: nothing is changed without `--apply`; what would be is shown first.
@@ -44,6 +44,22 @@ def register(commands: Commands) -> None:
     add_branch(parser)
     add_travel(parser, required=True)
     _add_apply(parser)
+    _register_clean(commands)
+
+
+def _register_clean(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "clean",
+        clean,
+        "Find the files that no snapshot, tag or branch names: what jobs that died left behind. Shows them; --apply deletes"
+        " them, after a second look.",
+        "lakelatch clean s3://lake/flights\nlakelatch clean s3://lake/flights --older-than 2026-01-01T00:00Z --apply",
+    )
+    parser.add_argument(
+        "--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970; a day ago by default"
+    )
+    _add_apply(parser)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +100,20 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
     else:
         output.line(str(receipt))
     table.committer.settle()
+    return OK
+
+
+def clean(args: argparse.Namespace, output: Output) -> int:
+    table, until = open_table_of(args), moment_of(args.older_than)
+    plan = table.clean(older_than=until, progress=_progress()) if args.apply else table.orphans(older_than=until)
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict()})
+        return OK
+    output.line(f"{plan}, deleted" if args.apply else str(plan))
+    if not args.apply:
+        _show(output, tuple(info.key for info in plan.files))
+        if plan.files:
+            output.note("nothing was deleted; --apply does it")
     return OK
 
 

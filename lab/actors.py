@@ -6,21 +6,22 @@ Invariant: a role is a plain function of its stage; everything that it learns co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
 
-from ..backends.store import ObjectNotFound, Store
+from ..backends.store import ObjectInfo, ObjectNotFound, Store
 from ..coordinator.attempt import Blob, FileNames, MetadataWriter
 from ..coordinator.committer import Committer
 from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
+from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.message import PendingUpload
 from ..coordinator.protocol.events import SnapshotRef
 from ..coordinator.request import CommitRequest
 from ..coordinator.timeline import Timeline
 from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
-from ..core.errors import LakelatchError, OutcomeUnknown, TableCorrupt
+from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .stage import PATHS, Stage, Told
 
@@ -223,24 +224,27 @@ def rollback(to: int) -> Role:
 
 
 def cleaner(old: Callable[[str], bool]) -> Role:
-    """Removes metadata that nothing refers to, and that is `old` (§9): candidates are listed first, then what is used."""
+    """Deletes orphans, as shipped; a file is `old` by its key."""
 
     def role(stage: Stage) -> None:
+        timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
         try:
-            timeline = stage.timeline()
-            listed = [info.key for info in stage.store.list("manifest/") if old(info.key)]
-            used: set[str] = set()
-            for number in timeline.snapshot_ids():
-                found = timeline.find(number)
-                if found is not None:
-                    used |= _metadata_of(timeline, found)
-            stage.store.delete_many([key for key in listed if key.rpartition("/")[2] not in used])
-        except (LakelatchError, TableCorrupt):
+            apply_clean(plan_orphans(timeline, stage.schema, until_ms=2))
+        except LakelatchError:
             return
 
     return role
 
 
-def _metadata_of(timeline: Timeline, snapshot: Snapshot) -> set[str]:
-    lists = {snapshot.base_manifest_list, snapshot.delta_manifest_list}
-    return lists | {m.file_name for m in timeline.manifests(snapshot)}
+class _Aged:
+    """A store whose files are old or young by their keys."""
+
+    def __init__(self, store: Store, old: Callable[[str], bool]) -> None:
+        self._store, self._old = store, old
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        for info in self._store.list(prefix):
+            yield replace(info, modified_ms=1 if self._old(info.key) else 2)

@@ -12,22 +12,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..backends.store import Store
-from ..coordinator.committer import Committer, new_commit_user
+from ..coordinator.committer import Committer
 from ..coordinator.explain import explain
 from ..coordinator.journal import Journal
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
-from ..coordinator.maintenance.retention import Retention
-from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
 from ..coordinator.object_journal import open_journal
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
 from ..coordinator.schema_commit import change_schema
-from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
-from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ..core.errors import InvalidArgument
 from ..core.folding import live
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..core.predicate import Predicate
@@ -37,11 +32,11 @@ from ..core.schema_changes import SchemaChange, add_column
 from ..core.snapshot import Snapshot
 from . import system
 from .conform import batches_of
+from .maintenance import Maintenance
 from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
-from .transaction import Transaction, check_identity
-from .travel import epoch_millis, schema_at, snapshot_at
-from .write import check_writable
+from .transaction import Transaction
+from .travel import schema_at, snapshot_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +46,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table:
+class Table(Maintenance):
     """One branch of one table. Made by `open_table` and `create_table`.
 
     Args:
@@ -369,132 +364,6 @@ class Table:
         if self._committer is None:
             self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal, self.store))
         return self._committer
-
-    # --------------------------------------------------------------------------------------------------- maintenance
-
-    def expire(
-        self,
-        *,
-        retain_max: int | None = None,
-        retain_min: int | None = None,
-        older_than: str | int | datetime | None = None,
-        max_deletes: int | None = None,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-    ) -> ExpiryPlan:
-        """Delete the oldest snapshots, and the files that no snapshot, tag or branch needs any more.
-
-        Without arguments the table's options decide. A run that is cut off is finished by running it again. Tags, branches
-        and consumers keep what they need; the newest snapshot stays, and so does one that is so young (at most a minute)
-        that another job may just be committing on what it knows of it.
-
-        Args:
-            retain_max: no more than so many snapshots stay, however young; option `snapshot.num-retained.max`.
-            retain_min: so many stay, however old; option `snapshot.num-retained.min`.
-            older_than: snapshots whose successor is older than this go; ISO text with zone, milliseconds since 1970, or a
-                datetime. By default the time that option `snapshot.time-retained` says.
-            max_deletes: at most so many snapshots go in one run; option `snapshot.expire.limit`.
-            dry_run: delete nothing.
-            progress: called with how many files are deleted by now, and of how many.
-
-        Returns:
-            What was deleted, or with `dry_run` would be; prints as one line.
-
-        Raises:
-            TableCorrupt: what a snapshot, tag or branch needs cannot be read: nothing was deleted.
-            Unsupported: changelogs that outlive snapshots, files outside of the table.
-            CommitConflict: the history changed meanwhile: run it again.
-
-        Source: commit-protocol §6.
-
-        >>> import pyarrow as pa, lakelatch as ll
-        >>> table = ll.create_table("memory://expire-doctest/t", pa.schema([("v", pa.int64())]))
-        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(3)]
-        >>> print(table.expire(dry_run=True))
-        no snapshot expires
-        """
-        timeline, schema = self._maintained()
-        retention = Retention.of(
-            schema.options,
-            MACHINE.wall_ms,
-            retain_max=retain_max,
-            retain_min=retain_min,
-            older_than_ms=None if older_than is None else epoch_millis(older_than),
-            max_deletes=max_deletes,
-        )
-        plan = plan_expiry(timeline, schema, retention)
-        return plan if dry_run else apply_expiry(timeline, plan, progress)
-
-    def plan_rollback(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: str | int | datetime | None = None,
-    ) -> RollbackPlan:
-        """What `rollback` with the same arguments would change; prints as one line. Changes nothing."""
-        timeline, schema = self._maintained()
-        check_writable(schema)
-        found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
-        key = timeline.paths.snapshot(found.id) if tag is None else timeline.paths.tag(tag)
-        return plan_rollback(timeline, found, key)
-
-    def rollback(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp: str | int | datetime | None = None,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-    ) -> Receipt:
-        """Make an earlier state the newest: one commit, an overwrite with the files of then.
-
-        Nothing is taken away: the snapshots in between stay, and jobs that write meanwhile meet one more overwrite. The
-        schema stays what it is. A tag `rollback-<id>-…` is left on the earlier snapshot, so that Apache Paimon's expiry, which
-        goes by the snapshot that once deleted the files, keeps them; it may go once the snapshots up to this commit have.
-
-        Args:
-            snapshot, tag, timestamp: the state, as for `at`.
-            commit_user, identifier: exactly once, as for `append`.
-            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
-
-        Raises:
-            TableCorrupt: files of that state are gone; names them.
-            CommitConflict: another overwrite came in between.
-
-        Source: commit-protocol §7.6.
-
-        >>> import pyarrow as pa, lakelatch as ll
-        >>> table = ll.create_table("memory://rollback-doctest/t", pa.schema([("v", pa.int64())]))
-        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(3)]
-        >>> print(table.plan_rollback(snapshot=1))
-        back to snapshot 1, as snapshot 4: 0 files with 0 rows come back, 2 with 2 go
-        >>> table.rollback(snapshot=1).snapshot_id, table.to_arrow()["v"].to_pylist()
-        (4, [0])
-        """
-        check_identity(commit_user, identifier)
-        if commit_user is not None and identifier is not None:
-            replayed = self.committer.lookup(commit_user, identifier)
-            if replayed is not None:
-                return replayed
-        plan = self.plan_rollback(snapshot=snapshot, tag=tag, timestamp=timestamp)
-        made = protect(self.timeline, self._schema, plan, MACHINE.new_uuid().hex[:8])
-        user = commit_user or new_commit_user(self._schema)
-        try:
-            return self.committer.commit(plan.request(user, identifier, isolation, made))
-        except OutcomeUnknown:
-            raise
-        except LakelatchError:
-            unprotect(self.timeline, made)
-            raise
-
-    def _maintained(self) -> tuple[Timeline, TableSchema]:
-        """What maintenance works on: the options as they are now, not as they were when the table was opened."""
-        if self.pinned is not None:
-            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
-        return self.timeline, self.timeline.latest_schema()
 
 
 def _predicate(where: Where) -> Predicate | None:

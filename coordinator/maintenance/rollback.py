@@ -8,11 +8,12 @@ they are looked for, because Apache Paimon's expiry goes by the snapshot that on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...backends.store import AlreadyThere, Created, ObjectNotFound
-from ...core.data_file import ADD, DataFile, IndexEntry, ManifestEntry
+from ...backends.store import ObjectNotFound, Unknown
+from ...core.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from ...core.folding import live
 from ...core.places import FileKeys, is_external
@@ -107,8 +108,8 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
     return RollbackPlan(target, key, latest, tuple(wanted.values()), index, added, removed)
 
 
-def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> str:
-    """Tag the target, and make sure that all of it is there: the tag's name.
+def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:
+    """Tag the target, and make sure that all of it is there: the names of the tags, the target's first.
 
     Args:
         unique: a text that no other tag's name ends in.
@@ -116,21 +117,41 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
     Raises:
         TableCorrupt: files are gone; nothing was changed.
     """
-    tag = f"rollback-{plan.target.id}-{unique}"
-    answer = timeline.store.put_if_absent(timeline.paths.tag(tag), plan.target.to_json())
-    if not isinstance(answer, Created | AlreadyThere):
-        raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
+    held = [plan.target, *_states_before_later_deletions(timeline, plan)]
+    tags = [f"rollback-{state.id}-{unique}" for state in held]
     try:
+        for tag, state in zip(tags, held, strict=True):
+            answer = timeline.store.put_if_absent(timeline.paths.tag(tag), state.to_json())
+            if isinstance(answer, Unknown):
+                raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
         _check_there(timeline, schema, plan)
     except BaseException:
-        unprotect(timeline, tag)
+        unprotect(timeline, tags)
         raise
-    return tag
+    return tags
 
 
-def unprotect(timeline: Timeline, tag: str) -> None:
-    """Remove the tag of a rollback that was not committed."""
-    timeline.store.delete_many([timeline.paths.tag(tag)])
+def unprotect(timeline: Timeline, tags: Sequence[str]) -> None:
+    """Remove the tags of a rollback that was not committed."""
+    timeline.store.delete_many(map(timeline.paths.tag, tags))
+
+
+def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> list[Snapshot]:
+    """The states before files that come back were deleted a second time, after an earlier rollback.
+
+    Where a deletion expires, Apache Paimon asks the last tag before it whether the file stays: the target's tag answers for
+    the first deletion, and for later ones a tag right before them has to.
+    """
+    between = timeline.parallel(timeline.find, range(plan.target.id, plan.latest.id + 1))
+    states = [s for s in between if s is not None]
+    deltas = timeline.parallel(lambda s: timeline.entries(timeline.delta_manifests(s)), states[1:])
+    back, deleted, found = {e.identity for e in plan.added}, set[EntryIdentity](), []
+    for before, delta in zip(states, deltas, strict=False):
+        gone = back & {e.identity for e in delta if e.kind == DELETE}
+        if gone & deleted:
+            found.append(before)
+        deleted |= gone
+    return found
 
 
 def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:

@@ -1,8 +1,10 @@
-"""`expire`, `rollback`: shown first, done with --apply, the same in JSON."""
+"""`expire`, `rollback`, `clean`: shown first, done with --apply, the same in JSON."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +85,20 @@ def test_rollback_shows_first_and_commits_with_apply(run: Any, flights: ll.Table
     assert run("verify", flights.url).code == 0
     assert run("rollback", flights.url).code == 2
     assert run("rollback", flights.url, "--tag", "nope").code == 2
+
+
+def test_clean_shows_first_and_deletes_with_apply(run: Any, flights: ll.Table) -> None:
+    """Only what is older than a day; by JSON with size and age."""
+    old, young = (Path(flights.url, f"manifest/manifest-{name}") for name in ("old", "young"))
+    for path in (old, young):
+        path.write_bytes(b"left")
+    os.utime(old, (0, time.time() - 2 * DAY_MS / 1000))
+    shown = run("clean", flights.url)
+    assert shown.out.splitlines() == ["1 of 1 files are orphans: 4 bytes", "  manifest/manifest-old"]
+    assert "--apply" in shown.err
+    assert old.exists()
+    planned = run("clean", flights.url, "--json").json
+    assert [(o["file"], o["size"]) for o in planned["orphans"]] == [("manifest/manifest-old", 4)]
+    assert run("clean", flights.url, "--apply").out == "1 of 1 files are orphans: 4 bytes, deleted\n"
+    assert (old.exists(), young.exists()) == (False, True)
+    assert run("clean", flights.url, "--older-than", int(time.time() * 1000)).code == 2

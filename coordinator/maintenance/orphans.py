@@ -1,0 +1,129 @@
+"""Files that nothing names: what jobs that died, lost races and cut-off deletions left behind.
+
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the shell.
+Source: commit-protocol §9; H10, H11. Invariants: candidates are listed first and what is used is looked up after them; a file
+that any root of any branch mentions stays, live or deleted; only folders that the format knows are looked into, and files are
+told apart by their whole path; one whose age the store does not say stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...backends.store import ObjectInfo, Store
+from ...core import options as opt
+from ...core.partition import escape_path_name
+from ...core.paths import INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
+from ...core.schema import TableSchema
+from ..timeline import Timeline
+from .deletion import Progress, Steps, second_look
+from .reachable import Candidates, Reach, Usage
+from .roots import list_roots, read_roots
+
+DAY_MS = 24 * 3_600_000
+YOUNGEST_MS = 3_600_000
+"""Files younger than this are never asked about: whoever wrote them may be about to commit them."""
+
+_METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR})/[^/]+$")
+_TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/\.[^/]+\.tmp$")
+
+
+@dataclass(frozen=True)
+class OrphanPlan:
+    """The files that nothing names.
+
+    Attributes:
+        files: as listed, by key.
+        until_ms: they are older than this, by the store's clock, milliseconds since 1970.
+        looked_at: how many files were old enough.
+    """
+
+    files: tuple[ObjectInfo, ...]
+    until_ms: int
+    looked_at: int
+    steps: Steps = field(repr=False)
+    seen: frozenset[ObjectInfo] = field(repr=False)
+    usage: Usage = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        size = sum(info.size for info in self.files)
+        return f"{len(self.files)} of {self.looked_at} files are orphans: {size} bytes"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "until_ms": self.until_ms,
+            "looked_at": self.looked_at,
+            "orphans": [{"file": i.key, "size": i.size, "modified_ms": i.modified_ms} for i in self.files],
+        }
+
+
+def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> OrphanPlan:
+    """The files older than a time that no root of any branch mentions. Changes nothing.
+
+    Raises:
+        TableCorrupt: a root, or what it names, cannot be read: nothing is known to be an orphan then (H11).
+    """
+    is_data = data_pattern(schema)
+    old = {info.key: info for info in timeline.store.list("") if 0 < info.modified_ms < until_ms}
+    data = frozenset(key for key in old if is_data.match(key))
+    metadata = [key for key in old if _METADATA.match(key)]
+    temporary = [key for key in old if _TEMPORARY.match(key)]
+    listed = list_roots(timeline)
+    reach = Reach(timeline, schema)
+    usage = reach.usage(Candidates(data))
+    kept = reach.kept_by(read_roots(timeline, listed))
+    used = {key for named in kept for key in named.keys} | usage.mentioned(kept)
+    steps = Steps(tuple(sorted(data)), tuple(sorted(metadata)), tuple(sorted(temporary))).without(used)
+    return OrphanPlan(
+        _files(old, steps), until_ms, len(data) + len(metadata) + len(temporary), steps, frozenset(listed), usage
+    )
+
+
+def _files(listed: dict[str, ObjectInfo], steps: Steps) -> tuple[ObjectInfo, ...]:
+    return tuple(listed[key] for key in (*steps.data, *steps.leaves, *steps.lists))
+
+
+def data_pattern(schema: TableSchema) -> re.Pattern[str]:
+    """Keys of files in the folders of buckets, as deep as the table has partition columns.
+
+    >>> from ...core.schema import new_schema
+    >>> from ...core.types import AtomicType, Field
+    >>> schema = new_schema([Field(0, "dt", AtomicType("INT"))], partition_keys=["dt"])
+    >>> [bool(data_pattern(schema).match(key)) for key in ("dt=1/bucket-0/data-1.parquet", "notes/bucket-0/data-1.parquet")]
+    [True, False]
+    """
+    folder = schema.options.get(opt.DATA_FILE_DIRECTORY).strip("/")
+    levels: Iterable[str] = (re.escape(escape_path_name(name)) + "=[^/]*/" for name in schema.partition_keys)
+    return re.compile(f"^{re.escape(folder) + '/' if folder else ''}{''.join(levels)}bucket-(\\d+|postpone)/[^/]+$")
+
+
+def apply_clean(plan: OrphanPlan, progress: Progress | None = None) -> OrphanPlan:
+    """Delete the orphans, after a second look at what came since.
+
+    Returns:
+        What was deleted.
+
+    Raises:
+        StoreUnavailable: the store refused midway: run it again.
+    """
+    steps = second_look(plan.steps, plan.seen, plan.usage)
+    steps.delete(plan.usage.reach.timeline.store, progress)
+    return replace(plan, files=_files({info.key: info for info in plan.files}, steps), steps=steps)
+
+
+def store_clock_ms(store: Store, unique: str) -> int:
+    """What time it is where files get their age: of a file that is written, looked at and deleted.
+
+    Args:
+        unique: a text that no other file's name ends in.
+    """
+    key = f"{MANIFEST_DIR}/lakelatch-clock-{unique}"
+    store.put(key, b"")
+    try:
+        return store.head(key).modified_ms
+    finally:
+        store.delete_many([key])
