@@ -218,7 +218,8 @@ class _Counted:
 
 def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
     """Give the table's commits a journal: the one that was named, else the environment's, the table's, the user's."""
-    from ..coordinator.journal import FileJournal
+    from ..coordinator.journal import OBJECT, FileJournal
+    from ..coordinator.object_journal import ObjectJournal
     from ..core import options as opt
 
     named = argument or os.environ.get(JOURNAL)
@@ -226,6 +227,9 @@ def _keep_journal(table: Table, argument: str | None, output: Output) -> str | N
     if not named and own:
         return own
     path = journal_path(argument)
+    if str(path) == OBJECT:
+        table.committer.journal = ObjectJournal(table.store)
+        return OBJECT
     try:
         table.committer.journal = FileJournal(path)
     except OSError as error:

@@ -64,6 +64,16 @@ def check_lineage(
     return ev.LineageBroken(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
 
 
+def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
+    """Is a snapshot that was found under its name proven to be a part of the history?"""
+    ours = SnapshotRef(snapshot.id, snapshot.identity)
+
+    def delta() -> set[str]:
+        return {line.file_name for line in timeline.delta_manifests(snapshot)}
+
+    return isinstance(check_lineage(timeline, base_of(snapshot), ours, delta), ev.LineageVerified)
+
+
 def _continued(timeline: Timeline, ours: SnapshotRef, alone: bool, delta: Callable[[], Collection[str]]) -> Event:
     """Our snapshot is the oldest of one run: was its base expired in order, or did expiry end exactly below our name?
 

@@ -16,7 +16,7 @@ from ..backends.deadline import answered_within
 from ..core.errors import LakelatchError
 from ..core.snapshot import parse_snapshot
 from .identity import trace
-from .lineage import check_lineage, read_name
+from .lineage import check_lineage, read_name, stands
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.effects import Outcome
@@ -192,14 +192,11 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
         return None
     carrier = found.snapshot
     there = timeline.find(carrier.id)
-    if there is not None and there.identity == carrier.identity and carrier != ref_of(latest):
-        checked = check_lineage(
-            timeline, base_of(there), carrier, lambda: {m.file_name for m in timeline.delta_manifests(there)}
+    is_there = there is not None and there.identity == carrier.identity
+    if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):
+        return do.Undecided(
+            carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
         )
-        if not isinstance(checked, ev.LineageVerified):
-            return do.Undecided(
-                carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
-            )
     return do.Committed(carrier, replayed=all(tried.snapshot != carrier for tried in case.tried))
 
 

@@ -1,0 +1,151 @@
+"""Commands that find out what became of commits: `resolve`, `recover`.
+
+Owns: their arguments, the stable keys of their JSON, their exit codes. Must not know: how a commit is resolved.
+Invariants: `resolve` deletes nothing; `recover` changes nothing without `--apply`; what is not proven is told as unknown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import InvalidArgument
+from .arguments import Commands, Parser, add_branch, add_command, open_table_of, storage_options_of
+from .exit_codes import CONFLICT, OK, UNKNOWN_OUTCOME
+from .journals import journal_path
+from .output import Output
+
+if TYPE_CHECKING:
+    from ..coordinator.recovery import RecoveredCommit
+    from ..table.table import Table
+
+_COLUMNS = ["outcome", "user", "identifier", "kind", "snapshot", "table", "why"]
+
+
+def register(commands: Commands) -> None:
+    about = (
+        "Find out how a commit ended whose outcome was unknown, and finish it where that is safe. Without a choice: every"
+        " commit to the table that the journal holds and that is not known to have ended. Exit code 0: landed; 3: not"
+        " landed, run the job again; 4: still unknown."
+    )
+    example = "lakelatch resolve s3://lake/flights --user etl-7 --identifier 42"
+    parser = add_command(commands, "resolve", resolve, about, example)
+    add_branch(parser)
+    parser.add_argument("--journal", metavar="PATH", help="of the writer; by default as `write` keeps it")
+    parser.add_argument("--user", metavar="NAME", help="commits of this commit user")
+    parser.add_argument("--identifier", type=int, metavar="N", help="with --user: the commit with this identifier")
+    parser.add_argument("--snapshot-uuid", metavar="UUID", help="the commit that would have made this snapshot")
+    _add_gone(parser)
+    about = (
+        "After a crash, tell what became of every commit in a journal: what landed, what did not. With --apply also finish"
+        " what can be finished, and delete the metadata of what is proven not to have landed."
+    )
+    parser = add_command(
+        commands, "recover", recover, about,
+        "lakelatch recover s3://lake/flights\nlakelatch recover /var/lib/etl/journal.jsonl --apply",
+    )  # fmt: skip
+    parser.add_argument("--apply", action="store_true", help="do it; else it is only said what would be done")
+    _add_gone(parser)
+
+
+def _add_gone(parser: Parser) -> None:
+    parser.add_argument(
+        "--writers-are-gone",
+        action="store_true",
+        help="no writer of these commits runs any more: do not wait 30 s for it",
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- resolve
+
+
+def resolve(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.recovery import find_one
+
+    meant = find_one(args.user, args.identifier, args.snapshot_uuid)
+    chosen = args.user is not None or args.snapshot_uuid is not None
+    table = open_table_of(args)
+    found = [c for c in _from_journals(args, table, meant) if chosen or not c.known]
+    if not found and chosen:
+        found = [_from_table(args, table)]
+    _print(found, output)
+    if any(commit.outcome in ("unknown", "in flight") for commit in found):
+        return UNKNOWN_OUTCOME
+    return CONFLICT if any(commit.outcome == "not landed" for commit in found) else OK
+
+
+def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
+    """What the journals know: the one that was named, else the writer's own and those that belong to the table."""
+    from ..coordinator.journal import OBJECT, FileJournal, address_of
+    from ..coordinator.object_journal import ObjectJournal
+    from ..coordinator.recovery import recover as run
+
+    address = address_of(table.url)
+
+    def only(commit: RecoveredCommit) -> bool:
+        return (commit.table, commit.branch) == (address, args.branch) and bool(meant(commit))
+
+    path = journal_path(args.journal)
+    if args.journal not in (None, OBJECT) and not path.is_file():
+        raise InvalidArgument(f"there is no journal {path}")
+    sources: list[Any] = [table.url]
+    if args.journal is not None:
+        sources = [ObjectJournal(table.store) if args.journal == OBJECT else FileJournal(path)]
+    elif path.is_file():
+        sources.append(FileJournal(path))
+    settings = {"storage_options": storage_options_of(args), "writers_are_gone": args.writers_are_gone, "clean": False}
+    found = [commit for source in sources for commit in run(source, only=only, **settings).commits]
+    return list({commit.commit: commit for commit in found}.values())
+
+
+def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
+    """What the table alone tells: it can show that a commit landed, never that it did not and will not."""
+    from ..coordinator.lineage import stands
+    from ..coordinator.recovery import RecoveredCommit
+
+    receipt = table.committer.lookup(args.user, args.identifier) if args.identifier is not None else None
+    unheard = RecoveredCommit(
+        "", table.url, args.branch, args.user or "", args.identifier, "", "unknown",
+        reason="no journal knows it, and the history does not show it", snapshot_uuid=args.snapshot_uuid,
+    )  # fmt: skip
+    if receipt is not None:
+        return _landed(unheard, receipt.snapshot_id, receipt.snapshot_uuid, receipt.kind)
+    for snapshot in table.snapshots() if args.snapshot_uuid is not None else ():
+        if snapshot.uuid == args.snapshot_uuid and stands(table.timeline, snapshot):
+            return _landed(unheard, snapshot.id, snapshot.uuid, snapshot.commit_kind)
+    return unheard
+
+
+def _landed(commit: RecoveredCommit, snapshot_id: int, uuid: str | None, kind: str) -> RecoveredCommit:
+    from dataclasses import replace
+
+    return replace(commit, outcome="landed", reason="", snapshot_id=snapshot_id, snapshot_uuid=uuid, kind=kind)
+
+
+# -------------------------------------------------------------------------------------------------------------- recover
+
+
+def recover(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.recovery import recover as run
+
+    options = storage_options_of(args)
+    found = run(args.url, storage_options=options, dry_run=not args.apply, writers_are_gone=args.writers_are_gone)
+    _print(found.commits, output)
+    files = sum(len(commit.cleaned) for commit in found.commits)
+    if files:
+        output.note(f"{files} metadata files {'deleted' if args.apply else 'would be deleted'}")
+    if not args.apply and any(not commit.known for commit in found.commits):
+        output.note("nothing was changed: --apply does it")
+    return UNKNOWN_OUTCOME if found.unknown else OK
+
+
+def _print(commits: Any, output: Output) -> None:
+    if output.as_json:
+        for commit in commits:
+            output.record(commit.to_dict())
+        return
+    rows = [[c.outcome, c.commit_user, c.identifier, c.kind, c.snapshot_id, c.table, c.reason] for c in commits]
+    if rows:
+        output.table(_COLUMNS, [["" if value is None else value for value in row] for row in rows])
+    else:
+        output.note("no commits")
