@@ -131,10 +131,11 @@ class Committer:
     def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
         """The receipt of an identity that landed before, None where it has not. Reads the store."""
         timeline = self._timeline(self.store)
-        found = trace(commit_user, timeline.latest(), timeline.find)
-        if found.last_identifier != identifier or found.snapshot is None:
-            return None
-        return self._replay_receipt(found.snapshot, commit_user, identifier, timeline.find(found.snapshot.id))
+        with TimeBudget(self._policy.timeout_ms, self._around).preparing():
+            found = trace(commit_user, timeline.latest(), timeline.find)
+            if found.last_identifier != identifier or found.snapshot is None:
+                return None
+            return self._replay_receipt(found.snapshot, commit_user, identifier, timeline.find(found.snapshot.id))
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""

@@ -51,13 +51,13 @@ class Request:
     received_bytes: int
 
 
-FAULTS = ("drop_answer", "drop_request", "throttle", "throttle_after", "conflict", "land_late")
+FAULTS = ("drop_answer", "drop_request", "throttle", "throttle_after", "conflict", "land_late", "hang")
 """What can happen to a request.
 
 drop_answer: the server does it, the connection is cut before the answer. drop_request: cut before the server sees it.
 throttle: 503 SlowDown instead of doing it. throttle_after: the server does it, the client is told 503.
 conflict: 409 ConditionalRequestConflict instead of doing it. land_late: the connection is cut at once, the server gets
-the request `delay_ms` later.
+the request `delay_ms` later. hang: the server gets the request `delay_ms` later, and nobody is ever answered.
 """
 
 
@@ -173,7 +173,7 @@ class FaultProxy:
             path: a regular expression that is searched in the unquoted path, such as r"/snapshot/snapshot-2$".
             times: how many requests it hits.
             skip: how many matching requests pass first.
-            delay_ms: for `land_late`.
+            delay_ms: for `land_late` and `hang`.
         """
         if fault not in FAULTS:
             raise ValueError(f"no fault is called {fault!r}: say one of {', '.join(FAULTS)}")

@@ -190,6 +190,9 @@ class Proxy:
                 self.late.add(task)
                 task.add_done_callback(self.late.discard)
                 return None
+            case "hang":
+                await self.forward(request, entry, delay_ms / 1000)
+                await asyncio.Event().wait()
         try:
             answer = await self.forward(request, entry)
         except (ConnectionError, asyncio.IncompleteReadError):
