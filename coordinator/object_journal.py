@@ -2,9 +2,9 @@
 
 Owns: `ObjectJournal`, where its objects lie, `open_journal`. Must not know: what becomes of a commit.
 Source: commit-protocol §9. Invariants: an object holds all events of its commit so far, and is created atomically: of a
-writer and somebody who takes its commit over, one comes first; an object counts only while the one before it is there, so
-that who wakes up after its commit was resolved, and everything was removed, comes too late; nothing is written before a
-snapshot is about to be sent, and nothing stays once it is known how the commit ended.
+writer and somebody who takes its commit over, one comes first; nothing is written before a snapshot is about to be sent; an
+object goes once it is known how the commit ended, unless its name must stay taken: against a writer that may wake up, or a
+send of the journal itself that may land late (H9).
 
 The objects lie in `lakelatch/journal/` under the table's root. Readers of the format ask for named folders only, and its
 orphan cleaner ignores a folder that is neither of the format's nor a `key=value` or `bucket-` one.
@@ -62,25 +62,23 @@ class ObjectJournal:
         if not decisive:
             return None
         commit.objects += 1
-        number = commit.objects
+        key = _key(entry.commit, commit.objects)
         data = "\n".join(commit.lines).encode()
-        answer = self._store.put_if_absent(_key(entry.commit, number), data)
+        answer = self._store.put_if_absent(key, data)
         if commit.unanswered and not isinstance(entry.event, ev.SnapshotPrepared):
             return Unknown("an earlier object of the journal may land late")
         commit.unanswered |= not isinstance(answer, Created)
         try:
-            return self._kept(entry.commit, number, data, answer)
+            return self._kept(key, data, answer)
         except LakelatchError as error:
             return Unknown(error.message)
 
-    def _kept(self, commit: str, number: int, data: bytes, answer: PutOutcome) -> PutOutcome:
-        """Is an object ours, and does it count? Every answer but "created" is read back (H2, H3)."""
-        key = _key(commit, number)
+    def _kept(self, key: str, data: bytes, answer: PutOutcome) -> PutOutcome:
+        """Is an object ours? Every answer but "created" is read back (H2, H3)."""
         for _ in range(_SENDS):
             held = data if isinstance(answer, Created) else self._held(key)
             if held is not None:
-                counts = held == data and (number == 1 or self._held(_key(commit, number - 1)) is not None)
-                return Created() if counts else AlreadyThere()
+                return Created() if held == data else AlreadyThere()
             answer = self._store.put_if_absent(key, data)
         return Unknown(f"{key} is neither there nor created")
 
@@ -94,7 +92,10 @@ class ObjectJournal:
         with self._lock:
             known, read = self._open.pop(commit, _Open()), self._read.pop(commit, 0)
         keys = [_key(commit, number) for number in range(1, max(known.objects, read) + 1)]
-        # The newest last: without the one before it, it counts no more, whoever created it.
+        if known.unanswered:
+            self._store.put(keys[-1], "\n".join(known.lines).encode())
+            return
+        # The newest last: an older one alone would say less than was known.
         for part in (keys[:-1], keys[-1:]):
             if part:
                 self._store.delete_many(part)
@@ -116,7 +117,7 @@ class ObjectJournal:
         return found
 
     def _newest(self) -> dict[str, int]:
-        """Commit -> the number of its newest object that counts."""
+        """Commit -> the number of its newest object; one without the one before it is what a conclusion left."""
         found: dict[str, set[int]] = {}
         for info in self._store.list(FOLDER):
             commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
@@ -128,11 +129,17 @@ class ObjectJournal:
     def add(self, so_far: Sequence[Entry], event: Event, at_ms: int) -> None:
         """Add what somebody else than its writer has to say about a commit; `entries` then shows who came first."""
         last = so_far[-1]
-        if isinstance(event, ev.CommitResolved):
-            return  # concluded next, and gone
         said = Entry(last.commit, last.table, at_ms, event, last.branch)
         lines = [json.dumps(entry.to_json()) for entry in (*so_far, said)]
-        self._store.put_if_absent(_key(last.commit, self._read[last.commit] + 1), "\n".join(lines).encode())
+        data, newest = "\n".join(lines).encode(), self._read[last.commit]
+        if isinstance(event, ev.CommitResolved):
+            self._store.put(
+                _key(last.commit, newest), data
+            )  # of who took it over: its writer creates no object any more
+            return
+        self._store.put_if_absent(_key(last.commit, newest + 1), data)
+        if self._held(_key(last.commit, newest)) is None:
+            self._store.delete_many([_key(last.commit, newest + 1)])  # concluded meanwhile, by its writer
 
 
 def _key(commit: str, number: int) -> str:

@@ -30,6 +30,9 @@ from .resolution import Answer, Case, find_out, resolved
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
 
+FORGOTTEN_AFTER_MS = 24 * 3_600_000
+"""Until then a writer that wakes up finds that its commit was taken over; orphan cleaning trusts in the same day."""
+
 Outcome: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
 """finished: it landed because recovery sent its snapshot; in flight: its writer may still be at work."""
 
@@ -358,7 +361,8 @@ def _say(ledger: _Ledger, past: _Past, found: ev.CommitResolved | None, asked: _
     try:
         if found is not None:
             ledger.add(past.entries, found, asked.around.wall_ms)
-        ledger.conclude(past.entries[0].commit)
+        if asked.writers_are_gone or asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS:
+            ledger.conclude(past.entries[0].commit)
     except LakelatchError:
         return
 

@@ -133,7 +133,10 @@ def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
         case ev.FoundAnother(user=user):
             return do.NotCommitted("commit-conflict", f"snapshot {ours.id} is another's (by '{user}')")
         case ev.FoundNothing():
-            return _at_free_name(timeline, tried)
+            seen = _at_free_name(timeline, tried)
+            if isinstance(seen, do.Undecided) and timeline.find(ours.id) is not None:
+                return _at_name(timeline, tried)  # taken while the history was looked at
+            return seen
         case ev.ReadBackFailed(reason=reason):
             return do.Undecided(ours, reason)
     raise AssertionError(f"{found!r} is no answer to reading a name")

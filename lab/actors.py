@@ -17,7 +17,9 @@ from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.message import PendingUpload
+from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
+from ..coordinator.recovery import recover_journal
 from ..coordinator.request import CommitRequest
 from ..coordinator.timeline import Timeline
 from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
@@ -58,15 +60,18 @@ def writer(
     identity: tuple[str, int] | None = None,
     resolves: bool = False,
     overwrites: bool = False,
+    journaled: bool = False,
 ) -> Role:
     """Appends (or overwrites) so many times through one committer, as a job does.
 
     Args:
         identity: commit user and identifier of the first commit; the next ones count on.
         resolves: asks again where the outcome was unknown.
+        journaled: keeps a journal beside the table.
     """
 
     def role(stage: Stage) -> None:
+        stage.beside = ObjectJournal(stage.store) if journaled else None
         committer = stage.committer()
         for number in range(1, commits + 1):
             label = f"{stage.name}{number}"
@@ -108,6 +113,27 @@ def commit_once(stage: Stage, committer: Committer, request: CommitRequest, labe
         ref = SnapshotRef(receipt.snapshot_id, receipt.snapshot_uuid or "")
         stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref))
     committer.settle()
+
+
+def recoverer() -> Role:
+    """Finishes, on another machine, what it finds in the journals beside the table, whether their writers live or not.
+
+    It knows the commits of writers that commit once.
+    """
+    words = {"landed": "committed", "finished": "committed", "not landed": "not committed", "unknown": "unknown"}
+
+    def role(stage: Stage) -> None:
+        stage.clock.now_s += 60.0  # nobody is in flight any more
+        try:
+            found = recover_journal(ObjectJournal(stage.store), stage.store, stage.around, writers_are_gone=False)
+        except LakelatchError:
+            return  # it is recovered another time
+        for commit in found.commits:
+            ref = SnapshotRef(commit.snapshot_id, commit.snapshot_uuid or "") if commit.snapshot_id else None
+            if commit.outcome in words:
+                stage.tell(Told(commit.commit_user.removeprefix("user-") + "1", words[commit.outcome], "", ref))
+
+    return role
 
 
 def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ..coordinator.object_journal import FOLDER
 from ..core.manifest import decode_manifest, decode_manifest_list
 from ..core.schema import TableSchema
 from .actors import Actor
@@ -216,7 +217,7 @@ class Explorer:
             return True
         if key == "snapshot/LATEST" and not self._hints_matter:
             return True
-        if key.startswith("snapshot/"):
+        if key.startswith(("snapshot/", FOLDER)):
             return False
         return not self._deleters if request.operation == "read" else request.operation == "write"
 
@@ -434,8 +435,8 @@ def _data(data: bytes) -> tuple[str, ...]:
 
 
 def _footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
-    """All that a reader can reach, by content; what is missing is None."""
-    found: dict[str, bytes | None] = {k: v for k, v in objects.items() if k.startswith("snapshot/")}
+    """All that a reader can reach, and journals, by content; what is missing is None."""
+    found: dict[str, bytes | None] = {k: v for k, v in objects.items() if k.startswith(("snapshot/", FOLDER))}
     todo: list[tuple[str, Callable[[bytes], tuple[str, ...]] | None]] = []
     for key, data in list(found.items()):
         if key.startswith("snapshot/snapshot-") and data is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from ..coordinator.object_journal import FOLDER
 from ..core.schema import TableSchema
 from .actors import Actor
 from .simulated_store import OK, Reply, Request
@@ -135,8 +136,9 @@ class Cast:
         read = tuple(r.body for q, r in history if q.operation == "read" and r.status == OK)
         written = {q.key: r.status for q, r in history if q.operation == "write"}
         failed = frozenset(key for key, status in written.items() if status != OK)
+        journaled = tuple((q.operation, q.key, r.status) for q, r in history if q.key.startswith(FOLDER))
         asleep = tuple(i for i, (_, r) in enumerate(history) if r.nap_s)
-        return (actor, tuple(stage.events), told, read, failed, history[since_event:], asleep, pending), play
+        return (actor, tuple(stage.events), told, read, failed, journaled, history[since_event:], asleep, pending), play
 
     def _number(self, identity: Hashable, play: Play) -> int:
         number = self._numbers.setdefault(identity, len(self.plays))

@@ -6,7 +6,7 @@ Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nig
 
 from __future__ import annotations
 
-from .actors import Actor, cleaner, expirer, foreign, rollback, writer
+from .actors import Actor, cleaner, expirer, foreign, recoverer, rollback, writer
 from .explorer import Scenario
 from .stage import lab_schema
 
@@ -55,6 +55,19 @@ def resolving(budget: int) -> Scenario:
     """A writer that asks again where it was told unknown."""
     actors = (Actor("A", writer(resolves=True)), Actor("B", writer()))
     return Scenario(f"resolving, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"))
+
+
+def recovered(budget: int) -> Scenario:
+    """A writer dies, or is told unknown; somebody else finishes its commit from its journal, while another commits."""
+    actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer", after="A"))
+    return Scenario(f"recovered, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"))
+
+
+def taken_over(budget: int) -> Scenario:
+    """Somebody finishes a commit whose writer is merely slow."""
+    actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer"))
+    faults = frozenset({"403", "lands late"})
+    return Scenario(f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"))
 
 
 def expired(budget: int, commits: int = 2) -> Scenario:

@@ -89,6 +89,12 @@ def recovered(journal: Any, store: Fragile, gone: bool = True) -> Recovery:
     return recover_journal(journal(), store, MACHINE, writers_are_gone=gone)
 
 
+def recovered_later(journal: Any, store: Fragile, seconds: float = 60.0) -> Recovery:
+    """As somebody sees it who does not know whether the writers live."""
+    later = replace(MACHINE, wall_s=lambda: time.time() + seconds)
+    return recover_journal(journal(), store, later, writers_are_gone=False)
+
+
 def only(recovery: Recovery) -> RecoveredCommit:
     (commit,) = recovery.commits
     return commit
@@ -289,7 +295,7 @@ def test_a_slow_writer_whose_commit_was_taken_over_makes_no_further_attempt(stor
 
     def meanwhile() -> None:
         opened(store).append(pa.table({"v": [2]}))
-        told.append(only(recovered(journal, store)).outcome)
+        told.append(only(recovered_later(journal, store)).outcome)
 
     store.before["create snapshot/snapshot-2"] = meanwhile
     with pytest.raises(CommitConflict, match="took this commit over"):
@@ -298,11 +304,24 @@ def test_a_slow_writer_whose_commit_was_taken_over_makes_no_further_attempt(stor
     assert sorted(opened(store).to_arrow()["v"].to_pylist()) == [1, 2]
 
 
+def test_the_mark_of_a_taken_over_commit_goes_after_a_day(store: Fragile, journal: Any) -> None:
+    """Until then a writer that wakes up must find it; what was found out is kept with it."""
+    store.before["create snapshot/snapshot-1"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    assert only(recovered_later(journal, store)).outcome == "finished"
+    again = only(recovered_later(journal, store))
+    assert (again.outcome, again.known) == ("landed", True)
+    assert len(names(store, FOLDER)) in (0, 2)
+    recovered_later(journal, store, 25 * 3600)
+    assert names(store, FOLDER) == []
+
+
 def test_a_slow_writer_and_its_recovery_agree_on_a_commit(store: Fragile, journal: Any) -> None:
     """G1: recovery finishes the very attempt that its writer is about to send."""
     opened(store).append(ROWS)
     told: list[str] = []
-    store.before["create snapshot/snapshot-2"] = lambda: told.append(only(recovered(journal, store)).outcome)
+    store.before["create snapshot/snapshot-2"] = lambda: told.append(only(recovered_later(journal, store)).outcome)
     receipt = opened(store, journal()).append(ROWS)
     assert (receipt.snapshot_id, told) == (2, ["finished"])
     assert snapshots(store) == [1, 2]
@@ -313,7 +332,7 @@ def test_a_refused_writer_does_not_contradict_its_recovery(store: Fragile, journ
     opened(store).append(ROWS)
 
     def finished_then_refused() -> None:
-        assert only(recovered(journal, store)).outcome == "finished"
+        assert only(recovered_later(journal, store)).outcome == "finished"
         raise StoreUnavailable("access denied")
 
     store.before["create snapshot/snapshot-2"] = finished_then_refused
@@ -347,8 +366,7 @@ def test_an_unknown_outcome_is_resolved_elsewhere_at_once(store: Fragile, journa
     store.put_if_absent = losing(store, 3)  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):
         table.append(ROWS)
-    later = replace(MACHINE, wall_s=lambda: time.time() + (31 if isinstance(journal(), ObjectJournal) else 0))
-    commit = recover_journal(journal(), store, later, writers_are_gone=False).commits[-1]
+    commit = recovered_later(journal, store, 31 if isinstance(journal(), ObjectJournal) else 0).commits[-1]
     assert (commit.outcome, commit.snapshot_id) == ("finished", 2)
 
 
