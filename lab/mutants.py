@@ -15,11 +15,12 @@ from unittest.mock import patch
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity, run
+from ..coordinator import attempt, identity, resolution, run
 from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
 from ..coordinator.maintenance.roots import list_roots, read_roots
+from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
@@ -240,6 +241,11 @@ def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
     return steps
 
 
+def _free_is_lost(timeline: Timeline, tried: ev.SnapshotPrepared) -> Any:
+    """Recovery takes a free name for proof that nothing landed, while a send may still be on its way."""
+    return do.NotCommitted("commit-conflict", "it is not there")
+
+
 _publish = run.CommitRun.publish
 _P = machine.Phase
 _ONE = scenarios.writers(1, 1)
@@ -303,6 +309,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "expiry lists before it chooses",
         lambda: [(actors, "plan_expiry", _used_before_chosen), (expire, "second_look", _no_second_look)],
         (scenarios.expired(0),),
+    ),
+    Mutant(
+        "a commit that was taken over goes on",
+        lambda: [(ObjectJournal, "_kept", lambda self, key, data, answer: Created())],
+        (scenarios.taken_over(0),),
+    ),
+    Mutant(
+        "recovery: a free name means not landed",
+        lambda: [(resolution, "_at_free_name", _free_is_lost)],
+        (scenarios.taken_over(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
 )

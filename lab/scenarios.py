@@ -170,6 +170,8 @@ DAILY: tuple[Scenario, ...] = (
     restarted(1),
     twins(1),
     resolving(2),
+    recovered(1),
+    taken_over(0),
     silent(2, 3),
     hinted(),
     expired(0),
@@ -184,6 +186,8 @@ DAILY: tuple[Scenario, ...] = (
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
+    recovered(2),
+    taken_over(1),
     crowded(2),
     writers(3, 2),
     writers(3, 2, commits=3),
