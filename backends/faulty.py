@@ -35,6 +35,7 @@ class Faults:
         throttled: the store said "slow down" until the adapter gave up; nothing was done (H4).
         delayed: answered rightly, `FaultyStore.delay_seconds` later.
         duplicate: sent twice by the client below: the answer is that to the second (H3).
+        stale: a listing lacks its newest numbered object. Other requests have no such thing: nothing happens to them (H7).
         late: no answer now; it lands after `FaultyStore.late_after` further requests, or at `settle()` (H9). Reads and
             streamed outputs have no such thing: theirs is an `error`.
     """
@@ -45,6 +46,7 @@ class Faults:
     throttled: float = 0.0
     delayed: float = 0.0
     duplicate: float = 0.0
+    stale: float = 0.0
     late: float = 0.0
 
 
@@ -66,6 +68,7 @@ class FaultyStore:
         seed: of the dice.
         plan: operation -> its faults; `"*"` for every operation that is not named.
         sleep: what a delay does, given seconds.
+        on_strike: told of each fault as it strikes.
 
     >>> from .memory import MemoryStore
     >>> store = FaultyStore(MemoryStore("memory://doctest-faulty"), 1, {"put_if_absent": Faults(lost=1.0)})
@@ -76,7 +79,13 @@ class FaultyStore:
     """
 
     def __init__(
-        self, store: Store, seed: int, plan: Mapping[str, Faults], *, sleep: Callable[[float], None] = time.sleep
+        self,
+        store: Store,
+        seed: int,
+        plan: Mapping[str, Faults],
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        on_strike: Callable[[Struck], None] = lambda struck: None,
     ) -> None:
         unknown = set(plan) - {*OPERATIONS, "*"}
         if unknown:
@@ -86,7 +95,7 @@ class FaultyStore:
         self.plan = dict(plan)
         self.delay_seconds = 0.05
         self.late_after = 3
-        self._sleep = sleep
+        self._sleep, self._on_strike = sleep, on_strike
         self._lock = RLock()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._log: list[Struck] = []
@@ -136,7 +145,10 @@ class FaultyStore:
             return Unknown(fault.message)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._struck("list", prefix, lambda: self.inner.list(prefix))
+        def listed() -> Iterator[ObjectInfo]:
+            return self.inner.list(prefix)
+
+        return self._struck("list", prefix, listed, stale=lambda: _without_newest(listed()))
 
     def delete_many(self, keys: Iterable[str]) -> None:
         doomed = tuple(keys)
@@ -149,7 +161,15 @@ class FaultyStore:
     def open_output(self, key: str) -> Any:
         return _FaultyOutput(self, self.inner.open_output(key))
 
-    def _struck(self, operation: str, key: str, request: Callable[[], T], *, may_be_late: bool = False) -> T:
+    def _struck(
+        self,
+        operation: str,
+        key: str,
+        request: Callable[[], T],
+        *,
+        may_be_late: bool = False,
+        stale: Callable[[], T] | None = None,
+    ) -> T:
         fault = self._fault(operation, key, may_be_late)
         self._land(self._requests)
         match fault:
@@ -168,6 +188,8 @@ class FaultyStore:
                 raise _Unanswered("injected: the answer was lost")
             case "duplicate":
                 request()
+            case "stale" if stale is not None:
+                return stale()
             case "delayed":
                 self._sleep(self.delay_seconds)
         return request()
@@ -187,8 +209,12 @@ class FaultyStore:
             for field in fields(faults):
                 dice -= getattr(faults, field.name)
                 if dice < 0:
+                    if field.name == "stale" and operation != "list":
+                        return ""
                     fault = "error" if field.name == "late" and not may_be_late else field.name
-                    self._log.append(Struck(operation, key, fault, number))
+                    struck = Struck(operation, key, fault, number)
+                    self._log.append(struck)
+                    self._on_strike(struck)
                     return fault
         return ""
 
@@ -198,6 +224,14 @@ class FaultyStore:
             self._late = [(at, request) for at, request in self._late if now is not None and at > now]
         for request in due:
             request()
+
+
+def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
+    """A listing that lags behind: of the names that end in a number, the highest is missing; the first of all is old."""
+    found = list(listed)
+    numbers = [(int(number), at) for at, info in enumerate(found) if (number := info.key.rpartition("-")[2]).isdigit()]
+    missing = max(numbers)[1] if len(numbers) > 1 else None
+    return (info for at, info in enumerate(found) if at != missing)
 
 
 class _Unanswered(StoreUnavailable):

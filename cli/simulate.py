@@ -1,18 +1,22 @@
 """The command that says what to expect: `simulate`.
 
 Owns: its arguments and how its forecast is printed. Must not know: how it is made (`lab.simulate`).
-Invariant: it touches no store.
+Invariant: it touches no store; progress goes to stderr.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from ..core.errors import InvalidArgument
 from .arguments import Commands, Parser
 from .exit_codes import OK
 from .output import Output
 
+_EVERY_S = 3.0
 _ABOUT = (
     "Say what to expect of many writers on one table: commits per minute, retries, requests. The shipped committer runs on a"
     " simulated store in virtual time; nothing is written anywhere, and the same arguments give the same numbers."
@@ -32,6 +36,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--latency", type=float, default=50.0, metavar="MS", help="of a request, milliseconds (50)")
     parser.add_argument("--faults", type=float, default=0.0, metavar="X", help="0 never fails, 1 is a very bad day (0)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all dice (0)")
+    parser.add_argument("--trace", metavar="FILE", help="write every request there; the same seed gives the same file")
     parser.add_argument("--json", action="store_true", help="one JSON object with stable keys")
 
 
@@ -40,9 +45,40 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     if args.writers < 1 or args.steps < 1 or args.latency <= 0 or not 0 <= args.faults <= 1:
         raise InvalidArgument("--writers and --steps are at least 1, --latency is above 0, --faults is between 0 and 1")
-    forecast = simulate(args.writers, commits=args.steps, latency_ms=args.latency, faults=args.faults, seed=args.seed)
+    forecast = simulate(
+        args.writers,
+        commits=args.steps,
+        latency_ms=args.latency,
+        faults=args.faults,
+        seed=args.seed,
+        ended=_progress(args.writers * args.steps, output),
+    )
+    if args.trace is not None:
+        _write(args.trace, forecast.trace)
     if output.as_json:
         output.record(forecast.to_dict())
     else:
         output.facts({name.replace("_", " "): value for name, value in forecast.to_dict().items()})
     return OK
+
+
+def _progress(commits: int, output: Output) -> Callable[[int], None]:
+    """Says on stderr how far it is, every few seconds: a short run says nothing."""
+    said_s = time.monotonic()
+
+    def ended(count: int) -> None:
+        nonlocal said_s
+        if time.monotonic() - said_s > _EVERY_S:
+            said_s = time.monotonic()
+            output.note(f"{count} of {commits} commits simulated")
+
+    return ended
+
+
+def _write(path: str, lines: Iterable[str]) -> None:
+    try:
+        Path(path).write_text("".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise InvalidArgument(
+            f"--trace {path}: {error.strerror}", next_step="name a file that can be written"
+        ) from error

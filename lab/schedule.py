@@ -157,8 +157,9 @@ class Simulation:
     def _send(self, number: int, request: Request) -> None:
         fault = self._fault(request)
         there_s, back_s = (self._weather.latency_s * self._dice.uniform(0.25, 0.75) for _ in range(2))
-        if self.stages[number].batch.follows():
-            there_s = back_s = 0.0
+        latency_s = there_s + back_s
+        share = self.stages[number].batch.extra_s(latency_s) / latency_s
+        there_s, back_s = there_s * share, back_s * share
         self._at(self.now_s + there_s, lambda: self._arrive(number, request, fault, back_s))
 
     def _fault(self, request: Request) -> str:

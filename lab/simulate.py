@@ -6,8 +6,10 @@ Invariant: the numbers come from the shipped committer in virtual time; the same
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from statistics import quantiles
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from math import ceil
 from typing import Any
 
 from ..coordinator.receipt import Receipt
@@ -28,8 +30,10 @@ class Forecast:
         committed, failed, unknown: commits by their outcome.
         commits_per_minute: of all writers together, landed ones.
         retries_per_commit, requests_per_commit: averages over those that landed.
-        median_ms, slowest_ms: of a commit, retries included.
+        p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands: retries, and turns that were left to
+            others, included.
         store_requests: everything that reached the store, lost attempts and hints included.
+        trace: every request in the order of arrival; `trace_digest` stands for it in reports.
     """
 
     writers: int
@@ -42,24 +46,41 @@ class Forecast:
     commits_per_minute: float
     retries_per_commit: float
     requests_per_commit: float
-    median_ms: float
+    p50_ms: float
+    p99_ms: float
     slowest_ms: float
     store_requests: int
+    trace: tuple[str, ...] = field(repr=False)
+
+    @property
+    def trace_digest(self) -> str:
+        return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON-ready dict."""
-        return asdict(self)
+        """As a JSON-ready dict, without the trace itself."""
+        return {**{k: v for k, v in asdict(self).items() if k != "trace"}, "trace_digest": self.trace_digest}
 
 
 @dataclass
 class _Ledger:
-    receipts: list[Receipt]
+    ended: Callable[[int], None]
+    receipts: list[Receipt] = field(default_factory=list)
+    waits_ms: list[float] = field(default_factory=list)
     failed: int = 0
     unknown: int = 0
 
+    def note(self) -> None:
+        self.ended(len(self.receipts) + self.failed + self.unknown)
+
 
 def simulate(
-    writers: int = 8, *, commits: int = 10, latency_ms: float = 50.0, faults: float = 0.0, seed: int = 0
+    writers: int = 8,
+    *,
+    commits: int = 10,
+    latency_ms: float = 50.0,
+    faults: float = 0.0,
+    seed: int = 0,
+    ended: Callable[[int], None] = lambda commits: None,
 ) -> Forecast:
     """Let writers append to one table, each as fast as it can, with the table's default options.
 
@@ -68,6 +89,7 @@ def simulate(
         latency_ms: of one request to the store.
         faults: how rough it is: 0 never fails; 1 loses, cuts, throttles or refuses about every fifth create.
         seed: of all dice.
+        ended: told how many commits have ended so far, after each.
 
     >>> forecast = simulate(2, commits=2)
     >>> forecast.committed, forecast.unknown
@@ -79,7 +101,7 @@ def simulate(
         Weather(latency_ms / 1000, rough, 0.0),
         lab_schema(**{opt.COMMIT_MAX_RETRIES.key: str(opt.COMMIT_MAX_RETRIES.default)}),
     )
-    ledger = _Ledger([])
+    ledger = _Ledger(ended)
     for number in range(writers):
         simulation.add(Actor(f"w{number}-", _busy(commits, ledger)))
     simulation.run()
@@ -92,12 +114,15 @@ def _busy(commits: int, ledger: _Ledger) -> Role:
         for number in range(commits):
             entry = data_entry(f"{stage.name}{number}")
             request = CommitRequest(kind="APPEND", entries=(entry,), commit_user=stage.name)
+            began_s = stage.clock.now_s
             try:
                 ledger.receipts.append(committer.commit(request))
+                ledger.waits_ms.append((stage.clock.now_s - began_s) * 1000)
             except OutcomeUnknown:
                 ledger.unknown += 1
             except LakelatchError:
                 ledger.failed += 1
+            ledger.note()
             committer.settle()
 
     return role
@@ -106,7 +131,7 @@ def _busy(commits: int, ledger: _Ledger) -> Role:
 def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast:
     receipts = ledger.receipts
     landed = max(len(receipts), 1)
-    times = sorted(receipt.elapsed_ms for receipt in receipts) or [0.0]
+    waits_ms = sorted(ledger.waits_ms) or [0.0]
     return Forecast(
         writers=writers,
         committed=len(receipts),
@@ -118,7 +143,18 @@ def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast
         commits_per_minute=round(60 * len(receipts) / simulation.now_s, 1) if simulation.now_s else 0.0,
         retries_per_commit=round(sum(r.retries for r in receipts) / landed, 2),
         requests_per_commit=round(sum(r.requests for r in receipts) / landed, 1),
-        median_ms=round(quantiles(times, n=2)[0] if len(times) > 1 else times[0], 1),
-        slowest_ms=round(times[-1], 1),
+        p50_ms=round(_quantile(waits_ms, 0.50), 1),
+        p99_ms=round(_quantile(waits_ms, 0.99), 1),
+        slowest_ms=round(waits_ms[-1], 1),
         store_requests=simulation.requests,
+        trace=tuple(simulation.trace),
     )
+
+
+def _quantile(ascending: list[float], share: float) -> float:
+    """The smallest value that this share of all does not exceed.
+
+    >>> _quantile([1.0, 2.0, 3.0, 4.0], 0.5), _quantile([1.0, 2.0, 3.0, 4.0], 0.99)
+    (2.0, 4.0)
+    """
+    return ascending[max(0, ceil(share * len(ascending)) - 1)]

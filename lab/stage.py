@@ -57,19 +57,29 @@ class Told:
 
 @dataclass
 class Batch:
-    """Which requests go out side by side: those of one pool, one after the other."""
+    """Which requests go out side by side: those of one pool, and what its owner asks while the pool is open.
+
+    Attributes:
+        open_pools: how many pools are open as a block.
+        longest_s: of the requests so far: what goes out beside them costs only what it takes longer.
+    """
 
     pool: object = None
     inside: bool = False
-    requests: int = 0
+    open_pools: int = 0
+    longest_s: float = 0.0
 
-    def follows(self) -> bool:
-        """Count a request: does it go out beside an earlier one, so that it costs no time of its own?"""
-        if not self.inside:
-            self.pool, self.requests = None, 0
-            return False
-        self.requests += 1
-        return self.requests > 1
+    def extra_s(self, latency_s: float) -> float:
+        """Seconds that a request of such a latency costs its asker, beside the others."""
+        if not self.inside and not self.open_pools:
+            self.begin(None)
+        extra_s = max(0.0, latency_s - self.longest_s)
+        self.longest_s = max(self.longest_s, latency_s)
+        return extra_s
+
+    def begin(self, pool: object) -> None:
+        """Requests from here on do not go out beside earlier ones."""
+        self.pool, self.longest_s = pool, 0.0
 
 
 class Here(Executor):
@@ -78,10 +88,18 @@ class Here(Executor):
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
+    def __enter__(self) -> Here:
+        self._batch.begin(self)
+        self._batch.open_pools += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._batch.open_pools -= 1
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         if self._batch.pool is not self:
-            self._batch.pool, self._batch.requests = self, 0
+            self._batch.begin(self)
         self._batch.inside = True
         try:
             future.set_result(fn(*args, **kwargs))

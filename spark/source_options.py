@@ -27,6 +27,7 @@ KNOWN = (
     "commit-user",
     "identifier",
     "isolation",
+    "read-snapshot",
     "partition",
     "partitionoverwritemode",
 )
@@ -42,6 +43,7 @@ class SourceOptions:
     | `snapshot`, `tag`, `timestamp` | reading | what is read; the latest snapshot by default |
     | `commit-user`, `identifier` | writing | exactly once: both or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
+    | `read-snapshot` | writing | id of the snapshot that an overwrite's rows were made from |
     | `partition` | writing | what mode `overwrite` replaces, as `month=1/day=2`; without it the whole table |
     | `partitionOverwriteMode` | writing | `dynamic`: mode `overwrite` replaces each partition that has rows |
     | `property.<name>` | writing | kept in the snapshot; Spark makes names lower case |
@@ -72,6 +74,7 @@ class SourceOptions:
         self.snapshot = _number(given, "snapshot")
         self.commit_user, self.identifier = given.get("commit-user"), _number(given, "identifier")
         self.isolation: Any = given.get("isolation", "snapshot")
+        self.read_snapshot = _number(given, "read-snapshot")
         self.partition = given.get("partition")
         mode = given.get("partitionoverwritemode", "static").lower()
         if mode not in ("static", "dynamic"):

@@ -23,7 +23,7 @@ from ..coordinator.committer import new_commit_user
 from ..coordinator.message import CommitMessage
 from ..core.errors import InvalidArgument, StoreUnavailable
 from ..table.table import Table
-from ..table.transaction import Transaction, check_identity, overwrite_spec
+from ..table.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
 from ..table.write import check_writable, keys_of
 from .columns import match_columns
 from .source_options import SourceOptions
@@ -53,8 +53,10 @@ class TableSourceWriter(DataSourceArrowWriter):
         self._options, self._overwrite = options, overwrite
         table = options.table()
         check_writable(table.schema)
-        if not overwrite and (options.partition is not None or options.dynamic):
-            raise InvalidArgument("options 'partition' and 'partitionOverwriteMode' go with mode overwrite")
+        if not overwrite and (options.dynamic or (options.partition, options.read_snapshot) != (None, None)):
+            raise InvalidArgument(
+                "options 'partition', 'partitionOverwriteMode', 'read-snapshot' go with mode overwrite"
+            )
         self._replaced: Any = options.partition if options.dynamic else options.partition or {}
         spec = (overwrite_spec(table.schema, self._replaced, options.dynamic) if overwrite else None) or {}
         columns = match_columns(schema, table.schema, tuple(spec))
@@ -65,6 +67,9 @@ class TableSourceWriter(DataSourceArrowWriter):
                     next_step="cast it in the frame, or write with lakelatch.spark.write",
                 )
         self._before = table.timeline.latest()
+        self._read = (
+            self._before if options.read_snapshot is None else snapshot_read(table.timeline, options.read_snapshot)
+        )
         # The commit is found again by its user, wherever commit and abort run.
         self._user = options.commit_user or new_commit_user(table.schema)
         self._replayed = self._landed(table)
@@ -88,7 +93,7 @@ class TableSourceWriter(DataSourceArrowWriter):
         )
         with transaction as tx:
             if self._overwrite:
-                tx.overwrite_messages(given, self._before, partition=self._replaced, dynamic=self._options.dynamic)
+                tx.overwrite_messages(given, self._read, partition=self._replaced, dynamic=self._options.dynamic)
             else:
                 tx.append_messages(given)
         table.committer.settle()

@@ -26,7 +26,7 @@ from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
-from ..table.transaction import overwrite_spec
+from ..table.transaction import overwrite_spec, snapshot_read
 from ..table.write import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
@@ -48,6 +48,7 @@ def write(
     commit_user: str | None = None,
     identifier: int | None = None,
     isolation: Isolation = "snapshot",
+    read_snapshot: int | None = None,
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     partition_by: Sequence[str] | str | None = None,
@@ -65,6 +66,8 @@ def write(
         commit_user, identifier: exactly once: a second run answers the first one's receipt, and runs no job. Both or
             neither; the identifiers of a user grow.
         isolation: of an overwrite: `snapshot`: rows that others append meanwhile stay; `serializable`: they conflict.
+        read_snapshot: of an overwrite: id of the snapshot that the frame was made from: "meanwhile" begins there, and not
+            where this call begins (H13).
         properties: kept in the snapshot.
         storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
         partition_by, primary_key, options: make the table where there is none; with none of them it must exist.
@@ -86,6 +89,8 @@ def write(
         raise InvalidArgument(f"mode {mode!r}: use one of {', '.join(_MODES)}")
     if partition is not None and mode != "overwrite":
         raise InvalidArgument("partition= goes with mode='overwrite' only")
+    if read_snapshot is not None and mode == "append":
+        raise InvalidArgument("read_snapshot= goes with an overwrite only")
     dynamic = mode == "overwrite-partitions"
     table = _table(df, url, partition_by, primary_key, options, storage_options)
     schema = table.schema
@@ -97,7 +102,7 @@ def write(
         commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
     ) as tx:
         if not tx.replayed:
-            before = table.timeline.latest() if mode != "append" else None
+            before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
             task = WriteTask(table.store, schema, job, columns.names, spec or {})
             messages = _run(columns.select(df), task)
             if mode == "append":

@@ -279,6 +279,7 @@ class Table(Maintenance):
         identifier: int | None = None,
         isolation: Isolation = "snapshot",
         properties: Mapping[str, str] | None = None,
+        read_snapshot: int | None = None,
     ) -> Receipt:
         """Replace rows: one commit.
 
@@ -286,11 +287,12 @@ class Table(Maintenance):
             partition: the partition to replace, in whole or in part; {} = the whole table.
             dynamic: replace each partition that `data` touches.
             isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
+            read_snapshot: id of the snapshot that `data` was made from: "meanwhile" begins there; now by default.
         """
         with self.transaction(
             commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
         ) as tx:
-            tx.overwrite(data, partition=partition, dynamic=dynamic)
+            tx.overwrite(data, partition=partition, dynamic=dynamic, read_snapshot=read_snapshot)
         return tx.receipt
 
     def drop_partitions(

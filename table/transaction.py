@@ -20,8 +20,9 @@ from ..coordinator.committer import new_commit_user
 from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
+from ..coordinator.timeline import Timeline
 from ..core.arrow import to_arrow
-from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
+from ..core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.places import codec_of
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
@@ -93,10 +94,21 @@ class Transaction:
         self._operation = "WRITE"
         self._write(data)
 
-    def overwrite(self, data: Any, *, partition: Mapping[str, Any] | None = None, dynamic: bool = False) -> None:
-        """Replace a partition (in whole or part), the whole table, or each partition that `data` touches."""
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        read_snapshot: int | None = None,
+    ) -> None:
+        """Replace a partition (in whole or part), the whole table, or each partition that `data` touches.
+
+        Args:
+            read_snapshot: id of the snapshot that `data` was made from; the latest by default.
+        """
         spec = overwrite_spec(self._table.schema, partition, dynamic)
-        self._begin_overwrite(spec, self._table.timeline.latest())
+        self._begin_overwrite(spec, snapshot_read(self._table.timeline, read_snapshot))
         self._write(with_partition(data, spec, self._table.schema) if spec else data)
         if self._writer is not None:
             self._refuse_outside(self._writer.partitions, spec)
@@ -232,6 +244,20 @@ class Transaction:
         if self._given:
             with suppress(StoreUnavailable):  # they are orphans then; what went wrong first is what is told
                 self._table.store.delete_many(keys_of(self._table.schema, self._given))
+
+
+def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:
+    """The snapshot that an overwrite replaces: the one that its rows were made from, where the caller says so (H13).
+
+    Raises:
+        CommitConflict: it is gone: what came after it cannot be told from what it held.
+    """
+    if read_snapshot is None:
+        return timeline.latest()
+    found = timeline.find(read_snapshot)
+    if found is None:
+        raise CommitConflict(f"snapshot {read_snapshot}, from which the rows were made, is not there any more")
+    return found
 
 
 def overwrite_spec(

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakelatch.cli.main import main
+from lakelatch.coordinator.request import CommitRequest
+from lakelatch.lab.actors import Actor, data_entry
+from lakelatch.lab.schedule import Simulation, Weather
 from lakelatch.lab.simulate import simulate
+from lakelatch.lab.stage import Stage
+
+STARVED = 20
+"""A commit that waits so many times the median has been starved."""
 
 
 def test_one_writer_meets_nobody() -> None:
     """Design §3: a warm append waits for three round trips, one after another; nobody is in the way."""
     forecast = simulate(1, commits=8, latency_ms=100.0)
     assert (forecast.committed, forecast.retries_per_commit) == (8, 0.0)
-    assert 3 * 50 <= forecast.median_ms <= 3 * 150
+    assert 3 * 50 <= forecast.p50_ms <= 3 * 150
     assert forecast.requests_per_commit < 7
 
 
@@ -23,7 +35,37 @@ def test_more_writers_wait_longer_and_lose_nothing() -> None:
     alone, many = simulate(1, commits=4), simulate(8, commits=4)
     assert many.committed == 32
     assert many.retries_per_commit > 0
-    assert many.median_ms > alone.median_ms
+    assert many.p50_ms > alone.p50_ms
+
+
+def test_a_hundred_writers_all_get_their_turn() -> None:
+    """Default options: none fails, nobody starves."""
+    forecast = simulate(100, commits=1, latency_ms=20.0)
+    assert (forecast.committed, forecast.failed, forecast.unknown, forecast.dead_writers) == (100, 0, 0, 0)
+    assert forecast.p99_ms <= STARVED * forecast.p50_ms
+
+
+def test_requests_that_go_out_side_by_side_take_the_time_of_the_longest() -> None:
+    """Design §3: a loser of a race looks for the latest snapshot, and beside it asks for the next two: one round trip."""
+    latency_s = 0.1
+    simulation = Simulation(0, Weather(latency_s))
+    took: list[float] = []
+
+    def role(stage: Stage) -> None:
+        committer = stage.committer()
+        for number in (1, 2):
+            request = CommitRequest(kind="APPEND", entries=(data_entry(f"{number}"),), commit_user="w")
+            committer.commit(request)
+        timeline = stage.timeline()
+        first = timeline.find(1)
+        for _ in range(20):
+            began_s = stage.clock.now_s
+            assert timeline.latest(first).id == 2  # type: ignore[union-attr]
+            took.append(stage.clock.now_s - began_s)
+
+    simulation.add(Actor("w", role))
+    simulation.run()
+    assert max(took) <= 1.5 * latency_s + 1e-9, "a request takes between half of the latency and half more"
 
 
 def test_a_bad_day_is_told_and_the_same_each_time() -> None:
@@ -31,6 +73,33 @@ def test_a_bad_day_is_told_and_the_same_each_time() -> None:
     assert first.faults > 0
     assert first == simulate(6, commits=4, faults=1.0, seed=3)
     assert first != simulate(6, commits=4, faults=1.0, seed=4)
+
+
+def test_the_same_seed_gives_the_same_trace(tmp_path: Path) -> None:
+    """Byte for byte, in two processes with other hash seeds; another seed gives another."""
+    traces = []
+    for run, seed in enumerate((7, 7, 8)):
+        path = tmp_path / f"{run}.trace"
+        words = ["--writers", "4", "--steps", "3", "--faults", "0.5", "--seed", str(seed), "--trace", str(path)]
+        command = [sys.executable, "-m", "lakelatch", "simulate", *words, "--json"]
+        environment = {**os.environ, "PYTHONHASHSEED": str(run + 1)}
+        printed = subprocess.run(command, check=True, capture_output=True, env=environment, timeout=120).stdout
+        traces.append((path.read_bytes(), printed))
+    assert traces[0] == traces[1] != traces[2]
+    assert traces[0][0].count(b"\n") > 50
+
+
+def test_a_long_simulation_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr("lakelatch.cli.simulate._EVERY_S", 0.0)
+    assert main(["simulate", "--writers", "2", "--steps", "3", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["committed"] == 6
+    assert "6 of 6 commits simulated" in shown.err
+
+
+def test_a_trace_that_cannot_be_written_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["simulate", "--writers", "1", "--steps", "1", "--trace", str(tmp_path / "no" / "file")]) == 2
+    assert "--trace" in capsys.readouterr().err
 
 
 def test_the_command_prints_the_forecast(capsys: pytest.CaptureFixture[str]) -> None:

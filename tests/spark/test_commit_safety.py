@@ -133,6 +133,29 @@ def test_a_serializable_overwrite_conflicts_with_rows_that_came_meanwhile(spark:
     assert keys(url) == [1, 2, 99]
 
 
+@pytest.mark.parametrize("way", ["function", "source"])
+def test_an_overwrite_replaces_what_its_rows_were_made_from(spark: Any, url: str, way: str) -> None:
+    """H13: rows that came between the job's reading and its writing were never seen, and stay."""
+    ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")])).append(rows(1, 2))
+    read = lake.read(spark, url, snapshot=1).selectExpr("k * 10 AS k", "v")
+    ll.open_table(url).append(rows(99))
+    if way == "function":
+        lake.write(read, url, mode="overwrite", read_snapshot=1)
+        with pytest.raises(ll.InvalidArgument, match="overwrite only"):
+            lake.write(read, url, read_snapshot=1)
+        with pytest.raises(ll.CommitConflict, match="snapshot 9"):
+            lake.write(read, url, mode="overwrite", read_snapshot=9)
+        with pytest.raises(ll.CommitConflict):
+            lake.write(read, url, mode="overwrite", read_snapshot=1, isolation="serializable")
+    else:
+        lake.register(spark)
+        writer = read.write.format("lakelatch").option("read-snapshot", 1)
+        writer.mode("overwrite").save(url)
+        with pytest.raises(Exception, match="go with mode overwrite"):
+            writer.mode("append").save(url)
+    assert keys(url) == [10, 20, 99]
+
+
 def test_the_job_runs_once(spark: Any, url: str) -> None:
     """A second action on the frame would write, and count, everything again."""
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")]))

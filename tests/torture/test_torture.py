@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from figures import NIGHTLY, keep
 from servers import FaultProxy, S3Server
 from torture.tortured import Torture
 
 import lakelatch as ll
 from lakelatch.coordinator.protocol.machine import Phase
 
-KILLS = 500 if os.environ.get("LAKELATCH_NIGHTLY") else 20
+KILLS = 500 if NIGHTLY else 20
 LOST_ANSWERS = 0.05
 
 
@@ -23,7 +24,16 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def check(torture: Torture, what: str) -> None:
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[str]]:
+    """What came of it, line by line: kept for docs/guarantees.md."""
+    lines: list[str] = []
+    yield lines
+    if lines:
+        keep("guarantees.md", "torture", "\n".join(f"* {line}" for line in lines))
+
+
+def check(torture: Torture, what: str, figures: list[str]) -> None:
     """Kill, and hold the books against the table."""
     kills, books = torture.torture(KILLS)
     print(f"\n{what}: {kills}\n{what}: {books}")
@@ -32,20 +42,26 @@ def check(torture: Torture, what: str) -> None:
     assert books.replayed > 0, "no restart found its commit already there"
     assert books.acknowledged == books.visible > 0
     assert (books.lost, books.doubled, books.errors) == (0, 0, [])
+    outcomes = torture.recover()
+    recovered = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    assert outcomes["unknown"] + outcomes["in flight"] == 0
+    again = torture.audit(books.wall_s)
+    assert (again.visible, again.lost, again.doubled) == (books.visible, 0, 0), "recovery changed what had landed"
     table = ll.open_table(torture.url, storage_options=torture.storage_options)
     assert table.verify(data=True) == []
+    figures.append(f"{what}: {kills}. {books}. Recovered from the journals: {recovered}; the table verifies clean")
 
 
 @pytest.mark.timeout(3600)
-def test_sigkill_at_random_moments_on_local_disk(tmp_path: Path, folder: Path) -> None:
-    check(Torture(folder, str(tmp_path / "table"), {}), "local")
+def test_sigkill_at_random_moments_on_local_disk(tmp_path: Path, folder: Path, figures: list[str]) -> None:
+    check(Torture(folder, str(tmp_path / "table"), {}), "local disk", figures)
 
 
 @pytest.mark.timeout(3600)
-def test_sigkill_at_random_moments_on_s3_with_lost_answers(s3_host: S3Server, folder: Path) -> None:
+def test_sigkill_at_random_moments_on_s3_with_lost_answers(s3_host: S3Server, folder: Path, figures: list[str]) -> None:
     """Beside the kills, every twentieth PUT is done by the server, and its answer cut off (H2, H3, H9)."""
     url, own = f"s3://{s3_host.create_bucket()}/table", s3_host.storage_options()
     with FaultProxy(s3_host.endpoint_url, drop_put_answers=LOST_ANSWERS, seed=7) as proxy:
         torture = Torture(folder, url, own, through=s3_host.storage_options(proxy.url))
-        check(torture, "S3")
+        check(torture, f"S3 ({s3_host.name}), {LOST_ANSWERS:.0%} of the answers to PUT cut off", figures)
         assert any(request.fault == "drop_answer" for request in proxy.requests)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -14,7 +13,9 @@ from typing import Any
 
 from contention.contended import Books, Contention
 
-from lakelatch.coordinator.protocol.events import CommitRequested, event_from_json
+import lakelatch as ll
+from lakelatch.coordinator.journal import parse_journal
+from lakelatch.coordinator.protocol.events import CommitRequested
 from lakelatch.coordinator.protocol.machine import Phase, fold
 
 ENDLESS = 10**9
@@ -96,6 +97,15 @@ class Torture(Contention):
         (self.folder / "stop").touch()
         return struck, self.finish(began)
 
+    def recover(self) -> Counter[str]:
+        """What the writers' journals say became of each commit that was begun: outcome -> how many."""
+        found: Counter[str] = Counter()
+        for orders in self.orders.values():
+            assert orders.journal is not None
+            told = ll.recover(orders.journal, storage_options=self.storage_options, writers_are_gone=True)
+            found.update(commit.outcome for commit in told.commits)
+        return found
+
     def _has_shown(self, struck: Kills) -> bool:
         replayed = any(line["replayed"] for name in self.names for line in self.told(name))
         return replayed and struck.phases[Phase.PUBLISH.value] > 0
@@ -124,7 +134,7 @@ class Torture(Contention):
 
     def _phase(self, name: str) -> str:
         """What the last commit that a writer began was at when it died."""
-        entries = [json.loads(line) for line in self._journal_since_start(name).splitlines()]
-        last = [e["commit"] for e in entries if e["event"] == CommitRequested.__name__][-1]
-        state = fold([event_from_json(e) for e in entries if e["commit"] == last])
+        entries = list(parse_journal(self._journal_since_start(name).split(b"\n"), name))
+        last = [e.commit for e in entries if isinstance(e.event, CommitRequested)][-1]
+        state = fold([e.event for e in entries if e.commit == last])
         return state.phase.value if state.outcome is None else BETWEEN

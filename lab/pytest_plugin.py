@@ -1,0 +1,70 @@
+"""Fixtures with which users test their own jobs: `faulty_store`, `contended_table`, `replayed_batch`.
+
+Owns: the fixtures, and that no planned trouble is left over in silence. Must not know: how trouble is made.
+Installed, pytest finds it by itself (entry point group `pytest11`); from a checkout: `pytest -p lakelatch.lab.pytest_plugin`.
+Every run of pytest imports this, so it imports nothing heavy. Source: docs/testing-your-pipeline.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .troubled_tables import ContendedTable, FaultyStore, ReplayedBatch
+
+_CALL_PASSED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    report = yield
+    if report.when == "call":
+        item.stash[_CALL_PASSED] = report.passed
+    return report
+
+
+@pytest.fixture
+def faulty_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FaultyStore]:
+    """Tables on a store that fails as it is told: answers lost, processes killed, 503, delays, stale listings.
+
+    `url = faulty_store.create(rows)` makes a table like these rows; `faulty_store.lose_answer()`, `.kill_before_commit()`,
+    `.kill_after_commit()`, `.rough(seed=7, lost=0.1)` say what goes wrong; give the job the URL, and then
+    `faulty_store.assert_once(rows)`. What was planned must have happened when the test ends.
+    """
+    from .troubled_tables import FaultyStore
+
+    store = FaultyStore(tmp_path_factory.mktemp("lakelatch-faulty"))
+    yield store
+    if request.node.stash.get(_CALL_PASSED, False):
+        store.assert_struck()
+
+
+@pytest.fixture
+def contended_table(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ContendedTable]:
+    """A table on which another writer commits at the very moments at which the job commits.
+
+    `table = contended_table(rows, rival=rows_of_another, times=2)`: give the job `table.url()`, and then
+    `table.assert_rivals_survive()`. `url=` and `storage_options=` put it on a store of yours; what else is given goes to
+    `lakelatch.create_table` (partition_by, options).
+    """
+    from .troubled_tables import ContendedTable
+
+    def make(rows: Any, rival: Any, **arguments: Any) -> ContendedTable:
+        return ContendedTable(tmp_path_factory.mktemp("lakelatch-contended"), rows, rival, **arguments)
+
+    return make
+
+
+@pytest.fixture
+def replayed_batch(tmp_path_factory: pytest.TempPathFactory) -> ReplayedBatch:
+    """Runs a `foreachBatch` function as Spark may: killed before and after its commit, again, once more, the next batch.
+
+    `url = replayed_batch.create(batch)` makes a table like the batch; `replayed_batch(write_batch, batch)` fails unless
+    the batch's rows are there once. `write_batch` takes (batch, batch id) and writes to that URL.
+    """
+    from .troubled_tables import ReplayedBatch
+
+    return ReplayedBatch(tmp_path_factory.mktemp("lakelatch-replayed"))

@@ -1,0 +1,298 @@
+"""What users test their jobs with: each fixture catches the bug that it is there for, and says what to do about it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.registry import open_store
+from lakelatch.lab.troubled_store import Killed
+from lakelatch.lab.troubled_tables import ContendedTable, FaultyStore, ReplayedBatch
+
+ROWS = pa.table({"month": [1, 2]})
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> FaultyStore:
+    return FaultyStore(tmp_path / "faulty")
+
+
+# ------------------------------------------------------------------------------------------------------- faulty store
+
+
+def append(url: str, **identity: Any) -> ll.Receipt:
+    return ll.open_table(url).append(ROWS, **identity)
+
+
+def test_a_lost_answer_is_unknown_and_can_be_resolved(faulty: FaultyStore) -> None:
+    """H2: the commit has landed, the job is told that nobody knows; asked again, the store answers."""
+    url = faulty.create(ROWS)
+    faulty.lose_answer()
+    with pytest.raises(ll.OutcomeUnknown) as caught:
+        append(url)
+    faulty.assert_once(ROWS)
+    assert caught.value.resolve().snapshot_id == 1
+    assert append(url).snapshot_id == 2, "one answer was to be lost"
+
+
+def test_a_job_that_runs_again_without_an_identity_is_caught(faulty: FaultyStore) -> None:
+    url = faulty.create(ROWS)
+    faulty.lose_answer()
+    with pytest.raises(ll.OutcomeUnknown):
+        append(url)
+    append(url)
+    with pytest.raises(AssertionError, match=r"2 rows too many.*\n.*commit_user=") as caught:
+        faulty.assert_once(ROWS)
+    assert "{'month': 1}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("when", "there"), [("before", 0), ("after", 2)])
+def test_a_killed_process_sends_nothing_more(faulty: FaultyStore, when: str, there: int) -> None:
+    url = faulty.create(ROWS)
+    getattr(faulty, f"kill_{when}_commit")()
+    table = ll.open_table(url)
+    with pytest.raises(Killed):
+        table.append(ROWS, commit_user="etl", identifier=1)
+    assert len(faulty.rows()) == there
+    with pytest.raises(Killed):
+        table.snapshot()
+    assert append(url, commit_user="etl", identifier=1).replayed == (when == "after")
+    faulty.assert_once(ROWS)
+
+
+def test_what_was_planned_must_happen(faulty: FaultyStore) -> None:
+    """A test whose job never met the trouble must not pass."""
+    url = faulty.create(ROWS)
+    faulty.lose_answer()
+    with pytest.raises(AssertionError, match=r"never happened: lose-answer.*\n.*faulty://"):
+        faulty.assert_struck()
+    faulty.calm()
+    faulty.assert_struck()
+    append(url)
+    faulty.assert_once(ROWS)
+
+
+def test_rough_weather_is_survived_and_the_same_for_a_seed(tmp_path: Path) -> None:
+    """G1, G2: lost and late answers, doubled sends, stale listings; the seed decides which requests they hit."""
+    struck = []
+    for run in range(2):
+        faulty = FaultyStore(tmp_path / str(run))
+        url = faulty.create(ROWS)
+        faulty.rough(seed=5, lost=0.3, duplicate=0.2)
+        faulty.rough("list", seed=5, stale=0.5)
+        receipts = [append(url, commit_user="etl", identifier=n) for n in range(6)]
+        assert [r.snapshot_id for r in receipts] == [1, 2, 3, 4, 5, 6]
+        faulty.assert_once(pa.concat_tables([ROWS] * 6))
+        struck.append([line for line in faulty.trouble.struck() if line["key"].startswith("snapshot/")])
+    assert struck[0] == struck[1] != []
+    assert {line["strike"] for line in struck[0]} >= {"lost", "stale"}
+
+
+def test_throttling_is_told_as_such(faulty: FaultyStore) -> None:
+    url = faulty.create(ROWS)
+    faulty.rough("get", throttled=1.0)
+    with pytest.raises(ll.StoreUnavailable, match="slow down"):
+        append(url)
+    faulty.calm()
+    append(url)
+
+
+@pytest.mark.parametrize(("operation", "shares"), [("put", {"lots": 0.1}), ("push", {"lost": 0.1})])
+def test_a_misspelt_fault_is_refused(faulty: FaultyStore, operation: str, shares: dict[str, float]) -> None:
+    with pytest.raises(ll.InvalidArgument, match=r"is called 'lots'|is called 'push'"):
+        faulty.rough(operation, **shares)
+
+
+def in_another_process(url: str) -> None:
+    try:
+        append(url)
+    except ll.OutcomeUnknown:
+        raise SystemExit(7) from None
+
+
+def test_trouble_is_shared_by_processes(faulty: FaultyStore) -> None:
+    """Spark commits in other processes too: what is planned strikes once, wherever."""
+    url = faulty.create(ROWS)
+    faulty.lose_answer()
+    codes = []
+    for _ in range(2):
+        process = multiprocessing.get_context("spawn").Process(target=in_another_process, args=(url,))
+        process.start()
+        process.join()
+        codes.append(process.exitcode)
+    assert codes == [7, 0]
+    store = open_store(url)
+    assert pickle.loads(pickle.dumps(store)).url == store.url == url
+
+
+def test_a_url_whose_test_is_over_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ll.InvalidArgument, match="no folder of trouble"):
+        open_store(f"faulty://{tmp_path}/gone/table")
+
+
+def test_tables_may_lie_on_another_store(s3: Any, faulty: FaultyStore) -> None:
+    url, options = s3
+    faulty.on(url, options)
+    append(faulty.create(ROWS))
+    assert ll.open_table(f"{url}/table", storage_options=options).count() == 2
+    assert options["secret"] not in repr(faulty.trouble.settings)
+
+
+# ---------------------------------------------------------------------------------------------------- contended table
+
+
+def negated(rows: pa.Table) -> pa.Table:
+    return pa.table({"month": [-month for month in rows["month"].to_pylist()]})
+
+
+def careless(url: str) -> None:
+    """Reads, then replaces what is there by then."""
+    table = ll.open_table(url)
+    table.overwrite(negated(table.to_arrow()))
+
+
+def careful(url: str) -> None:
+    """Says what it read."""
+    table = ll.open_table(url)
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    table.overwrite(negated(table.at(snapshot=snapshot.id).to_arrow()), read_snapshot=snapshot.id)
+
+
+def strict(url: str) -> None:
+    """Plans again until nobody came in between."""
+    while True:
+        table = ll.open_table(url)
+        snapshot = table.snapshot()
+        assert snapshot is not None
+        rows = negated(table.at(snapshot=snapshot.id).to_arrow())
+        try:
+            table.overwrite(rows, read_snapshot=snapshot.id, isolation="serializable")
+            return
+        except ll.CommitConflict:
+            continue
+
+
+@pytest.fixture
+def contended(tmp_path: Path) -> Callable[..., ContendedTable]:
+    def make(**arguments: Any) -> ContendedTable:
+        return ContendedTable(tmp_path / uuid.uuid4().hex, ROWS, [{"month": 7}], **arguments)
+
+    return make
+
+
+def test_an_overwrite_of_rows_it_never_read_is_caught(contended: Any) -> None:
+    """H13"""
+    table = contended()
+    careless(table.url())
+    with pytest.raises(AssertionError, match=r"1 of 4 rows .* are gone: \{'month': 7\}") as caught:
+        table.assert_rivals_survive()
+    assert "read_snapshot=" in str(caught.value)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_overwrite_that_says_what_it_read_keeps_rows_of_others(contended: Any, times: int) -> None:
+    """H13: the table of isolation: an append meanwhile stays, where the overwrite says when "meanwhile" began."""
+    table = contended(times=times)
+    careful(table.url())
+    table.assert_rivals_survive()
+    assert sorted(row["month"] for row in table.rows()) == [-2, -1, *[7] * table.rivals]
+
+
+def test_a_serializable_overwrite_meets_conflicts_until_nobody_comes(contended: Any) -> None:
+    table = contended(times=2)
+    strict(table.url())
+    assert table.rivals == 4
+    assert sorted(row["month"] for row in table.rows()) == [-7] * 4 + [-2, -1]
+    with pytest.raises(AssertionError, match="4 of 4 rows"):
+        table.assert_rivals_survive()
+
+
+def test_a_job_that_never_came_by_is_told_so(contended: Any) -> None:
+    table = contended()
+    with pytest.raises(AssertionError, match="met no other writer"):
+        table.assert_rivals_survive()
+
+
+def test_the_rows_of_a_rival_may_be_known_by_a_key(tmp_path: Path) -> None:
+    rows, rival = [{"flight": 1, "delay": -1}], [{"flight": 2, "delay": -5}]
+    table = ContendedTable(tmp_path / "t", rows, rival, times=1)
+    ll.open_table(table.url()).append(pa.table({"flight": [3], "delay": [0]}))
+    changed = ll.open_table(table.url()).to_arrow().set_column(1, "delay", pa.array([0] * 4, pa.int64()))
+    ll.open_table(table.url()).overwrite(changed)
+    table.assert_rivals_survive(on=["flight"])
+    with pytest.raises(AssertionError, match="rows that another writer committed are gone"):
+        table.assert_rivals_survive()
+
+
+def test_a_contended_table_on_a_store_of_the_user(s3: Any, tmp_path: Path) -> None:
+    url, options = s3
+    table = ContendedTable(
+        tmp_path / "t", ROWS, [{"month": 7}], url=url, storage_options=options, partition_by=["month"]
+    )
+    receipt = append(table.url())
+    assert receipt.retries == 2
+    table.assert_rivals_survive()
+    assert ll.open_table(f"{url}/table", storage_options=options).schema.partition_keys == ("month",)
+
+
+# ----------------------------------------------------------------------------------------------------- replayed batch
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> ReplayedBatch:
+    return ReplayedBatch(tmp_path / "replayed")
+
+
+def test_a_function_with_a_stable_identity_passes(replayed: ReplayedBatch) -> None:
+    """H8"""
+    url = replayed.create(ROWS)
+    replayed(lambda batch, batch_id: append(url, commit_user="q", identifier=batch_id), ROWS)
+    assert len(replayed.rows()) == 4, "the batch, and the next one"
+
+
+@pytest.mark.parametrize(
+    ("identity", "says"),
+    [
+        (lambda batch_id: {}, r"added 4 rows, 2 are right.*\n2 x \{'month': 1\}"),
+        (lambda batch_id: {"commit_user": uuid.uuid4().hex, "identifier": batch_id}, "added 4 rows, 2 are right"),
+        (lambda batch_id: {"commit_user": "q", "identifier": 1}, "batch 1 was taken for a replay of batch 0"),
+    ],
+    ids=["none", "fresh user", "constant identifier"],
+)
+def test_a_function_without_one_is_caught(replayed: ReplayedBatch, identity: Any, says: str) -> None:
+    url = replayed.create(ROWS)
+    with pytest.raises(AssertionError, match=says) as caught:
+        replayed(lambda batch, batch_id: append(url, **identity(batch_id)), ROWS)
+    assert "identifier=batch_id" in str(caught.value)
+
+
+def test_a_function_that_filters_says_how_many_rows(replayed: ReplayedBatch) -> None:
+    url = replayed.create(ROWS)
+
+    def write_batch(batch: pa.Table, batch_id: int) -> None:
+        ll.open_table(url).append(batch.slice(1), commit_user="q", identifier=batch_id)
+
+    with pytest.raises(AssertionError, match="added 1 rows, 2 are right"):
+        replayed(write_batch, ROWS)
+    replayed(write_batch, ROWS, rows=1, batch_id=5)
+
+
+def test_a_function_that_writes_elsewhere_is_told_so(replayed: ReplayedBatch) -> None:
+    replayed.create(ROWS)
+    with pytest.raises(AssertionError, match="never happened"):
+        replayed(lambda batch, batch_id: None, ROWS)
+
+
+def test_an_error_of_the_function_itself_is_shown(replayed: ReplayedBatch) -> None:
+    replayed.create(ROWS)
+    with pytest.raises(ZeroDivisionError):
+        replayed(lambda batch, batch_id: 1 // 0, ROWS)
