@@ -12,6 +12,7 @@ from .stage import lab_schema
 
 _LATE = frozenset({"lands late", "answer lost", "cut", "503 though applied", "crash after"})
 _EARLIEST = (("snapshot/EARLIEST", b"1"),)
+_SCHEMA = (("schema/schema-0", lab_schema().to_json()),)
 _DISTINCT = frozenset(
     {"crash before", "crash after", "answer lost", "lands late", "503 though applied", "403", "misses the newest"}
 )
@@ -60,14 +61,16 @@ def resolving(budget: int) -> Scenario:
 def recovered(budget: int) -> Scenario:
     """A writer dies, or is told unknown; somebody else finishes its commit from its journal, while another commits."""
     actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer", after="A"))
-    return Scenario(f"recovered, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"))
+    return Scenario(f"recovered, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"), given=_SCHEMA)
 
 
 def taken_over(budget: int) -> Scenario:
     """Somebody finishes a commit whose writer is merely slow."""
     actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer"))
     faults = frozenset({"403", "lands late"})
-    return Scenario(f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"))
+    return Scenario(
+        f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"), given=_SCHEMA
+    )
 
 
 def expired(budget: int, commits: int = 2) -> Scenario:
