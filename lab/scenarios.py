@@ -6,7 +6,7 @@ Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nig
 
 from __future__ import annotations
 
-from .actors import Actor, cleaner, expirer, foreign, recoverer, rollback, writer
+from .actors import Actor, cleaner, expirer, foreign, recoverer, restorer, rollback, writer
 from .explorer import Scenario
 from .stage import lab_schema
 
@@ -159,6 +159,22 @@ def forked_identity() -> Scenario:
     )
 
 
+def restored(budget: int) -> Scenario:
+    """Our own rollback beside a writer: files that an overwrite had deleted come back."""
+    before = (*history(1), Actor("over", writer(overwrites=True)))
+    actors = (Actor("A", writer()), Actor("R", restorer(1)))
+    return Scenario(
+        f"restored, {budget} faults", actors, budget, before=before, victims=frozenset("R"), overwrites=True
+    )
+
+
+def restored_while_expiring(budget: int) -> Scenario:
+    """Our own rollback to a snapshot that our own expiry takes away."""
+    before = (*history(1), Actor("over", writer(overwrites=True)))
+    actors = (Actor("R", restorer(1)), Actor("X", expirer(), "expirer"))
+    return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before, overwrites=True)
+
+
 def cleaned(budget: int) -> Scenario:
     """Orphan cleaning, twice, beside a writer: what is younger than a day is left alone."""
     sweep = cleaner(lambda key: "old" in key)
@@ -186,6 +202,8 @@ DAILY: tuple[Scenario, ...] = (
     merging(1),
     slept(),
     cleaned(0),
+    restored(1),
+    restored_while_expiring(0),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
