@@ -240,7 +240,8 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expi
     kept = reach.kept_by([root for root in roots if root not in doomed])
     used = {key for named in kept for key in named.keys} | usage.live(kept)
     ids = tuple(root.snapshot.id for root in doomed)
-    return expire.ExpiryPlan(ids, end.snapshot.id, steps.without(used), usage=usage)
+    seen = frozenset(root.info for root in (*roots, *doomed))
+    return expire.ExpiryPlan(ids, end.snapshot.id, steps.without(used), None, seen, usage)
 
 
 def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:

@@ -19,7 +19,7 @@ from ...core.options import EXTERNAL_PATHS
 from ...core.places import is_external
 from ...core.schema import TableSchema
 from ..timeline import Timeline
-from .deletion import Progress, Steps, second_look
+from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union
 from .retention import Retention, expirable
 from .roots import Root, consumers, list_roots, read_roots
@@ -138,6 +138,7 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
     """
     if not plan.snapshot_ids or plan.usage is None:
         return plan
+    refuse_replaced(plan.steps, plan.seen, timeline.store.list(timeline.paths.snapshot_dir))
     _raise_earliest(timeline, plan.earliest_id)
     steps = second_look(plan.steps, plan.seen, plan.usage)
     steps.delete(timeline.store, progress)

@@ -126,7 +126,7 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
             if isinstance(answer, Unknown):
                 raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
         _check_there(timeline, schema, plan)
-    except BaseException:
+    except Exception:
         unprotect(timeline, tags)
         raise
     return tags
