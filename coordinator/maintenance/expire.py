@@ -147,7 +147,7 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
     """EARLIEST says what is about to go, before the second look for tags: whoever tags a snapshot and then finds EARLIEST
-    above it knows that the look may have missed the tag (decision 8). It is never lowered by an expiry that another one
+    above it knows that the look may have missed the tag (decision 10). It is never lowered by an expiry that another one
     has overtaken (H7).
     """
     hinted = timeline.hint("EARLIEST")

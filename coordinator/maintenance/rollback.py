@@ -158,7 +158,7 @@ def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> li
 def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:
     """The target and all of its files, looked for once the tag is there.
 
-    An expiry that had its last look at the tags before has raised EARLIEST above the target by then (decision 8).
+    An expiry that had its last look at the tags before has raised EARLIEST above the target by then (decision 10).
     """
     try:
         still = parse_snapshot(timeline.store.get(plan.key), plan.key).identity == plan.target.identity
