@@ -36,7 +36,7 @@ test: setup lint
 unit: setup
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit
 
-# STORE=local or STORE=s3
+# STORE=local, s3, gcs, adls or hdfs
 demo: setup
 	$(RUN) $(BIN)/python examples/demo.py --store $(STORE)
 

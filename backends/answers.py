@@ -184,5 +184,6 @@ def _answered(
     for name in names:
         if name in carriers:
             status, code = (getattr(error, attribute, None) for attribute in carriers[name])
+            code = getattr(code, "value", code)  # Azure's codes are an enumeration where its client knows them
             return (status if isinstance(status, int) else None), None if code is None else str(code)
     return None, None

@@ -22,7 +22,7 @@ from .store import Capabilities, ObjectInfo, PutOutcome, Store
 T = TypeVar("T")
 
 _PAGE = 1000
-"""Keys that one request lists or deletes."""
+"""Keys that one request lists, or deletes where the store does not say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class MeteredStore:
 
     def delete_many(self, keys: Iterable[str]) -> None:
         doomed = tuple(keys)
-        requests = -(-len(doomed) // _PAGE)
+        requests = -(-len(doomed) // getattr(self.inner, "delete_page", _PAGE))
         if requests:
             self._counted("delete_many", lambda: self.inner.delete_many(doomed), requests=requests)
 

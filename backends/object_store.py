@@ -9,6 +9,7 @@ Synchronous file systems join through `fsspec.implementations.asyn_wrapper.Async
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -31,6 +32,11 @@ T = TypeVar("T")
 
 OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout"})
 """Storage options that lakelatch takes for itself; the rest is the client's."""
+
+FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
+"""Options of every client that may be given and are not heeded: what a commit needs is fixed."""
+
+_NOT_OPTIONS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
 SLOWEST_BYTES_PER_SECOND = 256 << 10
 """A deadline grows with the bytes sent or asked for, at this rate."""
@@ -80,6 +86,9 @@ class FsspecStore(ABC):
 
     Pickles to another process or machine; after a fork the child makes its own connections.
     """
+
+    delete_page = _DELETE_PAGE
+    """Keys that one request deletes."""
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
@@ -151,7 +160,7 @@ class FsspecStore(ABC):
         await fs._pipe_file(path, data)
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
-        """Delete up to 1000 objects; a missing one is no error."""
+        """Delete up to 1000 objects, `delete_page` in a request; a missing one is no error."""
         for path in paths:
             try:
                 await fs._rm_file(path)
@@ -343,6 +352,39 @@ def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecSt
             _SHARED.pop(next(iter(_SHARED)), None)
         held = _SHARED.setdefault(identity, made)  # two threads may both have connected: one of the two stays
     return held
+
+
+def known_options(client: Any) -> frozenset[str]:
+    """The storage options that a class of fsspec's names in its signature, and those that every store takes."""
+    return frozenset(inspect.signature(client.__init__).parameters) - _NOT_OPTIONS | FIXED_OPTIONS | OWN_OPTIONS
+
+
+def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
+    """`bucket/path` of a URL whose first part is a bucket.
+
+    Args:
+        url: as the user gave it.
+        schemes: that this store answers to; the first is the one to recommend.
+        store: its name, for the message.
+
+    Raises:
+        InvalidArgument: another scheme, no bucket, credentials in the URL (not repeated, H19), or a path that climbs.
+
+    >>> bucket_root("s3a://lake/flights/", ("s3", "s3a"), "S3")
+    'lake/flights'
+    """
+    scheme, _, rest = url.partition("://")
+    example = f"say {schemes[0]}://bucket/path"
+    if scheme not in schemes:
+        raise InvalidArgument(f"{url!r} is no {store} URL", next_step=example)
+    bucket, _, path = rest.partition("/")
+    if "@" in bucket:
+        raise InvalidArgument(
+            f"a {scheme} URL holds credentials", next_step="give them as storage options, or better, by the environment"
+        )
+    if not bucket:
+        raise InvalidArgument(f"{url!r} names no bucket", next_step=example)
+    return f"{bucket}/{safe_key(path.strip('/'))}" if path.strip("/") else bucket
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
-from ..core.errors import InvalidArgument, Unsupported
+from ..core.errors import InvalidArgument
 from .store import Store
 
 ENTRY_POINTS = "lakelatch.backends"
@@ -23,15 +23,12 @@ _ADAPTERS: Mapping[str, tuple[str, str]] = {
     "memory": ("memory", "MemoryStore"),
     "s3": ("s3", "S3Store"),
     "s3a": ("s3", "S3Store"),
-}
-
-_NOT_YET: Mapping[str, str] = {
-    "gs": "Google Cloud Storage",
-    "gcs": "Google Cloud Storage",
-    "az": "Azure Blob Storage",
-    "abfs": "Azure Data Lake Storage",
-    "abfss": "Azure Data Lake Storage",
-    "hdfs": "HDFS",
+    "gs": ("gcs", "GcsStore"),
+    "gcs": ("gcs", "GcsStore"),
+    "abfs": ("adls", "AdlsStore"),
+    "abfss": ("adls", "AdlsStore"),
+    "az": ("adls", "AdlsStore"),
+    "hdfs": ("hdfs", "HdfsStore"),
 }
 
 
@@ -49,13 +46,14 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
     """The store at a URL. Nothing is sent to it yet.
 
     Args:
-        url: a path, `file:`, `memory://name/path`, `s3://bucket/path`, `s3a://…`, or a scheme that an installed package
-            offers in the entry point group `lakelatch.backends`.
+        url: a path, `file:`, `memory://name/path`, `s3://bucket/path`, `s3a://…`, `gs://…`, `gcs://…`,
+            `abfs://container/path`, `abfss://…`, `az://…`, `hdfs://host:port/path`, a scheme that an installed package
+            offers in the entry point group `lakelatch.backends`, or one that fsspec knows: to be read only.
         storage_options: of that store; see its class.
 
     Raises:
         InvalidArgument: no URL, an unknown scheme, or an option that the store does not know.
-        Unsupported: the store is not built yet, or its package is not installed (the message says which).
+        Unsupported: the store's package is not installed (the message says which).
 
     >>> open_store("memory://doctest/table").url
     'memory://doctest/table'
@@ -78,13 +76,18 @@ def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:
         if offered.name == scheme:
             loaded: Callable[[str, dict[str, Any]], Store] = offered.load()
             return loaded
-    if scheme in _NOT_YET:
-        raise Unsupported(
-            f"{_NOT_YET[scheme]} ({scheme}://) is not supported yet",
-            next_step=f"use s3:// or a local path, or install a package that offers {scheme!r} in {ENTRY_POINTS}",
-        )
-    near = get_close_matches(scheme.lower(), [*_ADAPTERS, *_NOT_YET], n=1)
+    if scheme in _known_to_fsspec():
+        from .other import OtherStore
+
+        return OtherStore
+    near = get_close_matches(scheme.lower(), _ADAPTERS, n=1)
     raise InvalidArgument(
         f"no store is known for scheme {scheme!r}",
         next_step=f"did you mean {near[0]}://?" if near else f"known are {', '.join(sorted(_ADAPTERS))}",
     )
+
+
+def _known_to_fsspec() -> frozenset[str]:
+    from fsspec import available_protocols
+
+    return frozenset(available_protocols())

@@ -10,21 +10,17 @@ Source: object-stores §1, object-store-servers §3 and §4.
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..core.errors import InvalidArgument, LakelatchError, UnsafeBackend, Unsupported
+from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
-from .keys import safe_key
-from .object_store import OWN_OPTIONS, FsspecStore, modified_ms
+from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
 from .store import Capabilities
 from .upload import Multipart
 
 _FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
-_OURS = frozenset({"skip_instance_cache", "use_listings_cache"})
-_REFUSED = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
 _CONFLICT, _BUSY, _DENIED, _NOT_SENT = Answer.CONFLICT, Answer.BUSY, Answer.DENIED, Answer.NOT_SENT
 
@@ -107,24 +103,13 @@ class S3Store(FsspecStore):
         return Capabilities("If-None-Match", "s3a", "one PUT with If-None-Match: *", self._allow_unsafe)
 
     def _root_of(self, url: str) -> str:
-        scheme, _, rest = url.partition("://")
-        if scheme not in ("s3", "s3a"):
-            raise InvalidArgument(f"{url!r} is no S3 URL", next_step="say s3://bucket/path")
-        bucket, _, path = rest.partition("/")
-        if "@" in bucket:
-            raise InvalidArgument(
-                f"a {scheme} URL holds credentials", next_step="use a profile, or the storage options key and secret"
-            )
-        if not bucket:
-            raise InvalidArgument(f"{url!r} names no bucket", next_step="say s3://bucket/path")
-        return f"{bucket}/{safe_key(path.strip('/'))}" if path.strip("/") else bucket
+        return bucket_root(url, ("s3", "s3a"), "S3")
 
     def _check_options(self) -> None:
-        known = frozenset(inspect.signature(_s3fs().S3FileSystem.__init__).parameters) - _REFUSED
-        self._given.only(known | _FROM_AIOBOTOCORE | _OURS | OWN_OPTIONS, "S3 stores")
+        self._given.only(known_options(_s3fs().S3FileSystem) | _FROM_AIOBOTOCORE, "S3 stores")
 
     async def _connect(self) -> Any:
-        options = dict(self._options.without(*_OURS))
+        options = dict(self._options.without(*FIXED_OPTIONS))
         options["config_kwargs"] = {
             "connect_timeout": 5,
             "read_timeout": self._patience.deadline_seconds,
@@ -194,6 +179,8 @@ class _NotDeleted(Exception):
 
 class _S3Upload:
     """A multipart upload; every request of it is idempotent, so each is repeated like a read."""
+
+    costs = (1, 1)
 
     def __init__(self, store: S3Store, path: str) -> None:
         self._store = store

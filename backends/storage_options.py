@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from ..core.errors import InvalidArgument
 
@@ -17,6 +18,8 @@ HIDDEN = "***"
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "sas", "connection_string", "username", "cookie")
 _SHORTEST_SECRET = 4
 """Values below this length are not searched for in messages: replacing every `a` helps nobody."""
+
+_SECRET_PARTS = ("AccountKey", "SharedAccessSignature")
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -129,6 +132,16 @@ def _secret_values(values: Mapping[str, Any]) -> set[str]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             found |= _secret_values(value)
-        elif is_secret(str(name)) and isinstance(value, str) and len(value) >= _SHORTEST_SECRET:
-            found.add(value)
+        elif is_secret(str(name)) and isinstance(value, str):
+            found |= {held for held in (value, *_parts(value)) if len(held) >= _SHORTEST_SECRET}
     return found
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What an error may show of a secret that is made of several: Azure's connection strings and access tokens."""
+    for part in value.split(";"):
+        name, said, held = part.partition("=")
+        if said and name in _SECRET_PARTS:
+            yield held
+    signature = value.partition("sig=")[2].partition("&")[0].partition(";")[0]
+    yield from (signature, unquote(signature))

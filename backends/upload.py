@@ -1,4 +1,4 @@
-"""Streaming a large object into an object store: one plain put while it is small, parts in the background when not.
+"""Streaming a large object into an object store: one plain put while it is small, parts or a spool when not.
 
 Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (below each call).
 Invariants: the object appears at `close()` or not at all; at most `PARTS_UNDER_WAY` parts are held in memory besides
@@ -7,6 +7,8 @@ the buffer; after `abort()`, or a failed close, the store is asked to forget the
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
@@ -22,6 +24,9 @@ PARTS_UNDER_WAY = 2
 class Multipart(Protocol):
     """An upload in parts, as a store brings it. Every call retries below and raises `StoreUnavailable` in the end."""
 
+    costs: tuple[int, int]
+    """Requests of `start`, and of each `part`; `finish` is one."""
+
     def start(self) -> None: ...
 
     def part(self, number: int, data: bytes) -> Any:
@@ -32,6 +37,38 @@ class Multipart(Protocol):
 
     def abandon(self) -> None:
         """Ask the store to forget the parts; best effort, never raises."""
+
+
+class SpooledUpload:
+    """A large object, collected in a temporary file of this machine (`TMPDIR`) and sent whole at the end.
+
+    For stores whose own uploads in parts go in one order only, and cannot be begun again from the middle without asking
+    how far they came: here every repeat begins at the start, and parts are taken in any order.
+
+    Args:
+        send: makes the object appear, of so many bytes, read through the function (offset, count); repeats below.
+    """
+
+    costs = (0, 0)
+
+    def __init__(self, send: Callable[[int, Callable[[int, int], bytes]], None]) -> None:
+        self._send = send
+
+    def start(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="lakelatch-")  # noqa: SIM115  closed by `finish` and `abandon`
+
+    def part(self, number: int, data: bytes) -> None:
+        view, offset = memoryview(data), (number - 1) * PART_BYTES
+        while view:
+            written = os.pwrite(self._file.fileno(), view, offset)
+            view, offset = view[written:], offset + written
+
+    def finish(self, parts: list[Any], size: int) -> None:
+        self._send(size, lambda offset, count: os.pread(self._file.fileno(), count, offset))
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.close()
 
 
 class BufferedOutput(OutputFile):
@@ -86,14 +123,14 @@ class BufferedOutput(OutputFile):
             upload = self._multipart()
             upload.start()
             self._upload = upload
-            self.requests += 1
+            self.requests += upload.costs[0]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(PARTS_UNDER_WAY, thread_name_prefix="lakelatch-upload")
         number = len(self._parts) + 1
         if number > PARTS_UNDER_WAY:
             self._parts[number - PARTS_UNDER_WAY - 1].result()  # bounds memory, and tells early of a failure
         self._parts.append(self._pool.submit(self._upload.part, number, data))
-        self.requests += 1
+        self.requests += self._upload.costs[1]
 
     def _end_pool(self) -> None:
         if self._pool is not None:

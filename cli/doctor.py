@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ..backends.probe import ProbedStores, probe
 from ..backends.race import race
+from ..backends.registry import scheme_of
 from ..backends.storage_options import is_secret
 from ..backends.store import Created, Store
 from ..core.errors import LakelatchError
@@ -96,7 +97,7 @@ def _reach(store: Store) -> Check:
 
 
 def _credentials(store: Store, options: Mapping[str, Any]) -> Check:
-    if store.capabilities.native_scheme in (None, "file"):
+    if scheme_of(store.url) in ("file", "memory"):
         return Check("credentials", "ok", "none are needed")
     explicit = sorted(name for name in options if is_secret(name))
     if not explicit:

@@ -1,8 +1,8 @@
 """Twelve PySpark jobs commit the twelve months of a year to one table at the same moment, and nothing is lost.
 
-`make demo` or `make demo STORE=s3`. Each job is a process of its own; a gate holds all of them until the last is ready.
-Then a thirteenth job overwrites January while a fourteenth appends 31 December, which the twelve had left out. At the end
-the table is read back with Spark and every row is compared with the source.
+`make demo`, or with STORE=s3, gcs, adls or hdfs on a real server of that kind. Each job is a process of its own; a gate
+holds all of them until the last is ready. Then a thirteenth job overwrites January while a fourteenth appends 31 December,
+which the twelve had left out. At the end the table is read back with Spark and every row is compared with the source.
 """
 
 from __future__ import annotations
@@ -134,11 +134,17 @@ def place(store: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield str(folder / "flights"), {}
         return
     sys.path.insert(0, str(HERE.parent / "tests"))
-    from servers.s3 import s3_server
+    import servers
 
-    with s3_server() as server:
-        print(f"demo: S3 server {server.name} at {server.endpoint_url}")
-        yield f"s3://{server.create_bucket()}/flights", server.storage_options()
+    start = {
+        "s3": servers.s3_server,
+        "gcs": servers.gcs_server,
+        "adls": servers.azure_server,
+        "hdfs": servers.hdfs_server,
+    }
+    with start[store]() as server:
+        print(f"demo: {store} server {server.name} at {server.endpoint_url}")
+        yield f"{server.new_root()}/flights", server.storage_options()
 
 
 def months_of(table: pa.Table, folder: Path) -> dict[str, Path]:
@@ -221,7 +227,7 @@ def show_log(table: ll.Table) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", choices=["local", "s3"], default="local")
+    parser.add_argument("--store", choices=["local", "s3", "gcs", "adls", "hdfs"], default="local")
     parser.add_argument(
         "--folder", type=Path, help="where sources, journals, logs and a local table go (emptied first)"
     )

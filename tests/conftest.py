@@ -8,13 +8,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import golden_tables
 import java_home
 import pytest
-from servers import FaultProxy, S3Server, s3_server
+from servers import (
+    AzureServer,
+    FaultProxy,
+    GcsServer,
+    HdfsServer,
+    S3Server,
+    azure_server,
+    gcs_server,
+    hdfs_server,
+    s3_server,
+)
 
 TESTS = Path(__file__).parent
 CHECKOUT = TESTS.parent
@@ -27,7 +38,9 @@ def pytest_configure() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(CHECKOUT / ".tools"), str(TESTS)])
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A developer's own cloud settings must not reach a test, nor a test the cloud.
-    for name in [n for n in os.environ if n.startswith(("AWS_", "LAKELATCH_JOURNAL"))]:
+    theirs = ("AWS_", "AZURE_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST", "LAKELATCH_JOURNAL")
+    given = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if "LAKELATCH_S3_URL" in os.environ else ()
+    for name in [n for n in os.environ if n.startswith(theirs) and n not in given]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
@@ -58,6 +71,59 @@ def faulty_s3(s3_host: S3Server) -> Iterator[tuple[str, dict[str, Any], FaultPro
     """A fresh bucket behind a proxy that does what it is told: (url, storage options through it, the proxy)."""
     with FaultProxy(s3_host.endpoint_url) as proxy:
         yield f"s3://{s3_host.create_bucket()}", s3_host.storage_options(proxy.url), proxy
+
+
+@contextmanager
+def reported(what: str, running: AbstractContextManager[Any]) -> Iterator[Any]:
+    """A server of this run, named in the report; a test that cannot have it is skipped, and the report says so."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running)
+        except RuntimeError as error:
+            USED[what] = f"NOT TESTED: {error}"
+            pytest.skip(f"{what}: {error}")
+        USED[what] = server.name
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs_host() -> Iterator[GcsServer]:
+    """The GCS server of this run."""
+    with reported("GCS", gcs_server()) as server:
+        yield server
+
+
+@pytest.fixture
+def gcs(gcs_host: GcsServer) -> tuple[str, dict[str, Any]]:
+    """A fresh bucket: (url, storage options)."""
+    return gcs_host.new_root(), gcs_host.storage_options()
+
+
+@pytest.fixture(scope="session")
+def azure_host() -> Iterator[AzureServer]:
+    """The Azure server of this run."""
+    with reported("ADLS", azure_server()) as server:
+        yield server
+
+
+@pytest.fixture
+def adls(azure_host: AzureServer) -> tuple[str, dict[str, Any]]:
+    """A fresh container: (url, storage options)."""
+    return azure_host.new_root(), azure_host.storage_options()
+
+
+@pytest.fixture(scope="session")
+def minio_host() -> Iterator[S3Server]:
+    """The other S3 server of this run: its refusals have another shape."""
+    with reported("S3, the other one", s3_server("minio")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def hdfs_host() -> Iterator[HdfsServer]:
+    """The HDFS of this run."""
+    with reported("HDFS", hdfs_server()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,25 +1,47 @@
-"""The stores that the contract suite runs on: each test gets a root of its own in every one of them."""
+"""The stores that the contract runs on: each test gets a root of its own in every one of them."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from servers import FaultProxy
 
+from lakelatch.backends.adls import AdlsStore
 from lakelatch.backends.faulty import FaultyStore
+from lakelatch.backends.gcs import GcsStore
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.object_store import FsspecStore, Patience
+from lakelatch.backends.registry import open_store
 from lakelatch.backends.s3 import S3Store
-from lakelatch.backends.store import Store
+from lakelatch.lab.contract import Stores
+from lakelatch.lab.contract_faults import LATE_MS
 
 from .generic_store import GenericStore
 
-KINDS = ("memory", "local", "s3", "generic", "metered", "faulty")
+HOSTS = {"s3": "s3_host", "minio": "minio_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
+"""Kinds of store with a real server, and the fixture that runs it."""
 
-Stores = Callable[[str], Store]
+DIALECTS = {"s3": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure"}
+REAL = tuple(DIALECTS)
+"""Those that speak HTTP, so that a proxy can stand in front of them."""
+
+KINDS = ("memory", "local", *HOSTS, "generic", "metered", "faulty")
+
+QUICK = Patience(sends=4, first_wait_seconds=0.01, longest_wait_seconds=0.05)
+ADAPTERS: dict[str, Callable[..., FsspecStore]] = {"s3": S3Store, "gcs": GcsStore, "azure": AdlsStore}
+FAULTS = {
+    "lost": "drop_answer",
+    "dropped": "drop_request",
+    "throttled": "throttle",
+    "doubled": "throttle_after",
+    "late": "land_late",
+}
 
 
 def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
@@ -28,9 +50,10 @@ def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
     if kind == "local":
         folder = request.getfixturevalue("tmp_path")
         return lambda path: LocalStore(f"{folder}/{path}")
-    if kind == "s3":
-        url, options = request.getfixturevalue("s3")
-        return lambda path: S3Store(f"{url}/{place}/{path}", options)
+    if kind in HOSTS:
+        host = request.getfixturevalue(HOSTS[kind])
+        url, options = host.new_root(), host.storage_options()
+        return lambda path: open_store(f"{url}/{place}/{path}", options)
     if kind == "generic":
         return lambda path: GenericStore(f"generic://{place}/{path}")
     if kind == "metered":
@@ -40,11 +63,44 @@ def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
     return lambda path: MemoryStore(f"memory://{place}/{path}")
 
 
-@pytest.fixture(params=KINDS)
-def stores(request: pytest.FixtureRequest) -> Any:
-    return stores_of(request.param, request)
+@dataclass(frozen=True)
+class Faulty:
+    """A store of one kind behind a proxy that does what it is told."""
+
+    kind: str
+    dialect: str
+    url: str
+    options: dict[str, Any]
+    proxy: FaultProxy
+    past_options: dict[str, Any]
+
+    def store(self, patience: Patience | None = None, **more: Any) -> FsspecStore:
+        return ADAPTERS[self.dialect](f"{self.url}/table", {**self.options, **more}, patience or QUICK)
+
+    def past(self) -> FsspecStore:
+        """The same store, past the proxy."""
+        return ADAPTERS[self.dialect](f"{self.url}/table", self.past_options)
+
+    def fail(self, fault: str, key: str, times: int = 1) -> None:
+        """As the contract orders it."""
+        self.proxy.plan(FAULTS[fault], method="WRITE", path=f"/{key}$", times=times, delay_ms=LATE_MS)
+
+    def writes(self) -> int:
+        """How many requests wrote, or tried to."""
+        asked = self.proxy.requests
+        return sum(r.method == "PUT" or r.path.startswith("/upload/") for r in asked)
+
+
+@pytest.fixture(params=["s3", "gcs", "adls"])
+def kind(request: pytest.FixtureRequest) -> Any:
+    """One server of each dialect."""
+    return request.param
 
 
 @pytest.fixture
-def store(stores: Stores) -> Store:
-    return stores("table")
+def faulty(kind: str, request: pytest.FixtureRequest) -> Iterator[Faulty]:
+    """A fresh bucket of this kind behind a proxy."""
+    host = request.getfixturevalue(HOSTS[kind])
+    dialect = DIALECTS[kind]
+    with FaultProxy(host.endpoint_url, dialect=dialect) as proxy:
+        yield Faulty(kind, dialect, host.new_root(), host.storage_options(proxy.url), proxy, host.storage_options())

@@ -48,6 +48,8 @@ class GenericStore(FsspecStore):
 class _Parts:
     """Keeps the parts until the end."""
 
+    costs = (0, 0)
+
     def __init__(self, store: GenericStore, path: str) -> None:
         self._store = store
         self._path = path

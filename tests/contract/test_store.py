@@ -1,307 +1,74 @@
-"""What every store keeps, whatever is behind it: the sentences of `backends/store.py`, one test each."""
+"""The contract on each of our stores, and on those of a third party's kind; the cases are in `lakelatch.lab.contract`."""
 
 from __future__ import annotations
 
-import io
-import pickle
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from servers import AzureServer
 
-from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Store
-from lakelatch.core.errors import InvalidArgument
+from lakelatch.backends.registry import open_store
+from lakelatch.backends.store import Store
+from lakelatch.lab.contract import FaultContract, StoreContract
 
-MEBIBYTE = 1 << 20
+from .conftest import KINDS, REAL, Faulty, Stores, stores_of
 
-ODD_KEYS = [
-    "part key=a b/bucket-0/data file.parquet",
-    "Ünï/çødé-日本.parquet",
-    "p%20q=%2F/100%/x",
-    "k=v/k2=/x",
-    "plus+and&amp;/semi;colon/'quote'",
-    "question?versionId=3/hash#tag",
-    "tilde~/back\\slash",
-    "__HIVE_DEFAULT__/..dots../.hidden",
-]
+IN_THIS_PROCESS = ("memory", "generic", "metered", "faulty")
 
 
-def pattern(size: int) -> bytes:
-    """Bytes that repeat in blocks of an odd length: a block in the wrong place shows."""
-    block = bytes(range(251)) * 17
-    return (block * (size // len(block) + 1))[:size]
+class TestStores(StoreContract):
+    """What every store keeps."""
+
+    @pytest.fixture(params=KINDS)
+    def kind(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture
+    def stores(self, kind: str, request: pytest.FixtureRequest) -> Stores:
+        return stores_of(kind, request)
+
+    @pytest.fixture
+    def start_method(self, kind: str) -> str:
+        if kind in IN_THIS_PROCESS:
+            return "threads"
+        return "spawn" if kind == "hdfs" else "fork"
+
+    @pytest.fixture
+    def many(self, kind: str) -> int:
+        return 50 if kind == "hdfs" else 1010  # HDFS lists in one stream, and takes half a second to close a file
 
 
-def keys(store: Store, prefix: str = "") -> list[str]:
-    return sorted(info.key for info in store.list(prefix))
+class TestFaults(FaultContract):
+    """What a network and missing rights may do to a store."""
+
+    @pytest.fixture(params=REAL)
+    def kind(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture
+    def network(self, faulty: Faulty) -> Faulty:
+        return faulty
+
+    @pytest.fixture
+    def denied(self, faulty: Faulty) -> Store:
+        status, code = EXPIRED[faulty.dialect]
+        for method in ("GET", "HEAD", "PUT", "POST", "DELETE"):
+            faulty.proxy.plan("refuse", method=method, times=1000, status=status, code=code)
+        return faulty.store()
+
+    @pytest.fixture
+    def nowhere(self, faulty: Faulty) -> Store:
+        return open_store(f"{faulty.url.partition('://')[0]}://no-such-place-here/table", faulty.past_options)
+
+    @pytest.fixture
+    def read_only(self, faulty: Faulty, request: pytest.FixtureRequest) -> Store:
+        faulty.past().put("there", b"1")
+        if faulty.dialect == "azure":
+            host: AzureServer = request.getfixturevalue("azure_host")
+            return open_store(f"{faulty.url}/table", host.shared_access_options(permission="rl"))
+        status, code = (403, "AccessDenied") if faulty.dialect == "s3" else (403, "forbidden")
+        faulty.proxy.plan("refuse", method="WRITE", times=1000, status=status, code=code)
+        return faulty.store()
 
 
-def test_is_a_store(store: Store) -> None:
-    """The seam (architecture §4): every backend has the protocol's shape."""
-    assert isinstance(store, Store)
-    assert store.capabilities.atomic_create
-
-
-def test_create_then_refuse(store: Store) -> None:
-    """G4, H1: the first create wins, the second is told so and leaves nothing."""
-    assert store.put_if_absent("snapshot/snapshot-1", b"first") == Created()
-    assert store.put_if_absent("snapshot/snapshot-1", b"second, longer") == AlreadyThere()
-    assert store.get("snapshot/snapshot-1") == b"first"
-    assert keys(store) == ["snapshot/snapshot-1"]
-
-
-@pytest.mark.parametrize("size", [0, 1, 20 * MEBIBYTE], ids=["empty", "one byte", "20 MB"])
-def test_any_size_comes_back(store: Store, size: int) -> None:
-    """G1: bytes that were answered are there, whole, whichever way they went in."""
-    data = pattern(size)
-    store.put("put", data)
-    assert store.put_if_absent("created", data) == Created()
-    with store.open_output("streamed") as file:
-        for start in range(0, size, 3 * MEBIBYTE + 1):
-            file.write(data[start : start + 3 * MEBIBYTE + 1])
-    for key in ("put", "created", "streamed"):
-        assert store.get(key) == data
-        assert store.head(key).size == size
-    assert {info.key: info.size for info in store.list("")} == {"put": size, "created": size, "streamed": size}
-
-
-def test_an_empty_create_is_atomic_too(store: Store) -> None:
-    """H1: s3fs drops the condition of an empty object in one of its ways."""
-    store.put("tag/x", b"full")
-    assert store.put_if_absent("tag/x", b"") == AlreadyThere()
-    assert store.get("tag/x") == b"full"
-
-
-def test_put_replaces(store: Store) -> None:
-    """The hint files are replaced in place."""
-    store.put("snapshot/LATEST", b"1")
-    store.put("snapshot/LATEST", b"22")
-    assert store.get("snapshot/LATEST") == b"22"
-
-
-def test_ranges(store: Store) -> None:
-    """[start, end), shorter at the end of the object."""
-    store.put("data", bytes(range(100)))
-    assert store.get_range("data", 0, 1) == b"\x00"
-    assert store.get_range("data", 10, 20) == bytes(range(10, 20))
-    assert store.get_range("data", 90, 200) == bytes(range(90, 100))
-    assert store.get_range("data", 100, 110) == b""
-    assert store.get_range("data", 150, 160) == b""
-    assert store.get_range("data", 5, 5) == b""
-    for start, end in ((-1, 5), (6, 5)):
-        with pytest.raises(InvalidArgument):
-            store.get_range("data", start, end)
-
-
-def test_missing_objects(store: Store) -> None:
-    """A missing object is `ObjectNotFound` with its key, from every way to read."""
-    store.put("there/x", b"1")
-    for read in (
-        store.get,
-        store.head,
-        lambda key: store.get_range(key, 0, 1),
-        lambda key: store.open_input(key),
-    ):
-        for key in ("not-there", "there/not", "not/there/at/all", "there"):
-            with pytest.raises(ObjectNotFound) as caught:
-                read(key)
-            assert caught.value.key == key
-    assert keys(store, "nowhere/") == []
-
-
-def test_listing_is_recursive_and_immediate(store: Store, stores: Any) -> None:
-    """G4: every object whose create was answered is listed, from this client and another."""
-    other = stores("table")
-    assert keys(other) == []
-    names = [f"snapshot/snapshot-{number}" for number in range(3)] + ["snapshot/deep/er/x", "snapshots/no", "LATEST"]
-    for number, name in enumerate(names):
-        if number % 2:
-            store.put(name, b"x" * number)
-        else:
-            assert store.put_if_absent(name, b"x" * number) == Created()
-        assert name in keys(other)
-    assert keys(other) == sorted(names)
-    assert keys(other, "snapshot/") == sorted(name for name in names if name.startswith("snapshot/"))
-    assert keys(other, "snapshot/deep/") == ["snapshot/deep/er/x"]
-
-
-def test_two_roots_do_not_see_each_other(stores: Any) -> None:
-    """A root is a folder: `t` does not see `table`, nor the other way round."""
-    table, shorter = stores("table"), stores("t")
-    table.put("a", b"1")
-    shorter.put("b", b"2")
-    assert keys(table) == ["a"]
-    assert keys(shorter) == ["b"]
-
-
-def test_modification_times(store: Store) -> None:
-    """H10: age floors use the store's clock; a head and a listing agree on it."""
-    store.put("a", b"1")
-    store.put("b", b"1")
-    times = {info.key: info.modified_ms for info in store.list("")}
-    for key in ("a", "b"):
-        assert abs(store.head(key).modified_ms - times[key]) < 1000  # some listings show whole seconds
-    assert times["a"] > 1_600_000_000_000
-    assert times["a"] <= times["b"]
-
-
-@pytest.mark.parametrize("key", ODD_KEYS)
-def test_odd_names(store: Store, key: str) -> None:
-    """Partition values and file names come from users' data."""
-    assert store.put_if_absent(key, b"1") == Created()
-    assert store.put_if_absent(key, b"2") == AlreadyThere()
-    assert store.get(key) == b"1"
-    assert store.get_range(key, 0, 1) == b"1"
-    assert store.head(key).key == key
-    assert keys(store) == [key]
-    assert keys(store, key.rpartition("/")[0] + "/") == [key]
-    store.delete_many([key, "other"])
-    assert keys(store) == []
-
-
-def test_deletes(store: Store) -> None:
-    """Deleting what is not there is no error; the rest stays."""
-    for name in ("a", "b/c", "b/d"):
-        store.put(name, b"1")
-    store.delete_many([])
-    store.delete_many(["not-there"])
-    store.delete_many(iter(["a", "b/c", "never/there", "a"]))
-    assert keys(store) == ["b/d"]
-    assert store.put_if_absent("a", b"again") == Created()
-
-
-def test_many_objects(store: Store) -> None:
-    """Listings and deletes go in pages of 1000: nothing is lost between two."""
-    names = [f"data/{number:05}" for number in range(1010)]
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda name: store.put(name, b""), names))
-    assert keys(store, "data/") == names
-    store.delete_many(names)
-    assert keys(store) == []
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "/",
-        "/etc/passwd",
-        "..",
-        "../x",
-        "a/../../x",
-        "a/..",
-        "a//b",
-        "a/",
-        "./a",
-        "a/./b",
-        "a\x00b",
-        "a/\ud800",
-        None,
-    ],
-)
-def test_hostile_keys(store: Store, key: Any) -> None:
-    """H16: no key leaves the root, through no operation."""
-    for act in (
-        store.get,
-        store.head,
-        lambda key: store.get_range(key, 0, 1),
-        lambda key: store.put(key, b""),
-        lambda key: store.put_if_absent(key, b""),
-        lambda key: store.delete_many([key]),
-        lambda key: store.open_input(key, 1).read(),
-        store.open_output,
-    ):
-        with pytest.raises(InvalidArgument):
-            act(key)
-
-
-@pytest.mark.parametrize("prefix", ["..", "../", "/", "a", "a//", "a/../b/", "snapshot/snapshot-"])
-def test_hostile_prefixes(store: Store, prefix: str) -> None:
-    """H16: a listing stays inside, and is of a folder."""
-    with pytest.raises(InvalidArgument):
-        list(store.list(prefix))
-
-
-def test_pickling(store: Store) -> None:
-    """Stores travel to executors: the copy sees the same objects."""
-    store.put("a", b"1")
-    copy = pickle.loads(pickle.dumps(store))
-    assert (copy.url, copy.capabilities) == (store.url, store.capabilities)
-    assert copy.get("a") == b"1"
-    copy.put("b", b"2")
-    assert store.get("b") == b"2"
-
-
-@pytest.mark.parametrize("size", [0, 10, 40 * MEBIBYTE], ids=["empty", "small", "in parts"])
-def test_output_appears_at_close_only(store: Store, size: int) -> None:
-    """G4: no reader sees half an object."""
-    data = pattern(size)
-    file = store.open_output("folder/out")
-    assert file.write(memoryview(data)) == file.tell() == size
-    assert keys(store) == []
-    with pytest.raises(ObjectNotFound):
-        store.get("folder/out")
-    file.close()
-    file.close()
-    file.abort()
-    assert file.closed
-    assert store.get("folder/out") == data
-    with pytest.raises(ValueError, match="closed"):
-        file.write(b"more")
-
-
-@pytest.mark.parametrize("size", [0, 10, 40 * MEBIBYTE], ids=["empty", "small", "in parts"])
-def test_output_that_is_dropped_leaves_nothing(store: Store, size: int, tmp_path: Any) -> None:
-    """G4, G5: by `abort()`, by an exception, by losing the file."""
-    data = pattern(size)
-    file = store.open_output("a")
-    file.write(data)
-    file.abort()
-    file.close()
-    with pytest.raises(RuntimeError, match="half way"), store.open_output("b") as failing:
-        failing.write(data)
-        raise RuntimeError("half way")
-    lost = store.open_output("c")
-    lost.write(data)
-    del lost
-    assert keys(store) == []
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # the local store lies here
-
-
-def test_output_replaces(store: Store) -> None:
-    store.put("a", b"old")
-    with store.open_output("a") as file:
-        file.write(b"new")
-        assert store.get("a") == b"old"
-    assert store.get("a") == b"new"
-
-
-def test_parquet_through_the_files(store: Store) -> None:
-    """The files are what pyarrow wants, with and without a known size."""
-    table = pa.table({"x": range(300_000), "y": [f"row {number}" for number in range(300_000)]})
-    with store.open_output("data.parquet") as file:
-        pq.write_table(table, file, row_group_size=100_000)
-    size = store.head("data.parquet").size
-    for known in (None, size):
-        read = pq.ParquetFile(store.open_input("data.parquet", known))
-        assert read.metadata.num_row_groups == 3
-        assert read.read().equals(table)
-        assert read.read_row_group(1, columns=["x"]).column("x").to_pylist() == list(range(100_000, 200_000))
-
-
-def test_input_is_seekable(store: Store) -> None:
-    data = pattern(3 * MEBIBYTE)
-    store.put("data", data)
-    file = store.open_input("data", len(data))
-    assert file.read(10) == data[:10]
-    file.seek(-100, io.SEEK_END)
-    assert file.tell() == len(data) - 100
-    assert file.read() == data[-100:]
-    assert file.read(5) == b""
-    file.seek(MEBIBYTE)
-    assert file.read(2 * MEBIBYTE - 1) == data[MEBIBYTE:-1]
-    assert file.read(100) == data[-1:]
-    file.seek(0)
-    assert file.read() == data
+EXPIRED = {"s3": (400, "ExpiredToken"), "gcs": (401, "authError"), "azure": (403, "AuthenticationFailed")}

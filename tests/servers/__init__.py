@@ -1,4 +1,4 @@
-"""Honest servers for tests, benchmarks and the demo: real S3 servers and network faults, on 127.0.0.1, on free ports.
+"""Honest servers for tests, benchmarks and the demo: real object stores and network faults, on 127.0.0.1, on free ports.
 
 Owns: starting, stopping and faulting them. Must not know: pytest (the fixtures are in `tests/conftest.py`), lakelatch.
 Whoever wants them puts the folder `tests` on the path (`make` does; pytest does) and imports this package:
@@ -10,8 +10,25 @@ Whoever wants them puts the folder `tests` on the path (`make` does; pytest does
 
 from __future__ import annotations
 
+from .azure import AzureServer, azure_server
 from .fault_proxy import FaultProxy, Request, sequential_depth
+from .gcs import GcsServer, gcs_server
+from .hdfs import HdfsServer, hdfs_server
 from .s3 import S3Server, s3_server
 from .toxiproxy import Toxiproxy, toxiproxy
 
-__all__ = ["FaultProxy", "Request", "S3Server", "Toxiproxy", "s3_server", "sequential_depth", "toxiproxy"]
+__all__ = [
+    "AzureServer",
+    "FaultProxy",
+    "GcsServer",
+    "HdfsServer",
+    "Request",
+    "S3Server",
+    "Toxiproxy",
+    "azure_server",
+    "gcs_server",
+    "hdfs_server",
+    "s3_server",
+    "sequential_depth",
+    "toxiproxy",
+]

@@ -51,13 +51,25 @@ class Request:
     received_bytes: int
 
 
-FAULTS = ("drop_answer", "drop_request", "throttle", "throttle_after", "conflict", "land_late", "hang")
+FAULTS = (
+    "drop_answer",
+    "drop_request",
+    "cut_answer",
+    "throttle",
+    "throttle_after",
+    "conflict",
+    "refuse",
+    "land_late",
+    "hang",
+)
 """What can happen to a request.
 
 drop_answer: the server does it, the connection is cut before the answer. drop_request: cut before the server sees it.
-throttle: 503 SlowDown instead of doing it. throttle_after: the server does it, the client is told 503.
-conflict: 409 ConditionalRequestConflict instead of doing it. land_late: the connection is cut at once, the server gets
-the request `delay_ms` later. hang: the server gets the request `delay_ms` later, and nobody is ever answered.
+cut_answer: the server does it, the connection ends inside the answer's body. throttle: 503 SlowDown instead of doing it
+(in the words of the dialect). throttle_after: the server does it, the client is told 503. conflict: 409
+ConditionalRequestConflict instead of doing it. refuse: the status and code that the plan names, instead of doing it.
+land_late: the connection is cut at once, the server gets the request `delay_ms` later. hang: the server gets the request
+`delay_ms` later, and nobody is ever answered.
 """
 
 
@@ -66,12 +78,14 @@ class FaultProxy:
 
     Args:
         upstream_url: `http://host:port` of the real server.
-        drop_put_answers: share of PUTs (0 to 1) whose answer is dropped after the server did them.
+        drop_put_answers: share of PUTs (0 to 1) whose answer is dropped after the server did them; GCS's uploads are POSTs,
+            and count.
         throttle_puts: share of PUTs that are answered 503 SlowDown instead.
         latency_ms: added to every request: half on the way there, half on the way back.
         strip_conditions: forward without `If-None-Match` and `If-Match`: a store that ignores conditions. The signature
             breaks with it, so the server behind must be one that does not check signatures (moto).
         seed: of the random faults.
+        dialect: in whose words the proxy refuses: `s3`, `gcs` or `azure`.
 
     Example:
         with s3_server() as s3, FaultProxy(s3.endpoint_url, drop_put_answers=0.1, latency_ms=20, seed=7) as proxy:
@@ -88,6 +102,7 @@ class FaultProxy:
         latency_ms: float = 0.0,
         strip_conditions: bool = False,
         seed: int = 0,
+        dialect: str = "s3",
     ) -> None:
         self._settings: dict[str, Any] = {
             "upstream": upstream_url,
@@ -96,6 +111,7 @@ class FaultProxy:
             "latency_ms": latency_ms,
             "strip_conditions": strip_conditions,
             "seed": seed,
+            "dialect": dialect,
         }
         self._lock = threading.Lock()
         self._child: subprocess.Popen[str] | None = None
@@ -163,21 +179,33 @@ class FaultProxy:
         self._ask(do="set", settings=settings)
 
     def plan(
-        self, fault: str, *, method: str = "PUT", path: str = "", times: int = 1, skip: int = 0, delay_ms: float = 0.0
+        self,
+        fault: str,
+        *,
+        method: str = "PUT",
+        path: str = "",
+        times: int = 1,
+        skip: int = 0,
+        delay_ms: float = 0.0,
+        status: int = 503,
+        code: str = "",
     ) -> None:
         """Plans a fault for the next matching requests, whatever the shares say.
 
         Args:
             fault: one of `FAULTS`.
-            method: the HTTP method that it waits for.
-            path: a regular expression that is searched in the unquoted path, such as r"/snapshot/snapshot-2$".
+            method: the HTTP method that it waits for; `WRITE` is a PUT, or GCS's POST of an upload.
+            path: a regular expression that is searched in the unquoted path, such as r"/snapshot/snapshot-2$"; an upload
+                to GCS has its object's name at the end of it.
             times: how many requests it hits.
             skip: how many matching requests pass first.
             delay_ms: for `land_late` and `hang`.
+            status, code: for `refuse`.
         """
         if fault not in FAULTS:
             raise ValueError(f"no fault is called {fault!r}: say one of {', '.join(FAULTS)}")
-        self._ask(do="plan", fault=fault, method=method, path=path, times=times, skip=skip, delay_ms=delay_ms)
+        order = {"fault": fault, "method": method, "path": path, "times": times, "skip": skip}
+        self._ask(do="plan", **order, delay_ms=delay_ms, status=status, code=code)
 
 
 def sequential_depth(requests: Iterable[Request]) -> int:

@@ -14,8 +14,9 @@ import re
 import sys
 import time
 from collections import Counter
+from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 LIMIT = 1 << 20
 NO_BODY = (204, 304)
@@ -68,11 +69,38 @@ def wire(message: Message, *, drop: tuple[str, ...], add: tuple[tuple[str, str],
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + message.body
 
 
-def refusal(status: str, code: str) -> bytes:
-    """An S3 error answer."""
-    body = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
-    head = f"HTTP/1.1 {status}\r\ncontent-type: application/xml\r\ncontent-length: {len(body)}\r\n\r\n"
+BUSY = {"s3": (503, "SlowDown"), "gcs": (503, "backendError"), "azure": (503, "ServerBusy")}
+CONFLICT = {"s3": (409, "ConditionalRequestConflict"), "gcs": (409, "conflict"), "azure": (409, "PendingCopyOperation")}
+
+
+def refusal(dialect: str, status: int, code: str) -> bytes:
+    """An error answer in the words of a store."""
+    xml = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
+    if dialect == "gcs":
+        reasons = [{"domain": "global", "reason": code, "message": code}]
+        body = json.dumps({"error": {"code": status, "message": code, "errors": reasons}}).encode()
+        headers = "content-type: application/json"
+    else:
+        body = xml.encode()
+        headers = "content-type: application/xml" + (f"\r\nx-ms-error-code: {code}" if dialect == "azure" else "")
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{headers}\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
+
+
+def is_write(method: str, path: str) -> bool:
+    """Whether a request writes an object: a PUT, or GCS's POST of an upload."""
+    return method == "PUT" or (method == "POST" and path.startswith("/upload/"))
+
+
+def object_path(path: str, query: str) -> str:
+    """The path that a request is about: GCS names the object of an upload in the query."""
+    names = parse_qs(query).get("name") if path.startswith("/upload/") else None
+    return f"{path}/{names[0]}" if names else path
+
+
+def without_conditions(first_line: str) -> str:
+    """The request line without GCS's condition."""
+    return re.sub(r"([?&])ifGenerationMatch=\d+&?", r"\1", first_line).replace("& ", " ").replace("? ", " ")
 
 
 class Proxy:
@@ -98,26 +126,28 @@ class Proxy:
                 self.plans.append(message)
         return None
 
-    def fault_for(self, method: str, path: str) -> tuple[str, float]:
-        """The fault of this request ("" for none) and its delay in ms."""
+    def fault_for(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
+        """The fault of this request ("" for none) and the plan that ordered it."""
         for plan in self.plans:
-            if plan["method"] != method or not re.search(plan["path"], path) or plan["times"] == 0:
+            if plan["method"] != method and not (plan["method"] == "WRITE" and is_write(method, path)):
+                continue
+            if not re.search(plan["path"], path) or plan["times"] == 0:
                 continue
             if plan["skip"]:
                 plan["skip"] -= 1
                 continue
             plan["times"] -= 1
-            return plan["fault"], plan["delay_ms"]
+            return plan["fault"], plan
         self.seen[method, path] += 1
-        if method != "PUT":
-            return "", 0.0
+        if not is_write(method, path):
+            return "", {}
         text = f"{self.settings['seed']}|{method}|{path}|{self.seen[method, path]}"
         dice = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "big") / 2**56
         if dice < self.settings["drop_put_answers"]:
-            return "drop_answer", 0.0
+            return "drop_answer", {}
         if dice < self.settings["drop_put_answers"] + self.settings["throttle_puts"]:
-            return "throttle", 0.0
-        return "", 0.0
+            return "throttle", {}
+        return "", {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answers the requests of one client connection until one side closes or a fault cuts it."""
@@ -142,19 +172,20 @@ class Proxy:
         parts = urlsplit(target)
         entry: dict[str, Any] = {
             "method": method,
-            "path": unquote(parts.path),
+            "path": object_path(unquote(parts.path), parts.query),
             "query": parts.query,
             "start_s": time.monotonic(),
             "end_s": None,
             "status": 0,
             "upstream_status": 0,
-            "conditional": bool(header(headers, "if-none-match") or header(headers, "if-match")),
+            "conditional": bool(header(headers, "if-none-match") or header(headers, "if-match"))
+            or "ifGenerationMatch=" in parts.query,
             "fault": "",
             "sent_bytes": 0,
             "received_bytes": 0,
         }
         self.log.append(entry)
-        entry["fault"], delay_ms = self.fault_for(method, entry["path"])
+        entry["fault"], plan = self.fault_for(method, entry["path"])
         if header(headers, "expect").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request = Message(first_line, headers, await read_body(reader, headers, to_end=False))
@@ -162,7 +193,7 @@ class Proxy:
         half_s = self.settings["latency_ms"] / 2000
         if half_s:
             await asyncio.sleep(half_s)
-        out = await self.outcome(request, entry, delay_ms)
+        out = await self.outcome(request, entry, plan)
         if half_s:
             await asyncio.sleep(half_s)
         if out is not None:
@@ -174,24 +205,29 @@ class Proxy:
             return False
         writer.write(out)
         await writer.drain()
+        if entry["fault"] == "cut_answer":
+            return False
         return header(headers, "connection").lower() != "close"
 
-    async def outcome(self, request: Message, entry: dict[str, Any], delay_ms: float) -> bytes | None:
+    async def outcome(self, request: Message, entry: dict[str, Any], plan: dict[str, Any]) -> bytes | None:
         """The bytes for the client, None for a cut connection."""
+        dialect = self.settings["dialect"]
         match entry["fault"]:
             case "drop_request":
                 return None
             case "throttle":
-                return refusal("503 Slow Down", "SlowDown")
+                return refusal(dialect, *BUSY[dialect])
             case "conflict":
-                return refusal("409 Conflict", "ConditionalRequestConflict")
+                return refusal(dialect, *CONFLICT[dialect])
+            case "refuse":
+                return refusal(dialect, plan["status"], plan["code"])
             case "land_late":
-                task = asyncio.create_task(self.forward(request, entry, delay_ms / 1000))
+                task = asyncio.create_task(self.forward(request, entry, plan["delay_ms"] / 1000))
                 self.late.add(task)
                 task.add_done_callback(self.late.discard)
                 return None
             case "hang":
-                await self.forward(request, entry, delay_ms / 1000)
+                await self.forward(request, entry, plan["delay_ms"] / 1000)
                 await asyncio.Event().wait()
         try:
             answer = await self.forward(request, entry)
@@ -200,7 +236,11 @@ class Proxy:
         if entry["fault"] == "drop_answer":
             return None
         if entry["fault"] == "throttle_after":
-            return refusal("503 Slow Down", "SlowDown")
+            return refusal(dialect, *BUSY[dialect])
+        if entry["fault"] == "cut_answer":
+            return wire(
+                answer, drop=("connection", "content-length"), add=(("content-length", str(len(answer.body) + 1)),)
+            )
         has_body = entry["method"] != "HEAD" and entry["upstream_status"] not in NO_BODY
         length = (("content-length", str(len(answer.body))),) if has_body else ()
         drop = ("connection", "keep-alive", "transfer-encoding", *(("content-length",) if has_body else ()))
@@ -215,6 +255,7 @@ class Proxy:
             drop = ["connection", "expect", "transfer-encoding", "content-length"]
             if self.settings["strip_conditions"]:
                 drop += ["if-none-match", "if-match"]
+                request = request._replace(first_line=without_conditions(request.first_line))
             # A body of no length stays without the header for GET and the like, as it came.
             sized = request.body or header(request.headers, "content-length")
             length = (("content-length", str(len(request.body))),) if sized else ()

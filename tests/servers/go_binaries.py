@@ -1,8 +1,8 @@
-"""The two servers that are built from Go modules: versitygw (S3) and toxiproxy (network faults).
+"""The servers that are built from Go modules: versitygw and MinIO (S3), fake-gcs-server, toxiproxy (network faults).
 
 Owns: their versions, building them once, where the binaries lie. Must not know: how they are started.
 Invariant: a binary that `find` answers has been built completely: it is moved into place by one rename.
-Runs on the standard library alone, as `.ci/setup` calls it before anything is installed.
+Runs on the standard library alone, like its neighbours: `.ci/setup` calls them before anything is installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 
 VERSITYGW = ("github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 TOXIPROXY = ("github.com/Shopify/toxiproxy/v2/cmd/server", "v2.5.0")
-MODULES = {"versitygw": VERSITYGW, "toxiproxy": TOXIPROXY}
+FAKE_GCS_SERVER = ("github.com/fsouza/fake-gcs-server", "v1.56.1")
+MINIO = ("github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c")
+MODULES = {"versitygw": VERSITYGW, "toxiproxy": TOXIPROXY, "fake-gcs-server": FAKE_GCS_SERVER, "minio": MINIO}
 
 
 def cache_folder() -> Path:
@@ -29,7 +31,7 @@ def cache_folder() -> Path:
 
 
 def find(name: str) -> Path | None:
-    """The binary of `versitygw` or `toxiproxy`, built now if it is not there yet.
+    """The binary of one of `MODULES`, built now if it is not there yet.
 
     Returns:
         Its path; None where it was never built and there is no Go, or the build fails (the reason goes to stderr).

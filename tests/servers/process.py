@@ -13,7 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _PR_SET_PDEATHSIG = 1
 
@@ -23,6 +26,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def with_a_free_port(start: Callable[[], T]) -> T:
+    """What `start` answers; tried again where somebody else took its port in between."""
+    for _ in range(2):
+        try:
+            return start()
+        except RuntimeError:
+            continue
+    return start()
 
 
 def start(

@@ -1,16 +1,19 @@
-"""A real S3 server with an atomic `If-None-Match: *`: versitygw where Go built it, else moto with a lock.
+"""A real S3 server with an atomic `If-None-Match: *`: versitygw or MinIO where Go built it, else moto with a lock.
 
 Owns: starting one, its credentials, its buckets. Must not know: pytest, lakelatch.
-Invariant: of many simultaneous conditional PUTs on one key exactly one is answered with success. versitygw 1.8 holds
-that by itself; moto checks and then puts, so `moto_server.py` wraps those calls in a lock.
+Invariant: of many simultaneous conditional PUTs on one key exactly one is answered with success. versitygw 1.8 and MinIO
+hold that by themselves; moto checks and then puts, so `moto_server.py` wraps those calls in a lock. The two real ones
+refuse in the two shapes that there are: with `<Condition>` (versitygw) and without (MinIO).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +23,9 @@ from typing import Any
 from . import go_binaries, process
 
 REGION = "us-east-1"
-KINDS = ("versitygw", "moto")
+KINDS = ("versitygw", "minio", "moto")
+GIVEN_URL = "LAKELATCH_S3_URL"
+"""Environment: an S3 server that runs already; its credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class S3Server:
     endpoint_url: str
     key: str = "testkey12345"
     secret: str = "testsecret12345"
+    _run: str = field(default_factory=lambda: uuid.uuid4().hex[:6], repr=False, compare=False)
     _bucket_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False, compare=False)
 
     def storage_options(self, endpoint_url: str | None = None) -> dict[str, Any]:
@@ -79,9 +85,13 @@ class S3Server:
 
     def create_bucket(self, name: str | None = None) -> str:
         """A new bucket, and its name."""
-        bucket = name or f"lake-{next(self._bucket_numbers)}"
+        bucket = name or f"lake-{self._run}-{next(self._bucket_numbers)}"
         self.client().create_bucket(Bucket=bucket)
         return bucket
+
+    def new_root(self) -> str:
+        """The URL of a new bucket."""
+        return f"s3://{self.create_bucket()}"
 
 
 @contextmanager
@@ -89,34 +99,32 @@ def s3_server(kind: str | None = None) -> Iterator[S3Server]:
     """Runs an S3 server for as long as the block lasts.
 
     Args:
-        kind: `versitygw` or `moto`; by default `LAKELATCH_S3_SERVER`, else versitygw where it is built or can be.
+        kind: one of `KINDS`; by default the one whose URL the environment gives, else `LAKELATCH_S3_SERVER`, else
+            versitygw where it is built or can be, else moto.
 
     Raises:
-        RuntimeError: versitygw was asked for and cannot be built, or the server does not start.
+        RuntimeError: a server was asked for and cannot be built, or does not start.
     """
+    given = os.environ.get(GIVEN_URL)
+    if kind is None and given:
+        yield S3Server(f"given: {given}", given, os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
+        return
     kind = kind or os.environ.get("LAKELATCH_S3_SERVER") or None
     if kind is not None and kind not in KINDS:
         raise ValueError(f"no S3 server is called {kind!r}: say one of {', '.join(KINDS)}")
-    binary = None if kind == "moto" else go_binaries.find("versitygw")
-    if kind == "versitygw" and binary is None:
-        raise RuntimeError("versitygw is not built: install Go and run `make setup`")
+    binary = None if kind == "moto" else go_binaries.find(kind or "versitygw")
+    if kind not in (None, "moto") and binary is None:
+        raise RuntimeError(f"{kind} is not built: install Go and run `make setup`")
     with tempfile.TemporaryDirectory(prefix="lakelatch-s3-") as folder:
-        start = _start_moto if binary is None else lambda: _start_versitygw(binary, Path(folder))
-        child, server = _with_a_free_port(start)
+        if binary is None:
+            start = _start_moto
+        else:
+            start = functools.partial(_start_minio if kind == "minio" else _start_versitygw, binary, Path(folder))
+        child, server = process.with_a_free_port(start)
         try:
             yield server
         finally:
             process.stop(child)
-
-
-def _with_a_free_port(start: Any) -> Any:
-    for attempt in (1, 2, 3):
-        try:
-            return start()
-        except RuntimeError:  # somebody else took the port in between
-            if attempt == 3:
-                raise
-    raise AssertionError("unreachable")
 
 
 def _start_versitygw(binary: Path, folder: Path) -> Any:
@@ -130,6 +138,15 @@ def _start_versitygw(binary: Path, folder: Path) -> Any:
         command += ["--sidecar", str(folder / "metadata")]
     secrets = {"ROOT_ACCESS_KEY": server.key, "ROOT_SECRET_KEY": server.secret}
     return process.start([*command, str(objects)], port, environment={**os.environ, **secrets}), server
+
+
+def _start_minio(binary: Path, folder: Path) -> Any:
+    port, console = process.free_port(), process.free_port()
+    server = S3Server(f"MinIO {go_binaries.MINIO[1].split('-')[1][:8]}", f"http://127.0.0.1:{port}")
+    command = [str(binary), "server", "--quiet", "--address", f"127.0.0.1:{port}"]
+    command += ["--console-address", f"127.0.0.1:{console}", str(folder / "objects")]
+    settings = {"MINIO_ROOT_USER": server.key, "MINIO_ROOT_PASSWORD": server.secret, "MINIO_CI_CD": "1"}
+    return process.start(command, port, environment={**os.environ, **settings}), server
 
 
 def _has_extended_attributes(folder: Path) -> bool:

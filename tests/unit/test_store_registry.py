@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
+from lakelatch.backends.adls import AdlsStore
+from lakelatch.backends.gcs import GcsStore
+from lakelatch.backends.hdfs import HdfsStore
 from lakelatch.backends.keys import key_defect
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.other import OtherStore
 from lakelatch.backends.registry import ENTRY_POINTS, open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.storage_options import StorageOptions
-from lakelatch.core.errors import InvalidArgument, Unsupported
+from lakelatch.core.errors import InvalidArgument
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,13 @@ from lakelatch.core.errors import InvalidArgument, Unsupported
         ("memory://name/path", MemoryStore),
         ("s3://bucket/path", S3Store),
         ("s3a://bucket", S3Store),
+        ("gs://bucket/path", GcsStore),
+        ("gcs://bucket", GcsStore),
+        ("abfs://container/path", AdlsStore),
+        ("abfss://container@account.dfs.core.windows.net/path", AdlsStore),
+        ("az://container", AdlsStore),
+        ("hdfs://name-node:9000/lake", HdfsStore),
+        ("zip://x/y", OtherStore),
     ],
 )
 def test_schemes(url: str, kind: type, tmp_path: Path) -> None:
@@ -45,15 +56,9 @@ def test_paths_are_urls(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"1"
 
 
-@pytest.mark.parametrize("scheme", ["gs", "gcs", "az", "abfs", "abfss", "hdfs"])
-def test_stores_that_are_not_there_yet(scheme: str) -> None:
-    with pytest.raises(Unsupported, match=f"{scheme}://.*not supported yet"):
-        open_store(f"{scheme}://bucket/path")
-
-
 @pytest.mark.parametrize(
     ("url", "says"),
-    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("ftp://h/x", "known are"), ("", "empty"), (" ", "empty")],
+    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("nofs://h/x", "known are"), ("", "empty"), (" ", "empty")],
 )
 def test_unknown_schemes(url: str, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
@@ -61,12 +66,33 @@ def test_unknown_schemes(url: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["memory://", "memory:///x", "memory://n/../x", "s3://", "s3:///x", "s3://b/a//b", "s3://b/.."]
+    "url",
+    [
+        *("memory://", "memory:///x", "memory://n/../x", "s3://", "s3:///x", "s3://b/a//b", "s3://b/.."),
+        *("gs://", "gs:///x", "gcs://b/../c", "abfs://", "az:///x", "abfss://c@a.dfs.core.windows.net/x//y"),
+        *(
+            "hdfs://",
+            "hdfs:///x",
+            "hdfs://host:9000/",
+            "hdfs://someone@host/x",
+            "hdfs://host/a/../b",
+            "webhdfs://h/a/../b",
+        ),
+    ],
 )
 def test_urls_that_cannot_be_meant(url: str) -> None:
     """H16: a root, too, stays where it is said to be."""
     with pytest.raises(InvalidArgument):
         open_store(url)
+
+
+def test_an_account_is_named_once() -> None:
+    """The account stands in the URL or in the options; two that differ are nobody's intent."""
+    url = "abfs://lake@shop.dfs.core.windows.net/x"
+    assert open_store(url, {"account_name": "shop"}).capabilities.native_scheme == "abfs"
+    assert open_store("abfs://lake/x", {"account_name": "shop"}).capabilities.native_scheme is None
+    with pytest.raises(InvalidArgument, match=r"'shop'.*'other'"):
+        open_store(url, {"account_name": "other"})
 
 
 def test_others_can_offer_stores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,16 +117,20 @@ def offered(url: str, options: dict[str, Any]) -> MemoryStore:
     return MemoryStore(f"memory://offered/{url.partition('://')[2]}/{options['color']}")
 
 
-def test_a_missing_package_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("package", "url", "extra"),
+    [("s3fs", "s3://b/x", "s3"), ("gcsfs", "gs://b/x", "gcs"), ("adlfs", "az://c/x", "adls")],
+)
+def test_a_missing_package_says_what_to_install(package: str, url: str, extra: str) -> None:
     program = (
-        "import sys; sys.modules['s3fs'] = None\n"
+        f"import sys; sys.modules[{package!r}] = None\n"
         "from lakelatch.backends.registry import open_store\n"
-        "try: open_store('s3://bucket/x')\n"
+        f"try: open_store({url!r})\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert said.startswith("Unsupported")
-    assert "pip install 'lakelatch[s3]'" in said
+    assert f"pip install 'lakelatch[{extra}]'" in said
 
 
 def test_import_is_light() -> None:
@@ -129,6 +159,9 @@ def test_options_hide_their_secrets() -> None:
         assert not [secret for secret in hidden if secret in shown]
         assert "http://127.0.0.1:9000" in shown
         assert "us-east-1" in shown
+    connection = "AccountName=a;AccountKey=aGlkZGVu;BlobEndpoint=http://x;"
+    azure = StorageOptions({"connection_string": connection, "sas_token": "?sv=1&sig=aa%2Fb"})
+    assert azure.redact("key aGlkZGVu, signature aa/b or aa%2Fb, of a") == "key ***, signature *** or ***, of a"
     text = "cannot sign with s3cr3t/abc and inner-secret for AKIAEXAMPLE"
     assert options.redact(text) == "cannot sign with *** and *** for ***"
 

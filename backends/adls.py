@@ -1,0 +1,262 @@
+"""Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs://`, `abfss://` and `az://` URLs.
+
+Owns: URL forms, the requests in the words of Azure's own client, the table of its answers. Must not know: tables.
+Invariants: one operation is one request to the Blob endpoint (adlfs looks at listings first, and overwrites by deleting
+in places); a create is one `Put Blob` with `If-None-Match: *`; the client repeats nothing; a folder of an account with a
+hierarchical namespace is no object. Source: object-stores §1, object-store-servers §1 and §4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..core.errors import InvalidArgument, Unsupported
+from .answers import COMMON_STATUSES, Answer, AnswerTable
+from .keys import safe_key
+from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
+from .store import Capabilities
+from .upload import Multipart
+
+_SCHEMES = ("abfs", "abfss", "az")
+_PAGE = 1000
+_DELETES_AT_ONCE = 32
+"""Each is a request of its own: the batch interface is not everywhere (Azurite and some kinds of account refuse it)."""
+
+_READERS = 8
+"""Requests at once for a range that is larger than the client fetches in one (32 MiB)."""
+
+_CONNECT_SECONDS = 10
+_TO_DEFAULT_CREDENTIAL = (
+    "exclude_",
+    "managed_identity_",
+    "workload_identity_",
+    "interactive_browser_",
+    "process_timeout",
+)
+
+_DENIED, _EXISTS, _BUSY = Answer.DENIED, Answer.EXISTS, Answer.BUSY
+
+ADLS_ANSWERS = AnswerTable(
+    codes=MappingProxyType(
+        {
+            "BlobAlreadyExists": _EXISTS,
+            "ConditionNotMet": _EXISTS,
+            "ResourceAlreadyExists": _EXISTS,
+            "UnauthorizedBlobOverwrite": _EXISTS,  # 403 to a SAS that may create but not write
+            "BlobImmutableDueToPolicy": _EXISTS,
+            "LeaseIdMissing": _EXISTS,
+            "BlobNotFound": Answer.MISSING,
+            "ResourceNotFound": Answer.MISSING,
+            "PathNotFound": Answer.MISSING,
+            "ContainerNotFound": Answer.NO_CONTAINER,
+            "ContainerBeingDeleted": Answer.NO_CONTAINER,
+            "FilesystemNotFound": Answer.NO_CONTAINER,
+            "InvalidRange": Answer.PAST_END,
+            "ServerBusy": _BUSY,
+            "OperationTimedOut": _BUSY,
+            "InternalError": _BUSY,
+            "Md5Mismatch": _BUSY,  # bytes were damaged on the way: send them again
+            "AuthenticationFailed": _DENIED,
+            "AuthorizationFailure": _DENIED,
+            "AuthorizationPermissionMismatch": _DENIED,
+            "AccountIsDisabled": _DENIED,
+        }
+    ),
+    # A 404 with a code that is not above is about something else.
+    statuses=MappingProxyType({**COMMON_STATUSES, 404: _DENIED}),
+    # Also a refused connection is no proof: the HTTP client below sends again by itself when a kept one broke (H2).
+    types=MappingProxyType(
+        {"ClientAuthenticationError": Answer.NOT_SENT, "CredentialUnavailableError": Answer.NOT_SENT}
+    ),
+    carriers=MappingProxyType({"HttpResponseError": ("status_code", "error_code")}),
+)
+"""What Azure says, in its own codes."""
+
+
+class AdlsStore(FsspecStore):
+    """Blobs in a container, with or without a hierarchical namespace.
+
+    Args:
+        url: `abfs://container/path`, `abfs://container@account.dfs.core.windows.net/path`; the same with `abfss` and `az`.
+        storage_options: as adlfs knows them (`account_name`, `account_key`, `sas_token`, `connection_string`, `tenant_id`,
+            `client_id`, `client_secret`, `anon`, `account_host`, …), and `request_timeout` (seconds, default 30) and
+            `allow_unsafe`. Without keys adlfs asks Azure's default credential: environment, workload or managed
+            identity, `az login` (H19).
+
+    Raises:
+        InvalidArgument: the URL has no container, names another account than the options, or an option is not known.
+
+    >>> AdlsStore("abfs://lake@shop.dfs.core.windows.net/flights", {"account_key": "do not show"})
+    AdlsStore('abfs://lake@shop.dfs.core.windows.net/flights', StorageOptions(account_key=***))
+    """
+
+    delete_page = 1
+
+    @property
+    def capabilities(self) -> Capabilities:
+        # Hadoop's client needs the account in the URL; without it there Spark reads through Arrow.
+        scheme, _, rest = self._url.partition("://")
+        native = ("abfs" if scheme == "az" else scheme) if "@" in rest.partition("/")[0] else None
+        return Capabilities("If-None-Match", native, "one Put Blob with If-None-Match: *", self._allow_unsafe)
+
+    def _root_of(self, url: str) -> str:
+        scheme, _, rest = url.partition("://")
+        if scheme not in _SCHEMES:
+            raise InvalidArgument(f"{url!r} is no Azure URL", next_step="say abfs://container/path")
+        place, _, path = rest.partition("/")
+        container, _, self._host = place.partition("@")
+        if ":" in container or "@" in self._host:
+            raise InvalidArgument(f"a {scheme} URL holds credentials", next_step="give them as storage options")
+        if not container:
+            raise InvalidArgument(f"{url!r} names no container", next_step="say abfs://container/path")
+        return f"{container}/{safe_key(path.strip('/'))}" if path.strip("/") else container
+
+    def _path(self, key: str) -> str:
+        if "\\" in key:
+            raise InvalidArgument(
+                f"key {key!r} has a backslash, which Azure takes for a slash: two keys would be one blob"
+            )
+        return super()._path(key)
+
+    def _check_options(self) -> None:
+        known = known_options(_adlfs().AzureBlobFileSystem)
+        passed = {name for name in self._given if name.startswith(_TO_DEFAULT_CREDENTIAL)}
+        self._given.only(known | passed, "Azure stores")
+        account, said = self._host.partition(".")[0], self._given.get("account_name")
+        if account and said and account != said:
+            raise InvalidArgument(f"{self._url} is in account {account!r}, storage option account_name says {said!r}")
+
+    async def _connect(self) -> Any:
+        options = dict(self._options.without(*FIXED_OPTIONS))
+        account, _, domain = self._host.partition(".")
+        if account and not options.get("connection_string"):
+            options.setdefault("account_name", account)
+            if domain not in ("dfs.core.windows.net", "blob.core.windows.net"):  # another cloud
+                options.setdefault("account_host", f"{account}.{domain.replace('dfs.', 'blob.', 1)}")
+        return _adlfs().AzureBlobFileSystem(**options, skip_instance_cache=True, use_listings_cache=False)
+
+    async def _create(self, fs: Any, path: str, data: bytes) -> None:
+        await self._blob(fs, path).upload_blob(data, length=len(data), overwrite=False, **self._once)
+
+    def _classify(self, error: BaseException) -> Answer:
+        return ADLS_ANSWERS.classify(error)
+
+    async def _read(self, fs: Any, path: str) -> bytes:
+        found = await self._blob(fs, path).download_blob(max_concurrency=_READERS, **self._once)
+        return bytes(await found.readall())
+
+    async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
+        found = await self._blob(fs, path).download_blob(start, end - start, max_concurrency=_READERS, **self._once)
+        return bytes(await found.readall())
+
+    async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
+        found = await self._blob(fs, path).get_blob_properties(**self._once)
+        if _is_folder(found.metadata):
+            raise FileNotFoundError(path)
+        return int(found.size), modified_ms(found)
+
+    async def _write(self, fs: Any, path: str, data: bytes) -> None:
+        await self._blob(fs, path).upload_blob(data, length=len(data), overwrite=True, **self._once)
+
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        container, _, start = prefix.partition("/")
+        client = fs.service_client.get_container_client(container)
+        pages = client.list_blobs(
+            name_starts_with=start, include=["metadata"], results_per_page=_PAGE, **self._once
+        ).by_page(after)
+        listed = [
+            (f"{container}/{one.name}", int(one.size), modified_ms(one))
+            async for one in await _first(pages)
+            if not _is_folder(one.metadata)
+        ]
+        return listed, pages.continuation_token or None
+
+    async def _delete(self, fs: Any, paths: list[str]) -> None:
+        gate = asyncio.Semaphore(_DELETES_AT_ONCE)
+
+        async def delete(path: str) -> None:
+            async with gate:
+                try:
+                    await self._blob(fs, path).delete_blob(**self._once)
+                except Exception as error:
+                    if self._classify(error) is not Answer.MISSING:
+                        raise
+
+        await asyncio.gather(*map(delete, paths))
+
+    def _multipart(self, path: str) -> Multipart:
+        return _Blocks(self, path)
+
+    @property
+    def _once(self) -> dict[str, Any]:
+        """Arguments of every call: sent once, and not given up before the deadline from outside."""
+        return {
+            "retry_total": 0,
+            "connection_timeout": _CONNECT_SECONDS,
+            "read_timeout": self._patience.deadline_seconds,
+        }
+
+    def _blob(self, fs: Any, path: str) -> Any:
+        container, _, name = path.partition("/")
+        return fs.service_client.get_blob_client(container, name)
+
+
+class _Blocks:
+    """An upload in blocks; every request of it can be repeated. Blocks that are never committed vanish in a week."""
+
+    costs = (0, 1)
+
+    def __init__(self, store: AdlsStore, path: str) -> None:
+        self._store = store
+        self._path = path
+
+    def start(self) -> None:
+        """Nothing: a block needs no upload that it belongs to, but an identity that no other writer's block has."""
+        self._prefix = os.urandom(8).hex()
+
+    def part(self, number: int, data: bytes) -> Any:
+        name = f"{self._prefix}-{number:06}"
+        self._send(len(data), "stage_block", name, data, length=len(data))
+        return name
+
+    def finish(self, parts: list[Any], size: int) -> None:
+        from azure.storage.blob import BlobBlock
+
+        self._send(0, "commit_block_list", [BlobBlock(name) for name in parts])
+
+    def abandon(self) -> None:
+        """Nothing can be asked: Azure forgets blocks by itself."""
+
+    def _send(self, size: int, method: str, *args: Any, **named: Any) -> None:
+        store = self._store
+
+        async def call(fs: Any) -> None:
+            await getattr(store._blob(fs, self._path), method)(*args, **named, **store._once)
+
+        store._request("write", self._path, store._seconds(size), call)
+
+
+async def _first(pages: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """The first page's entries; an empty listing has a page too."""
+    async for page in pages:
+        return page  # type: ignore[no-any-return]
+    raise AssertionError("a listing without a page")
+
+
+def _is_folder(metadata: Mapping[str, str] | None) -> bool:
+    """Accounts with a hierarchical namespace show folders as empty blobs with a mark."""
+    return bool(metadata) and str((metadata or {}).get("hdi_isfolder", "")).lower() == "true"
+
+
+def _adlfs() -> Any:
+    try:
+        import adlfs
+    except ImportError as error:
+        raise Unsupported(
+            "Azure stores need adlfs, which is not installed", next_step="pip install 'lakelatch[adls]'"
+        ) from error
+    return adlfs

@@ -1,0 +1,227 @@
+"""HDFS over hdfs-native (no JVM): `hdfs://name-node:port/path`, `hdfs://name-service/path`.
+
+Owns: the atomic create by a rename that refuses an existing target, the words of the name node. Must not know: tables.
+Invariants: a name appears with all its bytes or not at all: bytes go to a temporary file beside it, which is closed, and
+only then renamed (an HDFS file is visible, and short, while it is written); a create never renames over anything; what
+failed before the rename was sent is an error, what failed after it is unknown.
+Source: object-store-servers §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..core.errors import InvalidArgument, Unsupported
+from .answers import APPLIED_NOTHING, Answer, AnswerTable, chain
+from .durable import is_temporary, temporary_name
+from .keys import safe_key
+from .object_store import OWN_OPTIONS, FsspecStore
+from .store import Capabilities
+from .upload import Multipart, SpooledUpload
+
+_CLIENT_OPTIONS = frozenset({"config_dir", "kerberos_principal", "kerberos_keytab", "kerberos_cache"})
+_PIECE_BYTES = 4 << 20
+_DELETES_AT_ONCE = 16
+
+JAVA_EXCEPTIONS = MappingProxyType(
+    {
+        "FileAlreadyExistsException": Answer.EXISTS,
+        "FileNotFoundException": Answer.MISSING,
+        "ParentNotDirectoryException": Answer.MISSING,
+        "PathIsNotDirectoryException": Answer.MISSING,
+        "PathIsNotEmptyDirectoryException": Answer.MISSING,  # a folder is no object
+        "AccessControlException": Answer.DENIED,
+        "QuotaExceededException": Answer.DENIED,
+        "QuotaByStorageTypeExceededException": Answer.DENIED,
+        "NSQuotaExceededException": Answer.DENIED,
+        "DSQuotaExceededException": Answer.DENIED,
+        "SafeModeException": Answer.BUSY,
+        "StandbyException": Answer.BUSY,
+        "RetriableException": Answer.BUSY,
+        "ServerTooBusyException": Answer.BUSY,
+    }
+)
+"""What the name node says: the class of its exception, which the client hands on in its text."""
+
+_TYPES = AnswerTable()
+
+
+class _Connection(NamedTuple):
+    """A client, and the event loop that its calls run on."""
+
+    client: Any
+    loop: Any
+
+
+class HdfsStore(FsspecStore):
+    """Files of HDFS below one folder.
+
+    Args:
+        url: `hdfs://host:port/path`, or `hdfs://service/path` of a name service that the configuration knows.
+        storage_options: Hadoop's own settings (names with a dot, such as `dfs.ha.namenodes.ns`), `config_dir` (default: as
+            `HADOOP_CONF_DIR` says), `kerberos_principal`, `kerberos_keytab`, `kerberos_cache`; and `request_timeout`
+            (seconds, default 30) and `allow_unsafe`. The user is the Kerberos ticket's, or `HADOOP_USER_NAME`.
+
+    Raises:
+        InvalidArgument: the URL has no host or no folder, or an option is not known.
+
+    >>> HdfsStore("hdfs://127.0.0.1:9000/lake/flights", {"dfs.replication": "1"})
+    HdfsStore('hdfs://127.0.0.1:9000/lake/flights', StorageOptions(dfs.replication='1'))
+    """
+
+    delete_page = 1
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("rename", "hdfs", "rename that refuses an existing target", self._allow_unsafe)
+
+    def _root_of(self, url: str) -> str:
+        scheme, _, rest = url.partition("://")
+        host, _, path = rest.partition("/")
+        if scheme != "hdfs" or not host:
+            raise InvalidArgument(f"{url!r} is no HDFS URL", next_step="say hdfs://host:port/path")
+        if "@" in host:
+            raise InvalidArgument("an hdfs URL names a user", next_step="use a Kerberos ticket or HADOOP_USER_NAME")
+        if not path.strip("/"):
+            raise InvalidArgument(f"{url!r} names no folder", next_step="say hdfs://host:port/path")
+        self._host = host
+        return f"/{safe_key(path.strip('/'))}"
+
+    def _check_options(self) -> None:
+        settings = {name for name in self._given if "." in name}
+        self._given.only(_CLIENT_OPTIONS | settings | OWN_OPTIONS, "HDFS stores")
+        _hdfs_native()
+
+    async def _connect(self) -> Any:
+        options = {name: str(value) for name, value in self._options.items()}
+        own = {name: options.pop(name) for name in _CLIENT_OPTIONS if name in options}
+        client = _hdfs_native().AsyncClient(f"hdfs://{self._host}", options, own.pop("config_dir", None), **own)
+        return _Connection(client, asyncio.get_running_loop())
+
+    async def _create(self, fs: Any, path: str, data: bytes) -> None:
+        if await _exists(fs, path):  # the loser of a race need not write first
+            raise FileExistsError(path)
+        temporary = await _written(fs, path, len(data), lambda offset, count: data[offset : offset + count])
+        try:
+            await fs.client.rename(temporary, path, overwrite=False)
+        except BaseException:
+            # Also where nobody knows what came of it: a file that is gone cannot be renamed later (H9).
+            await _dropped(fs, temporary)
+            raise
+
+    def _classify(self, error: BaseException) -> Answer:
+        if isinstance(error, _BeforeTheRename):
+            answer = self._classify(error.__cause__ or error)
+            return answer if answer in APPLIED_NOTHING else Answer.NOT_SENT
+        for link in chain(error):
+            for name, answer in JAVA_EXCEPTIONS.items():
+                if name in str(link):
+                    return answer
+        return _TYPES.classify(error)
+
+    async def _read(self, fs: Any, path: str) -> bytes:
+        reader = await fs.client.read(path)
+        return bytes(await reader.read_range(0, reader.size))
+
+    async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
+        reader = await fs.client.read(path)
+        end = min(end, reader.size)
+        return bytes(await reader.read_range(start, end - start)) if start < end else b""
+
+    async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
+        found = await fs.client.get_file_info(path)
+        if found.isdir:
+            raise FileNotFoundError(path)
+        return int(found.length), int(found.modification_time)
+
+    async def _write(self, fs: Any, path: str, data: bytes) -> None:
+        await _replaced(fs, path, len(data), lambda offset, count: data[offset : offset + count])
+
+    async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        found = fs.client.list_status(prefix.rstrip("/"), recursive=True)
+        return [
+            (one.path, int(one.length), int(one.modification_time))
+            async for one in found
+            if not one.isdir and not is_temporary(one.path.rpartition("/")[2])
+        ], None
+
+    async def _delete(self, fs: Any, paths: list[str]) -> None:
+        gate = asyncio.Semaphore(_DELETES_AT_ONCE)
+
+        async def delete(path: str) -> None:
+            async with gate:
+                try:
+                    await fs.client.delete(path, recursive=False)
+                except Exception as error:
+                    if self._classify(error) is not Answer.MISSING:
+                        raise
+
+        await asyncio.gather(*map(delete, paths))
+
+    def _multipart(self, path: str) -> Multipart:
+        def send(size: int, read: Callable[[int, int], bytes]) -> None:
+            async def write(fs: Any) -> None:
+                await _replaced(fs, path, size, read)
+
+            self._request("write", path, self._seconds(size), write)
+
+        return SpooledUpload(send)
+
+
+class _BeforeTheRename(Exception):
+    """The temporary file could not be written: nothing was asked of the name that it was for."""
+
+
+async def _exists(fs: Any, path: str) -> bool:
+    try:
+        await fs.client.get_file_info(path)
+    except FileNotFoundError:
+        return False
+    except Exception as error:
+        raise _BeforeTheRename(str(error)) from error
+    return True
+
+
+async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> str:
+    """A closed temporary file beside `path`; missing folders are made."""
+    folder, _, name = path.rpartition("/")
+    temporary = f"{folder}/{temporary_name(name)}"
+    try:
+        writer = await fs.client.create(temporary, _hdfs_native().WriteOptions(overwrite=False, create_parent=True))
+        for offset in range(0, size, _PIECE_BYTES):
+            await writer.write(read(offset, min(_PIECE_BYTES, size - offset)))
+        await writer.close()
+    except BaseException as error:
+        await _dropped(fs, temporary)
+        if isinstance(error, Exception):
+            raise _BeforeTheRename(str(error)) from error
+        raise
+    return temporary
+
+
+async def _replaced(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
+    temporary = await _written(fs, path, size, read)
+    try:
+        await fs.client.rename(temporary, path, overwrite=True)
+    except BaseException:
+        await _dropped(fs, temporary)
+        raise
+
+
+async def _dropped(fs: Any, temporary: str) -> None:
+    with contextlib.suppress(Exception):
+        await fs.client.delete(temporary, recursive=False)
+
+
+def _hdfs_native() -> Any:
+    try:
+        import hdfs_native
+    except ImportError as error:
+        raise Unsupported(
+            "HDFS stores need hdfs-native, which is not installed", next_step="pip install 'lakelatch[hdfs]'"
+        ) from error
+    return hdfs_native
