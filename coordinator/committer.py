@@ -216,7 +216,7 @@ class Committer:
         """Find out how a commit of this process ended, and say so in its journal."""
         began = self._around.monotonic_s()
         metered = MeteredStore(self.store)
-        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried))
+        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema)
         outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
         if isinstance(outcome, do.Undecided):
             raise self._unknown(run, journal, outcome)

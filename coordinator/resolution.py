@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..backends.deadline import answered_within
+from ..core.data_file import ADD
 from ..core.errors import LakelatchError
+from ..core.places import FileKeys, is_external
+from ..core.schema import TableSchema
 from ..core.snapshot import parse_snapshot
 from .identity import trace
 from .lineage import check_lineage, read_name, stands
+from .presence import sizes_of
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.effects import Outcome
@@ -36,11 +40,13 @@ class Case:
     Attributes:
         user, identifier: its identity; identifier None where it has none.
         tried: every snapshot of it that may have been sent, oldest first. All but the last are known to be refused.
+        schema: of the table, where it is at hand.
     """
 
     user: str
     identifier: int | None
     tried: tuple[ev.SnapshotPrepared, ...]
+    schema: TableSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,10 @@ def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
 def _send_again(case: Case, timeline: Timeline) -> Answer:
     """Roll forward. Whatever the store answers, the name tells (H2, H3, H4)."""
     last = case.tried[-1]
+    if gone := _gone(timeline, last, case.schema):
+        return Answer(
+            _undecided(case, f"it cannot be finished: {gone[0]} is gone; not landed once another takes its name")
+        )
     timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
     seen = _at_name(timeline, last)
     if isinstance(seen, _Free):
@@ -174,6 +184,23 @@ def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
     if inherited.intersection(_delta(timeline, tried)):
         return do.Committed(ours, False)
     return do.Undecided(ours, f"snapshot {ours.id} is not there, and neither is the one that it was built on")
+
+
+def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
+    """Files that the snapshot needs and that are not there any more: nobody may have named them for long (H10).
+
+    Raises:
+        TableCorrupt: one of its lists, or of its own manifests, is gone.
+    """
+    made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
+    keys = FileKeys(schema or timeline.schema(made.schema_id))
+    wanted = [timeline.paths.manifest(line.file_name) for line in timeline.manifest_list(made.base_manifest_list)]
+    entries = timeline.entries(timeline.delta_manifests(made))
+    wanted += [key for entry in entries if entry.kind == ADD for key in keys.data(entry)]
+    wanted += [keys.index(entry) for entry in timeline.index_entries(made)]
+    wanted = [key for key in wanted if not is_external(key)]
+    there = sizes_of(timeline, wanted)
+    return [key for key in wanted if key not in there]
 
 
 def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:

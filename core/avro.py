@@ -44,7 +44,7 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
     try:
         records = list(fastavro.reader(io.BytesIO(data)))
     except ValueError as error:
-        if "codec" in str(error):
+        if "codec" in str(error) and not isinstance(error, UnicodeError):
             raise Unsupported(
                 f"{where}: {error}", next_step="the file names a compression that cannot be read"
             ) from error

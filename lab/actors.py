@@ -16,6 +16,7 @@ from ..coordinator.committer import Committer
 from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
+from ..coordinator.maintenance.rollback import plan_rollback, protect
 from ..coordinator.message import PendingUpload
 from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
@@ -245,6 +246,25 @@ def rollback(to: int) -> Role:
                 stage.store.delete_many([PATHS.snapshot(number)])
         except LakelatchError:
             return
+
+    return role
+
+
+def restorer(to: int) -> Role:
+    """Makes snapshot `to` the newest state, as shipped: a commit forward."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            target = timeline.find(to)
+            if target is None:
+                return
+            plan = plan_rollback(timeline, target, PATHS.snapshot(to))
+            tags = protect(timeline, stage.schema, plan, stage.name)
+        except LakelatchError:
+            return  # its caller is told, and nothing was committed
+        request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
+        commit_once(stage, stage.committer(), request, f"{stage.name}1", resolves=False)
 
     return role
 

@@ -20,6 +20,7 @@ from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
 from ..coordinator.maintenance.roots import list_roots, read_roots
+from ..coordinator.manifest_compaction import Merge
 from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
@@ -223,6 +224,11 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
     return _publish(self, effect)
 
 
+def _base_with_deletions(self: run.CommitRun) -> Merge:
+    """A rollback on the base as it is: the DELETE of a file hides that it comes back."""
+    return Merge("none", (), ())
+
+
 def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expire.ExpiryPlan:
     """What the roots use is asked first, then what goes is chosen: a commit in between is known to the choice alone."""
     roots = read_roots(timeline, list_roots(timeline))
@@ -234,7 +240,12 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expi
     kept = reach.kept_by([root for root in roots if root not in doomed])
     used = {key for named in kept for key in named.keys} | usage.live(kept)
     ids = tuple(root.snapshot.id for root in doomed)
-    return expire.ExpiryPlan(ids, end.snapshot.id, steps.without(used), usage=usage)
+    seen = frozenset(root.info for root in (*roots, *doomed))
+    return expire.ExpiryPlan(ids, end.snapshot.id, steps.without(used), None, seen, usage)
+
+
+def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
+    """Nothing is said before the last look for tags."""
 
 
 def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
@@ -319,6 +330,16 @@ MUTANTS: tuple[Mutant, ...] = (
         "recovery: a free name means not landed",
         lambda: [(resolution, "_at_free_name", _free_is_lost)],
         (scenarios.taken_over(0),),
+    ),
+    Mutant(
+        "a rollback on deletions",
+        lambda: [(run.CommitRun, "_folded_base", _base_with_deletions)],
+        (scenarios.restored(0),),
+    ),
+    Mutant(
+        "expiry does not say what goes",
+        lambda: [(expire, "_raise_earliest", _silent_expiry)],
+        (scenarios.restored_while_expiring(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
 )

@@ -6,12 +6,13 @@ Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nig
 
 from __future__ import annotations
 
-from .actors import Actor, cleaner, expirer, foreign, recoverer, rollback, writer
+from .actors import Actor, cleaner, expirer, foreign, recoverer, restorer, rollback, writer
 from .explorer import Scenario
 from .stage import lab_schema
 
 _LATE = frozenset({"lands late", "answer lost", "cut", "503 though applied", "crash after"})
 _EARLIEST = (("snapshot/EARLIEST", b"1"),)
+_SCHEMA = (("schema/schema-0", lab_schema().to_json()),)
 _DISTINCT = frozenset(
     {"crash before", "crash after", "answer lost", "lands late", "503 though applied", "403", "misses the newest"}
 )
@@ -60,14 +61,16 @@ def resolving(budget: int) -> Scenario:
 def recovered(budget: int) -> Scenario:
     """A writer dies, or is told unknown; somebody else finishes its commit from its journal, while another commits."""
     actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer", after="A"))
-    return Scenario(f"recovered, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"))
+    return Scenario(f"recovered, {budget} faults", actors, budget, faults=_LATE, victims=frozenset("A"), given=_SCHEMA)
 
 
 def taken_over(budget: int) -> Scenario:
     """Somebody finishes a commit whose writer is merely slow."""
     actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer"))
     faults = frozenset({"403", "lands late"})
-    return Scenario(f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"))
+    return Scenario(
+        f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"), given=_SCHEMA
+    )
 
 
 def expired(budget: int, commits: int = 2) -> Scenario:
@@ -156,6 +159,22 @@ def forked_identity() -> Scenario:
     )
 
 
+def restored(budget: int) -> Scenario:
+    """Our own rollback beside a writer: files that an overwrite had deleted come back."""
+    before = (*history(1), Actor("over", writer(overwrites=True)))
+    actors = (Actor("A", writer()), Actor("R", restorer(1)))
+    return Scenario(
+        f"restored, {budget} faults", actors, budget, before=before, victims=frozenset("R"), overwrites=True
+    )
+
+
+def restored_while_expiring(budget: int) -> Scenario:
+    """Our own rollback to a snapshot that our own expiry takes away."""
+    before = (*history(1), Actor("over", writer(overwrites=True)))
+    actors = (Actor("R", restorer(1)), Actor("X", expirer(), "expirer"))
+    return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before, overwrites=True)
+
+
 def cleaned(budget: int) -> Scenario:
     """Orphan cleaning, twice, beside a writer: what is younger than a day is left alone."""
     sweep = cleaner(lambda key: "old" in key)
@@ -183,6 +202,8 @@ DAILY: tuple[Scenario, ...] = (
     merging(1),
     slept(),
     cleaned(0),
+    restored(1),
+    restored_while_expiring(0),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (

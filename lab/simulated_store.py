@@ -246,6 +246,9 @@ class SimulatedStore(FsspecStore):
     async def _read(self, fs: Any, path: str) -> bytes:
         return bytes(self._exchange(Request("read", path)))
 
+    async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
+        return len(self._exchange(Request("read", path))), 0
+
     async def _write(self, fs: Any, path: str, data: bytes) -> None:
         self._exchange(Request("write", path, data))
 

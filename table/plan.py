@@ -8,21 +8,23 @@ Invariants: planning reads metadata only; a DELETE is never dropped while its AD
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ..coordinator.timeline import Timeline
+from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
 from ..core.places import codec_of
 from ..core.predicate import Predicate, bind
-from ..core.pruning import may_match_range, partition_matches, split_predicate
+from ..core.pruning import may_match_range, split_predicate
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from .bucket_pruning import BucketPruner
+from .entry_pruning import wanted_entries
 from .file_pruning import FilePruner
 from .refusals import check_files_readable, check_schema_readable
 from .split import Split
@@ -148,8 +150,10 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
 
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
-    entries, other_partitions = _of_partitions(timeline.entries(readable), on_partition, codec)
-    alive = _alive(entries)
+    # The columns of a row may lie in several files, whose statistics are about some of them: none goes without the others.
+    bounds = None if schema.options.get(opt.DATA_EVOLUTION) else residual
+    found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
+    alive = _alive(found.entries)
     in_bucket = kept = alive
     if residual is not None:
         buckets = BucketPruner(residual, schema, schema_of)
@@ -165,10 +169,10 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         residual,
         len(manifests),
         len(readable),
-        len(alive) + other_partitions,
-        other_partitions,
+        len(alive) + found.of_other_partitions + found.ruled_out,
+        found.of_other_partitions,
         len(alive) - len(in_bucket),
-        len(in_bucket) - len(kept),
+        len(in_bucket) - len(kept) + found.ruled_out,
     )
 
 
@@ -202,23 +206,3 @@ def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCode
         return may_match_range(predicate, manifest.partition_stats, codec.fields, count, manifest.file_name)
     except TableCorrupt:
         return True  # statistics of another shape say nothing; the entries do
-
-
-def _of_partitions(
-    entries: Sequence[ManifestEntry], predicate: Predicate | None, codec: PartitionCodec
-) -> tuple[Sequence[ManifestEntry], int]:
-    """The entries of the partitions that a predicate keeps, and how many live files the others have."""
-    if predicate is None:
-        return entries, 0
-    wanted: dict[bytes, bool] = {}
-    kept: list[ManifestEntry] = []
-    others = 0
-    for entry in entries:
-        partition = entry.partition
-        if partition not in wanted:
-            wanted[partition] = partition_matches(predicate, codec.decode(partition), codec.fields)
-        if wanted[partition]:
-            kept.append(entry)
-        else:
-            others += 1 if entry.kind == ADD else -1
-    return kept, max(others, 0)

@@ -74,14 +74,20 @@ def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Step
     Raises:
         CommitConflict: a root that is to go is another one now: plan again.
     """
-    new = [info for info in list_roots(usage.reach.timeline) if info not in seen]
-    replaced = next((info.key for info in new if info.key in steps.roots), None)
-    if replaced is not None:
-        raise CommitConflict(f"{replaced} is another one than when the deletion was planned")
+    listed = list_roots(usage.reach.timeline)
+    refuse_replaced(steps, seen, listed)
+    new = [info for info in listed if info not in seen]
     if not new:
         return steps
     kept = usage.reach.kept_by(read_roots(usage.reach.timeline, new))
     return steps.without({key for named in kept for key in named.keys} | usage.live(kept))
+
+
+def refuse_replaced(steps: Steps, seen: frozenset[ObjectInfo], listed: Iterable[ObjectInfo]) -> None:
+    """Raises CommitConflict where the name of a root that is to go holds another one now (H18)."""
+    replaced = next((info.key for info in listed if info.key in steps.roots and info not in seen), None)
+    if replaced is not None:
+        raise CommitConflict(f"{replaced} is another one than when the deletion was planned")
 
 
 def _batched(keys: Sequence[str]) -> Iterable[list[str]]:

@@ -3,23 +3,23 @@
 Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the shell.
 Source: commit-protocol §6; H6, H7, H10, H11. Invariants: candidates are taken before the roots that stay are listed, so that
 what a commit adds meanwhile is seen; all roots of all branches protect what they reach; the snapshot files go last, oldest
-first, so that a run that is cut off is finished by the next; the newest snapshot stays.
+first, so that a run that is cut off is finished by the next; EARLIEST is raised before anything is deleted; the newest
+snapshot stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...backends.store import ObjectInfo
-from ...core.errors import StoreUnavailable, Unsupported
+from ...core.errors import Unsupported
 from ...core.options import EXTERNAL_PATHS
 from ...core.places import is_external
 from ...core.schema import TableSchema
 from ..timeline import Timeline
-from .deletion import Progress, Steps, second_look
+from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union
 from .retention import Retention, expirable
 from .roots import Root, consumers, list_roots, read_roots
@@ -138,15 +138,18 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
     """
     if not plan.snapshot_ids or plan.usage is None:
         return plan
+    refuse_replaced(plan.steps, plan.seen, timeline.store.list(timeline.paths.snapshot_dir))
+    _raise_earliest(timeline, plan.earliest_id)
     steps = second_look(plan.steps, plan.seen, plan.usage)
     steps.delete(timeline.store, progress)
-    with suppress(StoreUnavailable):  # a hint: whoever looks for the oldest lists
-        _raise_earliest(timeline, plan.earliest_id)
     return ExpiryPlan(plan.snapshot_ids, plan.earliest_id, steps, plan.consumer)
 
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
-    """EARLIEST is never lowered by an expiry that another one has overtaken (H7)."""
+    """EARLIEST says what is about to go, before the second look for tags: whoever tags a snapshot and then finds EARLIEST
+    above it knows that the look may have missed the tag (decision 10). It is never lowered by an expiry that another one
+    has overtaken (H7).
+    """
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:
         timeline.store.put(timeline.paths.hint("EARLIEST"), str(earliest_id).encode())

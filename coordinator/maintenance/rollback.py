@@ -115,6 +115,7 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
         unique: a text that no other tag's name ends in.
 
     Raises:
+        InvalidArgument: an expiry takes the target away.
         TableCorrupt: files are gone; nothing was changed.
     """
     held = [plan.target, *_states_before_later_deletions(timeline, plan)]
@@ -125,7 +126,7 @@ def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique:
             if isinstance(answer, Unknown):
                 raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
         _check_there(timeline, schema, plan)
-    except BaseException:
+    except Exception:
         unprotect(timeline, tags)
         raise
     return tags
@@ -155,13 +156,18 @@ def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> li
 
 
 def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:
-    """The target and all of its files, looked for once the tag is there: an expiry that began before may still be at it."""
+    """The target and all of its files, looked for once the tag is there.
+
+    An expiry that had its last look at the tags before has raised EARLIEST above the target by then (decision 10).
+    """
     try:
         still = parse_snapshot(timeline.store.get(plan.key), plan.key).identity == plan.target.identity
     except ObjectNotFound:
         still = False
+    if plan.key == timeline.paths.snapshot(plan.target.id):
+        still = still and (timeline.hint("EARLIEST") or 0) <= plan.target.id
     if not still:
-        raise TableCorrupt(f"{plan.key} expired meanwhile", next_step="choose a later snapshot, or a tag")
+        raise InvalidArgument(f"{plan.key} has expired, or is about to", next_step="choose a later snapshot, or a tag")
     keys = FileKeys(schema)
     wanted = [k for e in plan.added for k in keys.data(e)] + [keys.index(e) for e in plan.index]
     wanted = [key for key in dict.fromkeys(wanted) if not is_external(key)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator import timeline
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.binary_row import encode_row
 from lakelatch.core.bucket import BucketFunction, bucket_of_row
@@ -37,6 +38,12 @@ from lakelatch.table.split import pack
 INT, BIGINT = AtomicType("INT"), AtomicType("BIGINT")
 COUNTER = itertools.count()
 EMPTY = encode_row([], [])
+
+
+@pytest.fixture(params=[0, 2048], ids=["columns", "entries"], autouse=True)
+def columns_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it holds whether manifests are pruned as columns or entry by entry."""
+    monkeypatch.setattr(timeline, "COLUMNS_FROM", request.param)
 
 
 def fresh_store() -> MemoryStore:

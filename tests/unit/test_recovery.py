@@ -495,3 +495,17 @@ def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) 
     assert only(recovered(lambda: FileJournal(tmp_path / "j"), store)).outcome == "finished"
     assert snapshots(store) == []
     assert Table(store, schema, branch="dev").to_arrow().num_rows == 1
+
+
+def test_what_orphan_cleaning_took_is_not_published(store: Fragile, journal: Any) -> None:
+    """G4, H10: a snapshot that nobody named for a day may have lost its files; sent, no reader could open the table."""
+    opened(store).append(ROWS)
+    before = set(names(store, "bucket-0/"))
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    store.delete_many(set(names(store, "bucket-0/")) - before)
+    commit = only(recovered(journal, store))
+    assert commit.outcome == "unknown"
+    assert "is gone" in commit.reason
+    assert snapshots(store) == [1]

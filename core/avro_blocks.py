@@ -1,0 +1,95 @@
+"""Avro containers, opened up to their blocks.
+
+Owns: the container's header, its blocks and their codecs. Must not know: what the records of a block are.
+Source: Avro specification 1.11 (object container files); format-metadata §4.1. Invariant: bytes that are cut off or
+damaged raise `Irregular`; nothing is read beyond them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+
+
+class Irregular(Exception):
+    """These bytes are damaged, or of a kind that is not decoded side by side."""
+
+
+def schema_of(container: bytes) -> bytes:
+    """The schema that a container was written with, as JSON. Raises Irregular."""
+    return _header(container)[0].get(b"avro.schema", b"")
+
+
+def blocks_of(data: bytes) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
+    """The schema of a container, and its blocks: record count and plain bytes."""
+    if data[:4] != MAGIC:
+        raise Irregular("no Avro container")
+    meta, at = _header(data)
+    codec = meta.get(b"avro.codec", b"null")
+    if codec not in _DECOMPRESS or b"avro.schema" not in meta:
+        raise Irregular(f"codec {codec!r}")
+    return meta[b"avro.schema"], _split(data, at, _DECOMPRESS[codec])
+
+
+def _header(data: bytes) -> tuple[dict[bytes, bytes], int]:
+    meta: dict[bytes, bytes] = {}
+    at = len(MAGIC)
+    while True:
+        count, at = _long(data, at)
+        if count == 0:
+            return meta, at
+        if count < 0:
+            count = -count
+            _, at = _long(data, at)
+        for _ in range(count):
+            key, at = _text(data, at)
+            meta[key], at = _text(data, at)
+
+
+def _split(data: bytes, at: int, decompress: Callable[[bytes], bytes]) -> Iterator[tuple[int, bytes]]:
+    sync = data[at : at + _SYNC_BYTES]
+    at += _SYNC_BYTES
+    while at < len(data):
+        count, at = _long(data, at)
+        block, at = _text(data, at)
+        if data[at : at + _SYNC_BYTES] != sync:
+            raise Irregular("a block does not end with the container's mark")
+        at += _SYNC_BYTES
+        try:
+            yield count, decompress(block)
+        except Exception as error:  # every codec has its own
+            raise Irregular(f"a block cannot be decompressed: {error}") from error
+
+
+def _long(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70 and at < len(data):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise Irregular("a number is cut off")
+
+
+def _text(data: bytes, at: int) -> tuple[bytes, int]:
+    length, at = _long(data, at)
+    if not 0 <= length <= len(data) - at:
+        raise Irregular("a block or text is cut off")
+    return data[at : at + length], at + length
+
+
+def _inflated(block: bytes) -> bytes:
+    return zlib.decompress(block, -zlib.MAX_WBITS)
+
+
+def _zstd(block: bytes) -> bytes:
+    from backports import zstd
+
+    return bytes(zstd.decompress(block))
+
+
+_DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {b"null": bytes, b"deflate": _inflated, b"zstandard": _zstd}

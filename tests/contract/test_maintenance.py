@@ -1,0 +1,43 @@
+"""Expiry, rollback and orphans are the same on every store: what is left is exactly what is needed, and reads."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakelatch.backends.store import Store
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
+from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.core.arrow import from_arrow_schema
+from lakelatch.core.schema import new_schema
+from lakelatch.table.table import Table
+
+FIELDS = pa.schema([("p", pa.string()), ("v", pa.int64())])
+NEVER_MS = 2**62
+
+
+def test_a_table_is_looked_after_on_every_store(store: Store) -> None:
+    """G7."""
+    schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"])
+    store.put_if_absent("schema/schema-0", schema.to_json())
+    table = Table(store, schema)
+    for value in range(3):
+        table.append(pa.table({"p": ["a b"], "v": [value]}))
+    table.truncate()
+    table.rollback(snapshot=2)
+    table.append(pa.table({"p": ["c"], "v": [9]}))
+    table.committer.settle()
+    retention = Retention.of(schema.options, NEVER_MS, retain_max=1)
+    done = apply_expiry(table.timeline, plan_expiry(table.timeline, schema, retention))
+    assert done.snapshot_ids == (1, 2, 3, 4, 5)
+    assert len(done.steps.data) == 1, "the row of snapshot 3 alone: the others came back"
+    for key in ("manifest/manifest-left-0", "p=a b/bucket-0/data-left-0.parquet"):
+        store.put(key, b"left over")
+    assert store_clock_ms(store, "contract") > 1_600_000_000_000
+    orphans = apply_clean(plan_orphans(table.timeline, schema, NEVER_MS))
+    assert {"manifest/manifest-left-0", "p=a b/bucket-0/data-left-0.parquet"} <= {info.key for info in orphans.files}
+    fresh = Table(store, schema)
+    assert sorted(fresh.to_arrow()["v"].to_pylist()) == [0, 1, 9]
+    assert [s.id for s in fresh.snapshots()] == [6]
+    assert fresh.verify("all", data=True) == []
+    assert plan_orphans(fresh.timeline, schema, NEVER_MS).files == ()

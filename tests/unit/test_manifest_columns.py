@@ -1,0 +1,127 @@
+"""Manifests decoded side by side give what a reader record by record gives: entries, or the same refusal."""
+
+from __future__ import annotations
+
+import io
+import random
+from itertools import pairwise
+
+import fastavro
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakelatch.core.data_file import DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.errors import LakelatchError
+from lakelatch.core.manifest import decode_manifest, encode_manifest
+from lakelatch.core.manifest_columns import EntryColumns, decode_manifests
+
+LONG = st.integers(-(2**63), 2**63 - 1)
+INT = st.integers(-(2**31), 2**31 - 1)
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+BYTES = st.binary(max_size=40)
+COUNTS = st.none() | st.lists(st.none() | LONG, max_size=3).map(tuple)
+STATS = st.builds(SimpleStats, BYTES, BYTES, COUNTS)
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+FILES = st.builds(
+    DataFile,
+    file_name=TEXT,
+    file_size=LONG,
+    row_count=LONG,
+    min_key=BYTES,
+    max_key=BYTES,
+    key_stats=STATS,
+    value_stats=STATS,
+    min_sequence_number=LONG,
+    max_sequence_number=LONG,
+    schema_id=LONG,
+    level=INT,
+    extra_files=TEXTS,
+    creation_time=st.none() | st.integers(0, 2**42),
+    delete_row_count=st.none() | LONG,
+    embedded_file_index=st.none() | BYTES,
+    file_source=st.none() | INT,
+    value_stats_cols=st.none() | TEXTS,
+    external_path=st.none() | TEXT,
+    first_row_id=st.none() | LONG,
+    write_cols=st.none() | TEXTS,
+    write_cols_sequences=st.none() | st.lists(LONG, max_size=3).map(tuple),
+)
+ENTRIES = st.builds(ManifestEntry, st.sampled_from([0, 1]), BYTES, INT, INT, FILES)
+
+
+def decoded(*manifests: bytes) -> list[ManifestEntry]:
+    parts = decode_manifests([(f"m{i}", data) for i, data in enumerate(manifests)])
+    return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
+
+
+@given(st.lists(st.lists(ENTRIES, max_size=6), min_size=1, max_size=4), st.sampled_from(["zstd", "none", "gzip"]))
+@settings(max_examples=150, deadline=None)
+def test_entries_are_those_of_a_reader_record_by_record(parts: list[list[ManifestEntry]], compression: str) -> None:
+    manifests = [encode_manifest(entries, compression=compression) for entries in parts]
+    assert decoded(*manifests) == [e for entries in parts for e in entries]
+    columns = list(decode_manifests([(str(i), m) for i, m in enumerate(manifests)]))
+    assert all(isinstance(part, EntryColumns) for part in columns), "none of it went the slow way"
+
+
+def sample(count: int = 200, seed: int = 7) -> list[ManifestEntry]:
+    rng = random.Random(seed)
+    made = []
+    for n in range(count):
+        stats = SimpleStats(rng.randbytes(20), rng.randbytes(20), (0, None, n))
+        file = DataFile(f"data-{n}.parquet", n, n * 10, value_stats=stats, extra_files=("x.index",) * (n % 3))
+        made.append(ManifestEntry(n % 7 == 0, rng.randbytes(12), n % 4, 4, file))  # type: ignore[arg-type]
+    return made
+
+
+def test_many_blocks_of_different_lengths() -> None:
+    """Blocks end at different records; rows still come in order, and some of them alone too."""
+    entries = sample(3000)
+    cuts = [0, 1, 700, 701, 2500, 3000]
+    manifests = [encode_manifest(entries[a:b]) for a, b in pairwise(cuts)]
+    assert decoded(*manifests) == entries
+    (columns,) = decode_manifests([(str(i), m) for i, m in enumerate(manifests)])
+    assert isinstance(columns, EntryColumns)
+    rows = np.array([0, 5, 699, 2999])
+    assert columns.entries(rows) == [entries[i] for i in rows]
+    partitions, which = columns.partitions()
+    assert [partitions[i] for i in which] == [e.partition for e in entries]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_damage_is_told_as_a_reader_record_by_record_tells_it(seed: int) -> None:
+    """Bytes changed, cut off or doubled: never other entries, never another kind of error."""
+    rng = random.Random(seed)
+    data = bytearray(encode_manifest(sample(40), compression=rng.choice(["none", "zstd"])))
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(data))
+        match rng.randrange(4):
+            case 0:
+                data[at] ^= 1 << rng.randrange(8)
+            case 1:
+                del data[at : at + rng.randint(1, 40)]
+            case 2:
+                data[at:at] = rng.randbytes(rng.randint(1, 9))
+            case _:
+                data[at] = 0xFF
+    assert outcome(lambda: decode_manifest(bytes(data), "m0")) == outcome(lambda: decoded(bytes(data)))
+
+
+def outcome(decode: object) -> object:
+    try:
+        return decode()  # type: ignore[operator]
+    except LakelatchError as error:
+        return type(error), "m0" in error.message
+
+
+def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
+    record = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "_VERSION", "type": "int"}, {"name": "_KIND", "type": "int"}],
+    }
+    out = io.BytesIO()
+    fastavro.writer(out, fastavro.parse_schema(record), [{"_VERSION": 2, "_KIND": 0}])
+    with pytest.raises(LakelatchError, match="m0: a manifest entry lacks or garbles a field: KeyError\\('_PARTITION'"):
+        decoded(out.getvalue())

@@ -1,0 +1,63 @@
+"""How long a commit waits for answers: real steps on a clock that a test moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakelatch.backends.deadline import answered_within, left_s
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.surroundings import MACHINE, Threads
+from lakelatch.coordinator.time_budget import ANSWER_WITHIN_S, LEAST_S, TimeBudget
+
+OURS = SnapshotRef(5, "ours")
+
+
+class Hanging:
+    """A run whose store answers nothing: each step takes as long as it is given."""
+
+    def __init__(self) -> None:
+        self.now_s, self.asked = 0.0, 0
+
+    def _ask(self) -> None:
+        self.asked += 1
+        self.now_s += left_s()
+
+    def publish(self, effect: do.Publish) -> ev.Event:
+        self._ask()
+        return ev.AnswerLost("no answer")
+
+    def read_back(self, effect: do.ReadBack) -> ev.Event:
+        self._ask()
+        return ev.ReadBackFailed("no answer")
+
+    def verify_lineage(self, effect: do.VerifyLineage) -> ev.Event:
+        self._ask()
+        return ev.LineageUnread("no answer")
+
+
+@pytest.mark.parametrize(("timeout_ms", "bound_s"), [(60_000, 60.0), (None, ANSWER_WITHIN_S), (1, 0.0)])
+def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: float) -> None:
+    """H2: whatever the machine asks for, once the time is spent nothing is asked again."""
+    run: Any = Hanging()
+    budget = TimeBudget(timeout_ms, replace(MACHINE, monotonic_s=lambda: run.now_s))
+    budget.answer(run, do.Publish(OURS, 1))
+    for look in range(1, 20):
+        assert budget.answer(run, do.ReadBack(OURS, look)) is not None
+    assert run.now_s <= bound_s + 2 * LEAST_S + 0.1
+    asked = run.asked
+    assert isinstance(budget.answer(run, do.Publish(OURS, 2)), ev.AnswerLost)
+    assert isinstance(budget.answer(run, do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)
+    assert run.asked == asked
+    budget.answer(run, do.VerifyLineage(None, OURS, 1))
+    assert run.asked == asked + 1, "what was never asked is asked once"
+
+
+def test_threads_keep_to_the_deadline_of_who_asked_them() -> None:
+    with Threads(1) as pool, answered_within(5.0):
+        assert pool.submit(left_s).result() <= 5.0
+    assert left_s() == float("inf")
