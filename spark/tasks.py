@@ -134,7 +134,7 @@ class ReadTask:
         """Refuse on the driver what no executor could read.
 
         Raises:
-            Unsupported: a column changed its type in a way that is not done yet.
+            Unsupported: a column changed its type in a way that there is no cast for.
         """
         self.reader.batches(
             self.store, splits

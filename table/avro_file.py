@@ -22,6 +22,7 @@ from ..core.errors import Unsupported
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import ProjectionPlan
+from .file_rows import FileRows
 
 _BATCH_BYTES = 8 << 20
 _BUFFER_BYTES = 4 << 20
@@ -58,7 +59,7 @@ class AvroFile:
         import fastavro
 
         self._source = source
-        self._projection = projection
+        self.projection = projection
         with source.blamed():
             self._blocks = fastavro.block_reader(io.BufferedReader(source.open(), _BUFFER_BYTES))
             record, kind = _PlainSchema().of(self._blocks.writer_schema)
@@ -73,18 +74,18 @@ class AvroFile:
         """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, list[Any]]]:
-        """The rows, a batch at a time, as the arrays of the projection's columns.
+    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+        """The rows, a batch at a time.
 
         Yields:
-            The position of the first row in the file, and one `pa.Array` per column; at least one column must be wanted.
+            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
 
         Raises:
             TableCorrupt: damaged, or another number of rows than the manifest says.
         """
         position = 0
         for batch in self._decoded():
-            yield position, self._projection.apply(batch, self._source.where)
+            yield position, FileRows(batch, self.projection, self._source.where)
             position += batch.num_rows
         self._source.check_rows(position)
 

@@ -5,20 +5,24 @@ Must not know: stores, footers, splits. Source: data-layer §1.5.
 
 Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
 another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
-Which type changes are read is decided in `type_changes` alone; what it does not know is `Unsupported`.
+Which type changes are read is decided in `type_changes` alone; what it has no cast for is `Unsupported`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from ..core.arrow import to_arrow
-from ..core.errors import TableCorrupt, Unsupported
+from ..core.cast_forms import CastFailure
+from ..core.cast_texts import nested_text
+from ..core.errors import InvalidArgument, TableCorrupt, Unsupported
 from ..core.types import (
+    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
@@ -31,7 +35,9 @@ from ..core.types import (
     with_nullable,
 )
 from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
-from .type_changes import widened, widens
+from .type_changes import can_change, changed
+
+_MICRO_DIGITS = 6
 
 # --------------------------------------------------------------------------------------------------------- the plan
 
@@ -45,9 +51,10 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value without parts, of `source` in the file, of `arrow` in the result."""
+    """A value without parts, of `source` in the file, of `target` in the result."""
 
     source: AtomicType
+    target: AtomicType
     arrow: Any
 
 
@@ -76,7 +83,17 @@ class Pairs:
     arrow: Any
 
 
-Node = Absent | Leaf | Row | Repeated | Pairs
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An ARRAY, MAP or ROW of `source` that is read as text."""
+
+    inner: Node
+    source: DataType
+    target: AtomicType
+    arrow: Any
+
+
+Node = Absent | Leaf | Row | Repeated | Pairs | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +111,15 @@ class ColumnPlan:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProjectionPlan:
     """Columns of a file's schema as columns of the schema that is read (see `plan_projection`)."""
 
     columns: tuple[ColumnPlan, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnPlan]:
+        return {column.field.name: column for column in self.columns}
 
     @property
     def needs_nanos(self) -> bool:
@@ -120,39 +141,37 @@ class ProjectionPlan:
             first += _leaf_count(column.type)
         return found
 
-    def apply(self, batch: pa.RecordBatch, where: str) -> list[Any]:
-        """The columns of the result, from the columns that a file gave.
+    def column(self, name: str, batch: pa.RecordBatch, where: str) -> Any:
+        """A column of the result, from the columns that a file gave.
 
         Args:
+            name: of the result's column.
             batch: has the file's columns under their names; one that it lacks reads as null.
             where: the file, for errors.
 
-        Returns:
-            One `pa.Array` per column of the plan.
-
         Raises:
             TableCorrupt: the file holds something else than its schema says; names file and column.
+            InvalidArgument: a text that means nothing as the type that the column has now.
             Unsupported: a time that Arrow's nanoseconds cannot hold.
         """
-        positions = {name: i for i, name in enumerate(batch.schema.names)}
-        arrays = []
-        for column in self.columns:
-            index = None if column.source is None else positions.get(column.source)
-            if index is None:
-                arrays.append(pa.nulls(batch.num_rows, to_arrow(column.field.type)))
-                continue
-            try:
-                arrays.append(_convert(column.node, batch.column(index)))
-            except OutOfRange as error:
-                raise Unsupported(
-                    f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
-                    next_step="leave the column out",
-                ) from error
-            except (Misfit, pa.ArrowException) as error:  # Arrow's own: a map with a key that is null
-                raise TableCorrupt(
-                    f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}"
-                ) from error
-        return arrays
+        column = self._by_name[name]
+        index = -1 if column.source is None else batch.schema.get_field_index(column.source)
+        if index < 0:
+            return pa.nulls(batch.num_rows, to_arrow(column.field.type))
+        try:
+            return _convert(column.node, batch.column(index))
+        except CastFailure as error:
+            raise InvalidArgument(
+                f"{where}: column '{column.source}' became '{name}' of another type: {error}",
+                next_step="Apache Paimon does not read it either: change the type back, or leave the column out",
+            ) from error
+        except (OutOfRange, OverflowError) as error:
+            raise Unsupported(
+                f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
+                next_step="leave the column out",
+            ) from error
+        except (Misfit, pa.ArrowException) as error:  # Arrow's own: a map with a key that is null
+            raise TableCorrupt(f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}") from error
 
 
 def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
@@ -167,11 +186,12 @@ def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], 
         A plan that serves every file of that schema.
 
     Raises:
-        Unsupported: a column changed its type in a way that is not done yet; names the column and both types.
+        Unsupported: a column changed its type in a way that Apache Paimon has no cast for; names the column and both types.
 
     >>> from ..core.types import string
     >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
-    >>> [str(array.type) for array in plan.apply(pa.record_batch({"a": pa.array([1], pa.int32())}), "file")]
+    >>> batch = pa.record_batch({"a": pa.array([1], pa.int32())})
+    >>> [str(plan.column(name, batch, "file").type) for name in ("a", "b")]
     ['string', 'int64']
     """
     by_id = {f.id: f for f in file_fields}
@@ -189,8 +209,10 @@ def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], 
 def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
     arrow = to_arrow(target)
     match target:
-        case AtomicType() if isinstance(source, AtomicType) and widens(source, target):
-            return Leaf(source, arrow)
+        case AtomicType() if isinstance(source, AtomicType) and can_change(source, target):
+            return Leaf(source, target, arrow)
+        case AtomicType(root="CHAR" | "VARCHAR") if not isinstance(source, AtomicType) and nested_text(source):
+            return Text(_node(source, source, column, where), source, target, arrow)
         case RowType(fields=fields) if isinstance(source, RowType):
             return _row(source, fields, arrow, column, where)
         case ArrayType(element=element) if isinstance(source, ArrayType):
@@ -199,14 +221,16 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
             return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
         case MultisetType(element=element) if isinstance(source, MultisetType):
             count = AtomicType("INT", nullable=False)
-            return Pairs(_node(source.element, element, f"{column}.key", where), Leaf(count, to_arrow(count)), arrow)
+            return Pairs(
+                _node(source.element, element, f"{column}.key", where), Leaf(count, count, to_arrow(count)), arrow
+            )
         case MapType(key=key, value=value) if isinstance(source, MapType):
             # The keys of a map cannot change their type (data-layer §1.5): equal but for being required.
             keys = _node(source.key, key, f"{column}.key", where)
             return Pairs(keys, _node(source.value, value, f"{column}.value", where), arrow)
     raise Unsupported(
         f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} holds"
-        " the old one, and this change cannot be read yet",
+        " the old one, and there is no cast between them",
         next_step="read the other columns, or the snapshots of the old schema",
     )
 
@@ -234,8 +258,12 @@ def _convert(node: Node, array: Any) -> Any:
     match node:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
-        case Leaf(source=source, arrow=arrow):
-            return widened(leaf(array, source), arrow)
+        case Leaf(source=source, target=target):
+            return changed(leaf(array, source), source, target)
+        case Text(inner=inner, source=source):
+            as_text = nested_text(source)
+            assert as_text is not None
+            return as_text(_convert(inner, array))
         case Row(parts=parts, arrow=arrow):
             if not pa.types.is_struct(array.type):
                 raise Misfit(f"it holds {array.type}")
@@ -268,6 +296,8 @@ def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
             first += _leaf_count(part.type)
         if not found:  # its own nulls are needed still
             yield first - 1
+    elif isinstance(node, Text):
+        yield from _needed(node.inner, arrow_type, first)
     elif isinstance(node, Repeated) and (kinds.is_list(arrow_type) or kinds.is_large_list(arrow_type)):
         yield from _needed(node.element, arrow_type.value_type, first)
     elif isinstance(node, Pairs) and kinds.is_map(arrow_type):
@@ -288,8 +318,10 @@ def _leaf_count(arrow_type: Any) -> int:
 
 def _has_nanos(node: Node) -> bool:
     match node:
-        case Leaf(arrow=arrow):
-            return bool(pa.types.is_timestamp(arrow)) and arrow.unit == "ns"
+        case Leaf(source=source):
+            return source.root in TIMESTAMP_ROOTS and source.precision > _MICRO_DIGITS
+        case Text(inner=inner):
+            return _has_nanos(inner)
         case Row(parts=parts):
             return any(_has_nanos(part) for _, part in parts)
         case Repeated(element=element):

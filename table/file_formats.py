@@ -6,7 +6,7 @@ Owns: the list of formats. Must not know: how a format is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..backends.store import Store
 from ..core.data_file import DataFile
@@ -16,6 +16,7 @@ from ..core.predicate import Predicate
 from .avro_file import AvroFile
 from .data_source import DataSource
 from .evolution import ProjectionPlan
+from .file_rows import FileRows
 from .orc_file import OrcFile
 from .parquet_file import ParquetFile
 
@@ -23,12 +24,14 @@ from .parquet_file import ParquetFile
 class OpenDataFile(Protocol):
     """A data file whose columns are read as a projection says."""
 
+    projection: ProjectionPlan
+
     @property
     def has_columns(self) -> bool:
         """Does the file hold any of the wanted columns?"""
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, list[Any]]]:
-        """(position of the first row in the file, arrays of the projection's columns), in the file's order."""
+    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+        """(position of the first row in the file, rows), batch by batch in the file's order."""
 
 
 _READERS: dict[str, Callable[[DataSource, ProjectionPlan], OpenDataFile]] = {

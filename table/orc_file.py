@@ -23,6 +23,7 @@ from ..core.orc_tail import OrcTail, parse_tail, tail_size, writer_zone
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import ProjectionPlan
+from .file_rows import FileRows
 from .physical import list_of, map_of, struct_of, timestamp_leaves
 
 _TAIL_BYTES = 16 << 10
@@ -43,7 +44,7 @@ class OrcFile:
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source = source
-        self._projection = projection
+        self.projection = projection
         with source.blamed():
             self._input = source.open()
             self._tail = _tail_of(self._input)
@@ -59,11 +60,11 @@ class OrcFile:
         """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, list[Any]]]:
-        """The rows, a batch at a time, as the arrays of the projection's columns.
+    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+        """The rows, a batch at a time.
 
         Yields:
-            The position of the first row in the file, and one `pa.Array` per column; at least one column must be wanted.
+            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
 
         Raises:
             TableCorrupt: damaged.
@@ -78,7 +79,7 @@ class OrcFile:
                 self._source.check_rows(position + stripe.num_rows)
             for start in range(0, stripe.num_rows, BATCH_ROWS):
                 rows = stripe.slice(start, BATCH_ROWS)
-                yield position, self._projection.apply(rows, self._source.where)
+                yield position, FileRows(rows, self.projection, self._source.where)
                 position += rows.num_rows
 
     def _stripe(self, number: int, names: list[str] | None) -> pa.RecordBatch:

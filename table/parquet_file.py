@@ -20,6 +20,7 @@ from ..core.errors import Unsupported
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import ProjectionPlan
+from .file_rows import FileRows
 from .physical import timestamp_leaves
 from .row_groups import wanted_row_groups
 
@@ -40,7 +41,7 @@ class ParquetFile:
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source = source
-        self._projection = projection
+        self.projection = projection
         self._unit = "ns" if projection.needs_nanos else "us"
         with source.blamed():
             self._input = source.open()
@@ -64,28 +65,28 @@ class ParquetFile:
             page_checksum_verification=True,
         )
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, list[Any]]]:
-        """The rows, a batch at a time, as the arrays of the projection's columns.
+    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+        """The rows, a batch at a time.
 
         Args:
             predicate: bound; row groups that cannot hold a matching row are left out.
             threads: decode columns in parallel.
 
         Yields:
-            The position of the first row in the file, and one `pa.Array` per column; at least one column must be wanted.
+            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
 
         Raises:
             TableCorrupt: damaged.
             Unsupported: a timestamp that Arrow's nanoseconds cannot hold.
         """
-        chosen = None if predicate is None else wanted_row_groups(self._metadata, self._projection, predicate)
+        chosen = None if predicate is None else wanted_row_groups(self._metadata, self.projection, predicate)
         position = 0
         for group in range(self._metadata.num_row_groups):
             start, position = position, position + self._metadata.row_group(group).num_rows
             if chosen is None or group in chosen:
                 yield from self._group(group, start, threads)
 
-    def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, list[Any]]]:
+    def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)
         # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
         with self._source.blamed():
@@ -97,7 +98,7 @@ class ParquetFile:
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield start, self._projection.apply(batch, self._source.where)
+            yield start, FileRows(batch, self.projection, self._source.where)
             start += batch.num_rows
 
     def _check_int96(self, group: int) -> None:

@@ -33,6 +33,7 @@ from .data_source import BATCH_ROWS, SMALL_FILE_BYTES
 from .deletion import deleted_rows, live_mask
 from .evolution import ProjectionPlan, plan_projection
 from .file_formats import open_data_file
+from .file_rows import FileRows
 from .plan import ScanPlan
 from .read_ahead import in_order
 from .split import Split
@@ -94,8 +95,8 @@ def read_batches(
 
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
-        Unsupported: a column changed its type in a way that is not done yet, or a file lies in an external path.
-        InvalidArgument: columns, predicate or limit that cannot be meant.
+        Unsupported: a column changed its type in a way that there is no cast for, or a file lies in an external path.
+        InvalidArgument: columns, predicate or limit that cannot be meant; a text that means nothing as its column's new type.
     """
     residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
     written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
@@ -126,12 +127,10 @@ class SplitReader:
         self.arrow_schema = arrow_schema(self.output)
         self.residual = residual
         self.file_schemas = dict(file_schemas)
-        tested = frozenset() if residual is None else columns_of(residual)
-        named = {f.name for f in self.output}
-        self._read = (*self.output, *(f for f in schema.fields if f.name in tested and f.name not in named))
-        keys = set(schema.partition_keys)
-        self._stored = tuple(f for f in self._read if f.name not in keys)
-        self._read_schema = arrow_schema(self._read)
+        looked_at = frozenset() if residual is None else columns_of(residual)
+        self._tested = tuple(f for f in schema.fields if f.name in looked_at)
+        self._read = tuple(dict.fromkeys((*self.output, *self._tested)))
+        self._stored = tuple(f for f in self._read if f.name not in schema.partition_keys)
         self._projections: dict[int, ProjectionPlan] = {}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -159,21 +158,26 @@ class SplitReader:
         file, key = split.files[index], split.keys[index]
         constants = self._constants(split)
         deleted = deleted_rows(store, split.deletion(index), file)
-        for position, rows, arrays in self._stored_arrays(store, key, file, alone):
-            stored = {f.name: array for f, array in zip(self._stored, arrays, strict=True)}
-            columns = [stored[f.name] if f.name in stored else pa.repeat(constants[f.name], rows) for f in self._read]
-            batch = _batch(columns, self._read_schema, rows)
+        for position, rows in self._file_rows(store, key, file, alone):
             if deleted is not None:
-                batch = _kept(batch, live_mask(deleted, position, rows))
+                rows = rows.kept(live_mask(deleted, position, len(rows)))
             if self.residual is not None:
-                batch = _kept(batch, to_arrow_mask(self.residual, batch, self._read))
-            if batch.num_rows:
-                yield batch.select(self.arrow_schema.names) if len(self._read) > len(self.output) else batch
+                tested = self._columns(self._tested, rows, constants)
+                rows = rows.kept(to_arrow_mask(self.residual, tested, self._tested))
+            if len(rows):
+                yield self._columns(self.output, rows, constants)
 
-    def _stored_arrays(
-        self, store: Store, key: str, file: DataFile, alone: bool
-    ) -> Iterator[tuple[int, int, list[Any]]]:
-        """(position, number of rows, the arrays of `_stored`), batch by batch; files that hold none are not opened."""
+    def _columns(self, fields: Sequence[Field], rows: FileRows, constants: dict[str, Any]) -> pa.RecordBatch:
+        """Columns of the table: those of partitions are constant, the others the file's."""
+        if not fields:
+            return _without_columns(len(rows))
+        arrays = [
+            pa.repeat(constants[f.name], len(rows)) if f.name in constants else rows.column(f.name) for f in fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(fields))
+
+    def _file_rows(self, store: Store, key: str, file: DataFile, alone: bool) -> Iterator[tuple[int, FileRows]]:
+        """(position, rows), batch by batch; files that hold none of the wanted columns are not opened."""
         projection = self._projection(file.schema_id)
         if any(column.source is not None for column in projection.columns):
             if is_external(key):
@@ -182,14 +186,11 @@ class SplitReader:
                 )
             opened = open_data_file(store, key, file, projection, self.schema.options)
             if opened.has_columns:
-                for position, arrays in opened.batches(
-                    self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES
-                ):
-                    yield position, len(arrays[0]), arrays
+                yield from opened.batches(self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES)
                 return
         for position in range(0, file.row_count, _METADATA_BATCH_ROWS):
-            rows = min(_METADATA_BATCH_ROWS, file.row_count - position)
-            yield position, rows, [pa.nulls(rows, to_arrow(f.type)) for f in self._stored]
+            rows = _without_columns(min(_METADATA_BATCH_ROWS, file.row_count - position))
+            yield position, FileRows(rows, projection, key)
 
     def _constants(self, split: Split) -> dict[str, Any]:
         """Scalars of the partition columns that are read."""
@@ -210,17 +211,9 @@ def _enough(files: list[tuple[Split, int]], limit: int) -> list[tuple[Split, int
     return files
 
 
-def _batch(columns: list[Any], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    if columns:
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-    return pa.record_batch({"": pa.nulls(rows)}).select([])  # no columns, but a number of rows
-
-
-def _kept(batch: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
-    count = mask.true_count
-    if count == len(mask):
-        return batch
-    return batch.filter(mask) if count else batch.slice(0, 0)
+def _without_columns(rows: int) -> pa.RecordBatch:
+    """No columns, but a number of rows."""
+    return pa.record_batch({"": pa.nulls(rows)}).select([])
 
 
 def _gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
@@ -245,7 +238,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     if not batches[0].num_columns:
-        return _batch([], batches[0].schema, sum(b.num_rows for b in batches))
+        return _without_columns(sum(b.num_rows for b in batches))
     columns = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(batches[0].num_columns)]
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 

@@ -13,6 +13,7 @@ from ..core.pruning import may_match
 from ..core.stats import ColumnStats
 from ..core.types import INTEGER_ROOTS, STRING_ROOTS
 from .evolution import Leaf, ProjectionPlan
+from .type_changes import same_bounds
 
 _EXACT = frozenset((*INTEGER_ROOTS, *STRING_ROOTS, "DATE"))
 
@@ -31,7 +32,10 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
     sources = {
         column.source: column.field.name
         for column in projection.columns
-        if column.field.name in looked_at and isinstance(column.node, Leaf) and column.node.source.root in _EXACT
+        if column.field.name in looked_at
+        and isinstance(column.node, Leaf)
+        and column.node.source.root in _EXACT
+        and same_bounds(column.node.source, column.node.target)
     }
     if not sources:
         return None

@@ -1,8 +1,8 @@
-"""Changes of a column's type that can be read: which, and how values get there.
+"""Changes of a column's type: how old values are read as the new type, and whether what is known of them still holds.
 
-Owns: the decision for one pair of atomic types, and the cast. Must not know: schemas, nesting (see `evolution`), files.
-Source: data-layer §1.5. Invariants: a change is read only if every old value has its own, equal value in the new type; then
-statistics over old values hold for the new type as they are. More changes are added here, and nowhere else.
+Owns: the decision for one pair of types. Must not know: schemas, nesting (see `evolution`), files, how a cast is made
+(`core.casts`). Source: data-layer §1.5. Invariant: statistics over old values are used only where every old value has its own,
+equal value in the new type.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..core.arrow import to_arrow
+from ..core.casts import cast_of
 from ..core.types import (
     BINARY_ROOTS,
     INTEGER_ROOTS,
@@ -51,23 +53,33 @@ def widens(source: AtomicType, target: AtomicType) -> bool:
 def same_bounds(source: DataType, target: DataType) -> bool:
     """Do statistics over values of the old type hold, as they are, for the new type?
 
-    True of every change that is read, but for nested types: of those only null counts are known, and only of the same type.
+    Of nested types only null counts are known, and only of the same type.
     """
     return source == target or (
         isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
     )
 
 
-def widened(array: Any, arrow: Any) -> Any:
-    """An array of the old type as the new one.
+def can_change(source: AtomicType, target: AtomicType) -> bool:
+    """Does Apache Paimon read values of the old type as the new one?"""
+    return widens(source, target) or cast_of(source, target) is not None
+
+
+def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
+    """An array of the old type as the new one (see `can_change`).
 
     Args:
         array: `pa.Array` of the old type's Arrow form.
-        arrow: the new type's.
 
     Raises:
-        OutOfRange: a time that the new unit cannot hold.
+        OverflowError: a time that the new type's Arrow unit cannot hold.
+        CastFailure: a text that means nothing as the new type.
     """
+    arrow = to_arrow(target)
+    if not widens(source, target):
+        cast = cast_of(source, target)
+        assert cast is not None
+        return cast(array)
     if array.type == arrow:
         return array
     return in_unit(array, arrow) if pa.types.is_timestamp(arrow) else array.cast(arrow)

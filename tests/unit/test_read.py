@@ -244,6 +244,8 @@ def test_row_groups_are_pruned_by_exact_statistics_only() -> None:
     assert groups(col("s").is_null()) == [1]
     assert groups(col("f") > 100) is None
     assert groups((col("f") > 100) | (col("x") == 1)) == [0, 1]
+    narrowed = plan_projection([Field(0, "x", AtomicType("INT"))], [Field(0, "x", AtomicType("TINYINT"))])
+    assert wanted_row_groups(metadata, narrowed, bind(col("x") == 9, fields)) is None, "values wrap around: 265 is 9"
 
 
 # ----------------------------------------------------------------------------------------------------------- timestamps
