@@ -39,7 +39,7 @@ class Actor:
 
     Attributes:
         after: the actor that must have ended, or died, before this one begins.
-        kind: writer, foreign, expirer, rollback, cleaner: what invariants make of its deeds.
+        kind: writer, foreign, expirer, rollback, restorer, cleaner: what invariants make of its deeds.
     """
 
     name: str

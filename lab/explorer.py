@@ -31,6 +31,9 @@ Choice = tuple[int, str]
 
 LONGEST_PATH = 2_000
 
+_TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
+"""Roots that nobody makes but a rollback, its tag."""
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -130,6 +133,7 @@ class Explorer:
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
         self._deleters = scenario.has("expirer", "cleaner")
+        self._tags_matter = scenario.has("restorer")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
     # ----------------------------------------------------------------------------------------------------- the world
@@ -215,6 +219,8 @@ class Explorer:
         key = request.key or (request.keys[0] if request.keys else "")
         if key.startswith("schema/"):
             return True
+        if key.startswith(_TAGGED):
+            return not self._tags_matter
         if key == "snapshot/LATEST" and not self._hints_matter:
             return True
         if key.startswith(("snapshot/", FOLDER)):

@@ -162,7 +162,7 @@ def forked_identity() -> Scenario:
 def restored(budget: int) -> Scenario:
     """Our own rollback beside a writer: files that an overwrite had deleted come back."""
     before = (*history(1), Actor("over", writer(overwrites=True)))
-    actors = (Actor("A", writer()), Actor("R", restorer(1)))
+    actors = (Actor("A", writer()), Actor("R", restorer(1), "restorer"))
     return Scenario(
         f"restored, {budget} faults", actors, budget, before=before, victims=frozenset("R"), overwrites=True
     )
@@ -171,7 +171,7 @@ def restored(budget: int) -> Scenario:
 def restored_while_expiring(budget: int) -> Scenario:
     """Our own rollback to a snapshot that our own expiry takes away."""
     before = (*history(1), Actor("over", writer(overwrites=True)))
-    actors = (Actor("R", restorer(1)), Actor("X", expirer(), "expirer"))
+    actors = (Actor("R", restorer(1), "restorer"), Actor("X", expirer(), "expirer"))
     return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before, overwrites=True)
 
 
