@@ -19,3 +19,7 @@ def test_a_page_without_the_block_is_refused() -> None:
 @pytest.mark.parametrize("block", ["exploration", "mutants", "seeds", "torture"])
 def test_the_guarantees_have_a_place_for_every_figure(block: str) -> None:
     assert replaced((DOCS / "guarantees.md").read_text(), block, "new").count("new\n") == 1
+
+
+def test_many_writers_have_a_place_for_theirs() -> None:
+    assert "new\n" in replaced((DOCS / "many-writers.md").read_text(), "writers", "new")

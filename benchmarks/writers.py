@@ -1,0 +1,88 @@
+"""What to expect of 1 to 100 writers on one table: waits, commits per minute, requests; as a table and a plot.
+
+`python benchmarks/writers.py [--latency-ms L] [--commits N] [--long-commits M]`: the shipped committer with default options
+on the simulated store, in virtual time (`lakelatch simulate`): the machine that it runs on does not matter. It fails where a
+commit fails or a writer starves. With LAKELATCH_NIGHTLY=1 docs/many-writers.md and its plot are written anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent / "tests")]
+
+from figures import DOCS, NIGHTLY, keep  # noqa: E402
+
+from lakelatch.lab.simulate import Forecast, simulate  # noqa: E402
+
+WRITERS = (1, 2, 4, 8, 16, 32, 64, 100)
+STARVED = 20
+"""A commit that waits so many times the median has been starved."""
+HEADS = ("writers x commits", "failed", "commits per minute", "p50 s", "p99 s", "p99 / p50", "retries", "requests")
+
+
+def forecast(writers: int, commits: int, latency_ms: float) -> tuple[int, Forecast]:
+    return commits, simulate(writers, commits=commits, latency_ms=latency_ms)
+
+
+def table(found: list[tuple[int, Forecast]]) -> str:
+    """As Markdown; retries and requests are per commit that landed."""
+    lines = [HEADS, tuple("---" for _ in HEADS)]
+    for commits, f in found:
+        seconds = (f"{f.p50_ms / 1000:.2f}", f"{f.p99_ms / 1000:.2f}", f"{f.p99_ms / f.p50_ms:.1f}")
+        counts = (str(f.failed + f.unknown + f.dead_writers), f"{f.commits_per_minute:.0f}", *seconds)
+        lines.append(
+            (f"{f.writers} x {commits}", *counts, f"{f.retries_per_commit:.1f}", f"{f.requests_per_commit:.0f}")
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def plot(found: list[Forecast], path: Path, latency_ms: float) -> None:
+    """Commits per minute and requests per commit over the number of writers, as SVG."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "lakelatch"  # the same figures, the same file
+    from matplotlib import pyplot
+
+    writers = [f.writers for f in found]
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    left.plot(writers, [f.commits_per_minute for f in found], marker="o")
+    left.set(xlabel="writers", title="commits per minute, all together", xscale="log", ylim=(0, None))
+    right.plot(writers, [f.requests_per_commit for f in found], marker="o", label="requests per commit")
+    right.plot(writers, [f.p50_ms / latency_ms for f in found], marker="s", label="p50 wait, in latencies")
+    right.set(xlabel="writers", title="what a commit costs", xscale="log", yscale="log")
+    right.legend()
+    for axes in (left, right):
+        axes.set_xticks(writers, [str(n) for n in writers])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--latency-ms", type=float, default=20.0, help="of one request")
+    parser.add_argument("--commits", type=int, default=5, help="of each writer")
+    parser.add_argument("--long-commits", type=int, default=25, help="of each of the most writers, in one more run")
+    options = parser.parse_args()
+    runs = [(n, options.commits) for n in WRITERS] + [(WRITERS[-1], c) for c in (1, options.long_commits)]
+    with ProcessPoolExecutor() as pool:
+        futures = {run: pool.submit(forecast, *run, options.latency_ms) for run in reversed(runs)}  # the longest first
+        found = []
+        for run in runs:
+            found.append(futures[run].result())
+            print(f"{run[0]} writers x {run[1]} commits simulated", file=sys.stderr, flush=True)
+    keep("many-writers.md", "writers", table(found))
+    if NIGHTLY:
+        plot([f for _, f in found[: len(WRITERS)]], DOCS / "many-writers.svg", options.latency_ms)
+    bad = [f for _, f in found if f.failed + f.unknown + f.dead_writers or f.p99_ms > STARVED * f.p50_ms]
+    sys.exit(f"failed or starved: {bad}" if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
