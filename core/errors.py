@@ -95,7 +95,9 @@ class OutcomeUnknown(LakelatchError):
         """
         if self._resolver is None:
             raise OutcomeUnknown(
-                self.message, identity=self.identity, next_step="open the table and look for the identity"
+                self.message,
+                identity=self.identity,
+                next_step="run `lakelatch resolve` with its journal, or look for the identity in the table",
             )
         return self._resolver(timeout)
 
