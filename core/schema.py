@@ -35,6 +35,10 @@ from .types import (
 )
 
 SCHEMA_VERSION = 3
+ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
+ROW_SEQUENCE = Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT"))
+"""Columns of a table with option `row-tracking.enabled` that are read by name only: a row's id for ever, and the snapshot that
+wrote it last."""
 RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 _NOT_KEY_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")

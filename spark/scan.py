@@ -27,7 +27,7 @@ from ..core.predicate_text import parse_where
 from ..core.schema import TableSchema
 from ..table.create import open_table
 from ..table.plan import ScanPlan, count_rows, plan_scan
-from ..table.read import SplitReader, arrow_schema_of
+from ..table.read import SplitReader, fields_of
 from ..table.split import Split
 from ..table.table import Table
 from .predicate import Untranslatable, column_of, to_column
@@ -101,8 +101,7 @@ class Scan:
     ) -> None:
         self.spark, self.table, self.plan, self.storage_options = spark, table, plan, storage_options
         schema = table.schema
-        arrow_schema_of(schema, columns)  # refuses unknown columns, and lists close ones
-        self.output = tuple(schema.by_name[n] for n in columns) if columns is not None else schema.fields
+        self.output = fields_of(schema, columns)  # refuses unknown columns, and lists close ones
         tested = columns_of(plan.residual) if plan.residual is not None else frozenset()
         self.touched = (
             *self.output,

@@ -39,6 +39,7 @@ class DataSource:
         self.options = options
         self._store, self._key = store, key
         self._got: int | None = None
+        self._whole: bytes | None = None
 
     def open(self) -> Any:
         """A seekable file, for pyarrow; called inside of `blamed`."""
@@ -47,6 +48,15 @@ class DataSource:
         data = self._store.get(self._key)
         self._got = len(data)
         return pa.BufferReader(data)
+
+    def range(self, start: int, end: int) -> bytes:
+        """Some bytes of it; called inside of `blamed`. A small file is fetched whole, once."""
+        if self.file.file_size > SMALL_FILE_BYTES:
+            return self._store.get_range(self._key, start, end)
+        if self._whole is None:
+            self._whole = self._store.get(self._key)
+            self._got = len(self._whole)
+        return self._whole[start:end]
 
     def check_rows(self, rows: int) -> None:
         """Refuse a file that has another number of rows than its manifest says: another's file under its name."""

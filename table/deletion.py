@@ -6,6 +6,7 @@ Source: data-layer §6. Invariant: a vector that cannot be read is an error, nev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,25 @@ from ..backends.store import ObjectNotFound, Store
 from ..core.data_file import DataFile
 from ..core.deletion_vector import decode_vector, vector_end
 from ..core.errors import TableCorrupt
-from .split import DeletionVectorPlace
+from .row_runs import first_row
+from .split import DeletionVectorPlace, Split
 
 
-def deleted_rows(store: Store, place: DeletionVectorPlace | None, file: DataFile) -> Any:
-    """The positions of a file's deleted rows, ascending, as a numpy array; None for a file without.
+def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
+    """The positions of the deleted rows in a run of files, ascending, as a numpy array; None where none is deleted.
 
     Raises:
-        TableCorrupt: the index file is missing, or the vector is damaged.
+        TableCorrupt: an index file is missing, or a vector is damaged.
     """
-    if place is None:
+    marked = [(split.files[i], place) for i in run for place in (split.deletion(i),) if place is not None]
+    if not marked:
         return None
+    start = first_row([split.files[i] for i in run])
+    found = [_positions(store, place, file) + ((file.first_row_id or start) - start) for file, place in marked]
+    return np.unique(np.concatenate(found))
+
+
+def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
     found = place.vector
     if found.offset < 0 or found.length < 0:
         raise TableCorrupt(f"{place.key}: the deletion vector of {found.data_file} begins at byte {found.offset}")

@@ -7,7 +7,7 @@ column by field id, not by name; what is unknown, odd or damaged in them keeps t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.data_file import DataFile, ManifestEntry
@@ -19,6 +19,7 @@ from ..core.pruning import may_match
 from ..core.schema import TableSchema
 from ..core.stats import ColumnStats, decode_column_stats, file_stats_fields
 from ..core.types import Field
+from .row_runs import holds, row_count
 from .type_changes import same_bounds
 
 _TRUSTED_FLOATS = ("parquet", "avro")
@@ -63,17 +64,31 @@ class FilePruner:
         self._partition_columns = [(i, f.name) for i, f in enumerate(codec.fields) if f.name in looked_at]
         self._recipes: dict[_Layout, _Recipe | None] = {}
 
-    def may_match(self, entry: ManifestEntry) -> bool:
-        """False only if no row of the file can match."""
-        file = entry.file
-        stats = self._stats(file)
+    def may_match(self, *run: ManifestEntry) -> bool:
+        """False only if no row of a file can match, or of a run of files (see `row_runs`), the newest first."""
+        files = [entry.file for entry in run]
+        rows = row_count(files)
+        stats = self._stats(files[0]) if len(files) == 1 else self._run_stats(files, rows)
         if self._partition_columns:
-            values = self._codec.decode(entry.partition)
+            values = self._codec.decode(run[0].partition)
             for i, name in self._partition_columns:
                 value = values[i]
-                stats[name] = ColumnStats(value, value, 0 if value is not None else file.row_count)
-        trusted = format_of(file.file_name) in _TRUSTED_FLOATS
-        return may_match(self._predicate, stats, file.row_count, trust_float_bounds=trusted)
+                stats[name] = ColumnStats(value, value, 0 if value is not None else rows)
+        trusted = all(format_of(file.file_name) in _TRUSTED_FLOATS for file in files)
+        return may_match(self._predicate, stats, rows, trust_float_bounds=trusted)
+
+    def _run_stats(self, files: Sequence[DataFile], rows: int) -> dict[str, ColumnStats]:
+        """Of each column what the file says that gives it."""
+        stats = {}
+        for column in self._columns:
+            giver = next((file for file in files if holds(file, column, self._schema_of)), None)
+            if giver is None:
+                stats[column.name] = ColumnStats(None, None, rows)
+                continue
+            found = self._stats(giver).get(column.name)
+            if found is not None:
+                stats[column.name] = found
+        return stats
 
     def _stats(self, file: DataFile) -> dict[str, ColumnStats]:
         layout = (file.schema_id, file.write_cols, file.value_stats_cols)

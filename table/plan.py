@@ -8,25 +8,27 @@ Invariants: planning reads metadata only; a DELETE is never dropped while its AD
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.data_file import ADD, EntryIdentity, ManifestEntry
+from ..core.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
 from ..core.places import codec_of
-from ..core.predicate import Predicate, bind
+from ..core.predicate import Predicate, bind, columns_of
 from ..core.pruning import may_match_range, split_predicate
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
+from ..core.types import Field
 from .bucket_pruning import BucketPruner
 from .entry_pruning import wanted_entries
 from .file_pruning import FilePruner
 from .refusals import check_files_readable, check_schema_readable
+from .row_runs import givers, row_runs
 from .split import Split
 from .split_planning import SplitPlanner
 
@@ -124,7 +126,13 @@ def _because(count: int, why: str) -> str:
     return f"; {count} ruled out {why}" if count else ""
 
 
-def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema, where: Predicate | None) -> ScanPlan:
+def plan_scan(
+    timeline: Timeline,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    where: Predicate | None,
+    columns: Sequence[str] | None = None,
+) -> ScanPlan:
     """Plan the read of a snapshot.
 
     Args:
@@ -132,6 +140,7 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         snapshot: what to read; None for a table without one, which has no rows.
         schema: what to read it as: the snapshot's schema, or the table's latest.
         where: keeps the rows for which it is true; None keeps all. Bound or not.
+        columns: which are read: files that hold only others are left out; None for all.
 
     Raises:
         Unsupported: the table, or a file that would be read, needs what is not supported yet; names feature and option.
@@ -159,7 +168,11 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
         buckets = BucketPruner(residual, schema, schema_of)
         in_bucket = [e for e in alive if buckets.may_match(e)]
         pruner = FilePruner(residual, schema, schema_of, codec)
-        kept = [e for e in in_bucket if pruner.may_match(e)]
+        kept = [e for run in _runs(in_bucket, schema) if pruner.may_match(*run) for e in run]
+    if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
+        tested = frozenset() if residual is None else columns_of(residual)
+        wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
+        kept = [e for run in _runs(kept, schema) for e in _giving(run, wanted, schema_of)]
     check_files_readable(schema, kept)
     return ScanPlan(
         snapshot,
@@ -176,11 +189,28 @@ def plan_scan(timeline: Timeline, snapshot: Snapshot | None, schema: TableSchema
     )
 
 
+def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:
+    """Files that hold columns of the same rows; in most tables each file has its own."""
+    if not schema.options.get(opt.DATA_EVOLUTION):
+        return ((entry,) for entry in entries)
+    buckets: dict[tuple[bytes, int], dict[DataFile, ManifestEntry]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), {})[entry.file] = entry
+    return [[by_file[f] for f in run] for by_file in buckets.values() for run in row_runs(by_file)]
+
+
+def _giving(
+    run: Sequence[ManifestEntry], fields: Sequence[Field], schema_of: Callable[[int], TableSchema]
+) -> list[ManifestEntry]:
+    given = givers([entry.file for entry in run], fields, schema_of)
+    return [entry for entry in run if given.get(entry.file) or (entry is run[0] and not any(given.values()))]
+
+
 def count_rows(plan: ScanPlan) -> int | None:
     """How many rows a plan gives, from metadata alone; None where rows or deletion vectors must be read to know."""
     if plan.residual is not None:
         return None
-    rows = [split.live_rows(i) for split in plan.splits for i in range(len(split.files))]
+    rows = [split.live_rows(run) for split in plan.splits for run in split.runs]
     return None if None in rows else sum(n for n in rows if n is not None)
 
 

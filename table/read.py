@@ -18,56 +18,59 @@ import pyarrow as pa
 
 from ..backends.store import Store
 from ..coordinator.timeline import Timeline
+from ..core import options as opt
 from ..core.arrow import arrow_schema, to_arrow
-from ..core.data_file import DataFile
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.partition import closest
 from ..core.places import codec_of, is_external
 from ..core.predicate import Predicate, bind, columns_of
 from ..core.predicate_arrow import to_arrow_mask
 from ..core.pruning import split_predicate
-from ..core.schema import TableSchema
+from ..core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ..core.types import Field
 from ..core.values import to_arrow_scalar
-from .data_source import BATCH_ROWS, SMALL_FILE_BYTES
+from .data_source import BATCH_ROWS
 from .deletion import deleted_rows, live_mask
-from .evolution import ProjectionPlan, plan_projection
-from .file_formats import open_data_file
-from .file_rows import FileRows
+from .file_rows import Rows
 from .plan import ScanPlan
 from .read_ahead import in_order
+from .run_reader import RunReader
 from .split import Split
 
 READ_THREADS = 8
 """Files that are read at once, where each waits for a network."""
 LOCAL_READ_THREADS = 4
 _SMALL_BATCH_ROWS = 1 << 12
-_METADATA_BATCH_ROWS = 1 << 20
 
 
 def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
     """The Arrow schema of a read.
 
     Args:
-        columns: names in the order wanted; None for all.
+        columns: names in the order wanted; None for all. Tables with option `row-tracking.enabled` have the columns
+            `_ROW_ID` and `_SEQUENCE_NUMBER` too, for those who name them.
 
     Raises:
         InvalidArgument: an unknown column (lists close ones), or one that is named twice.
     """
-    return arrow_schema(_fields_of(schema, columns))
+    return arrow_schema(fields_of(schema, columns))
 
 
-def _fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    """The columns of a read; arguments and errors as for `arrow_schema_of`."""
     if columns is None:
         return schema.fields
     if isinstance(columns, str):
         raise InvalidArgument(f"columns are a list of names, not {columns!r}")
+    known = schema.by_name
+    if schema.options.get(opt.ROW_TRACKING):
+        known = known | {ROW_ID.name: ROW_ID, ROW_SEQUENCE.name: ROW_SEQUENCE}
     for name in columns:
-        if name not in schema.by_name:
-            raise InvalidArgument(f"there is no column '{name}'", next_step=closest(str(name), list(schema.names)))
+        if name not in known:
+            raise InvalidArgument(f"there is no column '{name}'", next_step=closest(str(name), list(known)))
     if len(set(columns)) != len(columns):
         raise InvalidArgument(f"a column is named twice: {list(columns)}")
-    return tuple(schema.by_name[name] for name in columns)
+    return tuple(known[name] for name in columns)
 
 
 def read_batches(
@@ -123,42 +126,41 @@ class SplitReader:
         file_schemas: Mapping[int, TableSchema],
     ) -> None:
         self.schema = schema
-        self.output = _fields_of(schema, columns)
+        self.output = fields_of(schema, columns)
         self.arrow_schema = arrow_schema(self.output)
         self.residual = residual
         self.file_schemas = dict(file_schemas)
         looked_at = frozenset() if residual is None else columns_of(residual)
         self._tested = tuple(f for f in schema.fields if f.name in looked_at)
         self._read = tuple(dict.fromkeys((*self.output, *self._tested)))
-        self._stored = tuple(f for f in self._read if f.name not in schema.partition_keys)
-        self._projections: dict[int, ProjectionPlan] = {}
+        stored = [f for f in self._read if f.name not in schema.partition_keys]
+        self._reader = RunReader(stored, self.file_schemas, schema.options)
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the splits, in their order (see `read_batches`)."""
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
             raise InvalidArgument(f"limit {limit!r} is no number of rows")
-        files = [(split, i) for split in splits for i in range(len(split.files))]
+        runs = [(split, run) for split in splits for run in split.runs]
         if limit is not None and self.residual is None:
-            files = _enough(files, limit)
-        for split, i in files:  # what cannot be read is said before the first row is
-            self._projection(split.files[i].schema_id)
+            runs = _enough(runs, limit)
+        for split, run in runs:  # what cannot be read is said before the first row is
+            self._reader.check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
-        threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(files))
-        tasks = (partial(self._file_batches, store, split, i, threads < 2) for split, i in files)
+        threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
+        tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
         return _gathered(_limited(in_order(tasks, threads), limit))
 
-    def _projection(self, schema_id: int) -> ProjectionPlan:
-        if schema_id not in self._projections:
-            written = self.file_schemas[schema_id]
-            self._projections[schema_id] = plan_projection(written.fields, self._stored, f"schema {schema_id}")
-        return self._projections[schema_id]
-
-    def _file_batches(self, store: Store, split: Split, index: int, alone: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one file that the result wants."""
-        file, key = split.files[index], split.keys[index]
+    def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one run of files that the result wants."""
+        files = {split.files[i]: split.keys[i] for i in run}
+        outside = [key for key in files.values() if is_external(key)]
+        if outside:
+            raise Unsupported(
+                f"data file {outside[0]} lies outside of the table: reading external paths is not supported yet"
+            )
         constants = self._constants(split)
-        deleted = deleted_rows(store, split.deletion(index), file)
-        for position, rows in self._file_rows(store, key, file, alone):
+        deleted = deleted_rows(store, split, run)
+        for position, rows in self._reader.rows(store, files, self.residual, alone):
             if deleted is not None:
                 rows = rows.kept(live_mask(deleted, position, len(rows)))
             if self.residual is not None:
@@ -167,7 +169,7 @@ class SplitReader:
             if len(rows):
                 yield self._columns(self.output, rows, constants)
 
-    def _columns(self, fields: Sequence[Field], rows: FileRows, constants: dict[str, Any]) -> pa.RecordBatch:
+    def _columns(self, fields: Sequence[Field], rows: Rows, constants: dict[str, Any]) -> pa.RecordBatch:
         """Columns of the table: those of partitions are constant, the others the file's."""
         if not fields:
             return _without_columns(len(rows))
@@ -175,22 +177,6 @@ class SplitReader:
             pa.repeat(constants[f.name], len(rows)) if f.name in constants else rows.column(f.name) for f in fields
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(fields))
-
-    def _file_rows(self, store: Store, key: str, file: DataFile, alone: bool) -> Iterator[tuple[int, FileRows]]:
-        """(position, rows), batch by batch; files that hold none of the wanted columns are not opened."""
-        projection = self._projection(file.schema_id)
-        if any(column.source is not None for column in projection.columns):
-            if is_external(key):
-                raise Unsupported(
-                    f"data file {key} lies outside of the table: reading external paths is not supported yet"
-                )
-            opened = open_data_file(store, key, file, projection, self.schema.options)
-            if opened.has_columns:
-                yield from opened.batches(self.residual, threads=alone or file.file_size > SMALL_FILE_BYTES)
-                return
-        for position in range(0, file.row_count, _METADATA_BATCH_ROWS):
-            rows = _without_columns(min(_METADATA_BATCH_ROWS, file.row_count - position))
-            yield position, FileRows(rows, projection, key)
 
     def _constants(self, split: Split) -> dict[str, Any]:
         """Scalars of the partition columns that are read."""
@@ -201,14 +187,14 @@ class SplitReader:
         return {f.name: to_arrow_scalar(v, f.type, to_arrow(f.type)) for f, v in zip(codec.fields, values, strict=True)}
 
 
-def _enough(files: list[tuple[Split, int]], limit: int) -> list[tuple[Split, int]]:
-    """The first files that hold `limit` rows together."""
+def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple[Split, tuple[int, ...]]]:
+    """The first runs that hold `limit` rows together."""
     rows = 0
-    for count, (split, i) in enumerate(files):
+    for count, (split, run) in enumerate(runs):
         if rows >= limit:
-            return files[:count]
-        rows += split.live_rows(i) or 0
-    return files
+            return runs[:count]
+        rows += split.live_rows(run) or 0
+    return runs
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:

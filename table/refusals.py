@@ -6,17 +6,18 @@ Invariant: a table is read right or refused; a refusal names the table's feature
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
 from ..core.errors import Unsupported
 from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.schema import TableSchema
-from ..core.types import AtomicType, walk_fields
 from .file_formats import READABLE_FORMATS
+from .row_runs import is_blob
 
 FALLBACK_BRANCH = "scan.fallback-branch"
+_BLOB_REFERENCES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 
 
 def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> None:
@@ -26,7 +27,7 @@ def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> 
         branch: the branch that is read.
 
     Raises:
-        Unsupported: a primary key, a BLOB column, or partitions that are read from another branch.
+        Unsupported: a primary key, BLOBs that lie elsewhere, or partitions that are read from another branch.
     """
     if schema.primary_keys:
         keys = ", ".join(schema.primary_keys)
@@ -43,39 +44,25 @@ def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> 
             " not supported yet",
             next_step="read the branches one by one, or remove the option",
         )
-    for field in walk_fields(schema.fields):
-        if isinstance(field.type, AtomicType) and field.type.root == "BLOB":
+    for option in _BLOB_REFERENCES:
+        if schema.options.texts.get(option):
             raise Unsupported(
-                f"column '{field.name}' is of type BLOB, whose values lie in files of their own: not supported yet"
+                f"column '{schema.options.texts[option]}' holds references to BLOBs elsewhere (option '{option}'): not supported",
+                next_step="read the other columns with Apache Paimon, or the values without the option",
             )
 
 
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:
-    """Refuse data files of another format, and files that hold some columns of other files' rows.
+    """Refuse data files of another format.
 
     Raises:
-        Unsupported: names the file and its format, or option `data-evolution.enabled`.
+        Unsupported: names the file and its format.
     """
+    evolves = schema.options.get(opt.DATA_EVOLUTION)
     for entry in entries:
         file_format = format_of(entry.file.file_name)
-        if file_format not in READABLE_FORMATS:
+        if file_format not in READABLE_FORMATS and not (evolves and is_blob(entry.file)):
             raise Unsupported(
                 f"data file {entry.file.file_name} is of format '{file_format}': {', '.join(READABLE_FORMATS)} are read",
                 next_step=f"option '{opt.FILE_FORMAT.key}' says in which format new files are written",
             )
-    if schema.options.get(opt.DATA_EVOLUTION):
-        _check_no_slices(entries)
-
-
-def _check_no_slices(entries: Iterable[ManifestEntry]) -> None:
-    """Two files over the same row ids are columns of the same rows (data-layer §9)."""
-    files = sorted((e.file for e in entries if e.file.first_row_id is not None), key=lambda f: f.first_row_id or 0)
-    end = -1
-    for file in files:
-        start = file.first_row_id or 0
-        if start < end:
-            raise Unsupported(
-                f"data file {file.file_name} holds some columns of rows that another file holds too"
-                f" (option '{opt.DATA_EVOLUTION.key}'): not supported yet"
-            )
-        end = max(end, start + file.row_count)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.data_file import DataFile, DeletionVectorRange
+from .row_runs import row_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Split:
         keys: per file its object relative to the table's root, or a whole URL for a file in an external path.
         needs_arrow: why a reader that finds columns by their names, such as Spark's own, would give other rows; else empty.
         deletions: per file where its deletion vector is, None for a file without; empty where no file has one.
+        is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
     """
 
     partition: bytes
@@ -50,23 +52,31 @@ class Split:
     keys: tuple[str, ...]
     needs_arrow: tuple[str, ...] = ()
     deletions: tuple[DeletionVectorPlace | None, ...] = ()
+    is_one_run: bool = False
+
+    @property
+    def runs(self) -> tuple[tuple[int, ...], ...]:
+        """The files that are read together, as indices."""
+        everything = range(len(self.files))
+        return (tuple(everything),) if self.is_one_run else tuple((i,) for i in everything)
 
     def deletion(self, index: int) -> DeletionVectorPlace | None:
         """Where the deletion vector of a file is."""
         return self.deletions[index] if self.deletions else None
 
-    def live_rows(self, index: int) -> int | None:
-        """Rows of a file that are not deleted; None where only its deletion vector knows."""
-        place = self.deletion(index)
-        if place is None:
-            return self.files[index].row_count
-        marked = place.vector.cardinality
-        return None if marked is None else self.files[index].row_count - marked
+    def live_rows(self, run: tuple[int, ...]) -> int | None:
+        """Rows of a run that are not deleted; None where only deletion vectors know."""
+        places = [place for place in map(self.deletion, run) if place is not None]
+        rows = row_count([self.files[i] for i in run])
+        if not places:
+            return rows
+        marked = places[0].vector.cardinality
+        return None if marked is None or len(places) > 1 else rows - marked
 
     @cached_property
     def row_count(self) -> int:
         """Rows in all files, deleted ones too, before any filter."""
-        return sum(f.row_count for f in self.files)
+        return sum(row_count([self.files[i] for i in run]) for run in self.runs)
 
     @cached_property
     def size(self) -> int:

@@ -19,6 +19,7 @@ from ..core.paths import format_of
 from ..core.places import FileKeys, FilePlaces, codec_of
 from ..core.schema import TableSchema
 from ..core.types import Field, RowType, with_nullable
+from .row_runs import row_runs
 from .split import DeletionVectorPlace, Split, pack
 
 _Vectors = dict[tuple[bytes, int, str], tuple[IndexEntry, DeletionVectorRange]]
@@ -67,14 +68,30 @@ class SplitPlanner:
         )
 
     def _of_bucket(self, empty: Split, files: Sequence[DataFile]) -> Iterator[Split]:
+        if self._schema.options.get(opt.DATA_EVOLUTION):
+            runs = row_runs(files)
+            for run in runs:
+                if len(run) > 1:
+                    yield self._split(empty, run, ["files hold columns of each other's rows"], is_one_run=True)
+            files = [run[0] for run in runs if len(run) == 1]
         reasons = {file: self._reasons(empty, file) for file in files}
         for plain in (True, False):
             chosen = [file for file in files if plain is not bool(reasons[file])]
-            for run in pack(chosen, self._target, self._open_cost):
-                why = tuple(sorted({reason for file in run for reason in reasons[file]}))
-                keys = self._places.keys(empty.partition_path, empty.bucket, run)
-                places = tuple(self._deletion(empty, file) for file in run)
-                yield replace(empty, files=run, keys=keys, needs_arrow=why, deletions=places if any(places) else ())
+            for packed in pack(chosen, self._target, self._open_cost):
+                yield self._split(empty, packed, sorted({reason for file in packed for reason in reasons[file]}))
+
+    def _split(
+        self, empty: Split, files: tuple[DataFile, ...], reasons: Sequence[str], is_one_run: bool = False
+    ) -> Split:
+        places = tuple(self._deletion(empty, file) for file in files)
+        return replace(
+            empty,
+            files=files,
+            keys=self._places.keys(empty.partition_path, empty.bucket, files),
+            needs_arrow=tuple(reasons),
+            deletions=places if any(places) else (),
+            is_one_run=is_one_run,
+        )
 
     def _deletion(self, split: Split, file: DataFile) -> DeletionVectorPlace | None:
         found = self._vectors.get((split.partition, split.bucket, file.file_name))

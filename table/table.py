@@ -194,8 +194,8 @@ class Table(Maintenance):
             limit: at most so many rows.
         """
         predicate = _predicate(where)
-        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate)
         names = list(columns) if columns is not None else None
+        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate, names)
         yield from read_batches(self.store, self.timeline, plan, self._schema, names, predicate, limit)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:

@@ -224,11 +224,14 @@ BY_ARROW = [
     "paimon-java-1.4.2/append_dv",
     "paimon-java-1.4.2/append_types_orc",
     "paimon-java-1.4.2/append_nested_avro",
+    "paimon-java-1.4.2/append_blob",
 ]
 """Tables none of whose files Spark may read by itself."""
+MIXED = ["paimon-java-1.4.2/append_mixed_formats", "paimon-java-1.4.2/append_data_evolution"]
+"""Tables of which Spark reads some files by itself, and Arrow the others."""
 
 
-@pytest.mark.parametrize("table_id", [*GOLDEN, *BY_ARROW, "paimon-java-1.4.2/append_mixed_formats"])
+@pytest.mark.parametrize("table_id", [*GOLDEN, *BY_ARROW, *MIXED])
 def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table_id: str) -> None:
     """Whatever leg the plan chooses, the rows are those of `Table.to_arrow` (which golden tests hold to Java's)."""
     path = str(golden(table_id).path)
@@ -240,9 +243,10 @@ def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table
 
 
 def test_only_files_that_need_it_leave_the_native_leg(spark: Any, golden: Callable[[str], Any]) -> None:
-    """The Parquet file of a table in three formats is Spark's own; files with deleted rows are not."""
-    mixed = lake.read(spark, str(golden("paimon-java-1.4.2/append_mixed_formats").path))
-    assert "FileScan parquet" in plan_of(mixed) and "MapInArrow" in plan_of(mixed)
+    """The Parquet file of a table in three formats is Spark's own; files with deleted rows, or of some columns, are not."""
+    for table_id in MIXED:
+        plan = plan_of(lake.read(spark, str(golden(table_id).path)))
+        assert "FileScan parquet" in plan and "MapInArrow" in plan
     for table_id in BY_ARROW:
         assert not is_native(lake.read(spark, str(golden(table_id).path)))
 

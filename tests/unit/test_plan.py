@@ -384,11 +384,8 @@ def test_tables_that_need_merging_are_refused() -> None:
         table.plan(None, [table.entry("f")])
 
 
-def test_blob_columns_and_fallback_branches_are_refused() -> None:
+def test_fallback_branches_are_refused() -> None:
     """G8: rows that lie elsewhere are never left out silently."""
-    table = Metadata(new_schema([Field(0, "pic", AtomicType("BLOB"))]))
-    with pytest.raises(Unsupported, match="'pic' is of type BLOB"):
-        table.plan(None, [table.entry("f")])
     table = Metadata(new_schema([Field(0, "a", INT)], options={"scan.fallback-branch": "old"}))
     with pytest.raises(Unsupported, match=r"scan\.fallback-branch"):
         table.plan(None, [table.entry("f")])
@@ -405,13 +402,31 @@ def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     assert names(table.plan(col("a") == 2, [other])) == []
 
 
-def test_slices_of_rows_are_refused_only_where_they_overlap() -> None:
-    """G8: with data evolution two files may hold columns of the same rows: never read them as rows twice."""
-    table = Metadata(new_schema([Field(0, "a", INT)], options={"data-evolution.enabled": "true"}))
-    apart = [table.entry("one", first_row_id=0), table.entry("two", first_row_id=100)]
-    assert names(table.plan(None, apart)) == ["one", "two"]
-    with pytest.raises(Unsupported, match=r"data-evolution\.enabled"):
-        table.plan(None, [*apart, table.entry("slice", first_row_id=150)])
+EVOLVES = new_schema([Field(0, "a", INT), Field(1, "b", INT)], options={"data-evolution.enabled": "true"})
+
+
+def test_files_of_the_same_rows_are_one_split() -> None:
+    """G8: with data evolution several files hold columns of the same rows: never read, nor counted, as rows twice."""
+    table = Metadata(EVOLVES)
+    files = [table.entry("one", first_row_id=0), table.entry("two", first_row_id=100)]
+    files.append(table.entry("slice", first_row_id=100, write_cols=("b",), max_sequence_number=3))
+    plan = table.plan(None, files)
+    assert [(s.is_one_run, len(s.files)) for s in plan.splits] == [(True, 2), (False, 1)]
+    assert (plan.row_count, count_rows(plan)) == (200, 200)
+    with pytest.raises(TableCorrupt, match=r"one\.parquet.*odd\.parquet"):
+        table.plan(None, [*files, table.entry("odd", first_row_id=50)])
+
+
+def test_runs_are_pruned_by_the_statistics_of_the_file_that_gives_a_column() -> None:
+    """G8: bounds of values that a newer file hides say nothing; files of columns that nobody asks for are not planned."""
+    table = Metadata(EVOLVES)
+    old = table.entry("old", {"a": (1, 1, 0), "b": (5, 5, 0)}, first_row_id=0, max_sequence_number=1)
+    new = table.entry("new", None, first_row_id=0, write_cols=("b",), max_sequence_number=2)
+    for where, planned in ((col("b") == 9, ["new", "old"]), (col("b") == 5, ["new", "old"]), (col("a") == 2, [])):
+        assert sorted(names(table.plan(where, [old, new]))) == planned
+    snapshot = table.snapshot([old, new])
+    for columns, planned in ((["a"], ["old"]), (["b"], ["new"]), (["a", "b"], ["new", "old"]), ([], ["new"])):
+        assert sorted(names(plan_scan(table.timeline, snapshot, EVOLVES, None, columns))) == planned
 
 
 # -------------------------------------------------------------------------------------------------------- public face

@@ -1,0 +1,79 @@
+"""Files of BLOBs: one value after the other, and their lengths at the end.
+
+Owns: the index and the frame around a value. Must not know: stores, columns. Source: data-layer §9; format-metadata §1.
+"""
+
+from __future__ import annotations
+
+import zlib
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+NULL, PLACEHOLDER = -1, -2
+"""Lengths that stand for no value, and for the value of an older file."""
+FOOTER_BYTES = 5
+_MAGIC = bytes.fromhex("cf114e58")
+_LENGTH_BYTES, _CRC_BYTES = 8, 4
+FRAME_BYTES = len(_MAGIC) + _LENGTH_BYTES + _CRC_BYTES
+
+
+def index_size(footer: bytes) -> int:
+    """How many bytes before the footer the index takes.
+
+    Raises:
+        ValueError: no footer of a file of BLOBs.
+    """
+    if len(footer) != FOOTER_BYTES or footer[-1] != VERSION:
+        raise ValueError(f"it does not end as a file of BLOBs of version {VERSION} does")
+    return int.from_bytes(footer[:-1], "little", signed=True)
+
+
+def decode_lengths(index: bytes, data_size: int) -> Any:
+    """The length of each value with its frame, or NULL, or PLACEHOLDER.
+
+    Args:
+        index: differences between lengths, zigzag, of variable length.
+        data_size: bytes before the index.
+
+    Raises:
+        ValueError: damaged: the values do not take the bytes that are there.
+
+    >>> decode_lengths(bytes.fromhex("52061d"), 114).tolist()
+    [41, 44, 29]
+    """
+    differences = []
+    at = 0
+    while at < len(index):
+        number = shift = 0
+        while True:
+            if at >= len(index) or shift > 63:
+                raise ValueError("its index is cut off")
+            byte = index[at]
+            number |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 128:
+                break
+        differences.append((number >> 1) ^ -(number & 1))
+    lengths = list(accumulate(differences))
+    if any(length < FRAME_BYTES and length not in (NULL, PLACEHOLDER) for length in lengths):
+        raise ValueError("its index has lengths that no value has")
+    if sum(length for length in lengths if length > 0) != data_size:
+        raise ValueError("its values take another number of bytes than there are")
+    return np.array(lengths, np.int64)
+
+
+def unframed(frame: bytes) -> bytes:
+    """The value inside of its frame.
+
+    Raises:
+        ValueError: damaged.
+    """
+    value = frame[len(_MAGIC) : -_LENGTH_BYTES - _CRC_BYTES]
+    if frame[: len(_MAGIC)] != _MAGIC or int.from_bytes(frame[-_CRC_BYTES:], "little") != zlib.crc32(
+        frame[:-_CRC_BYTES]
+    ):
+        raise ValueError("a value's checksum is wrong")
+    return value
