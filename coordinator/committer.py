@@ -22,6 +22,7 @@ from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from .attempt import FileNames, MetadataWriter
 from .base import Base
+from .bucket_numbers import BucketMemory
 from .driver import Driver
 from .identity import trace
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
@@ -71,6 +72,7 @@ class Committer:
         self._lock = threading.Lock()
         self._id = around.new_uuid().hex[:16]
         self._crowd = Crowd()
+        self._buckets = BucketMemory()
         self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
         self._aside = around.executor(1, "lakelatch-hint")
 
@@ -117,6 +119,7 @@ class Committer:
             self._id,
             crowded,
             self._around,
+            self._buckets,
         )
 
     def _timeline(self, store: Store) -> Timeline:

@@ -8,7 +8,7 @@ attempt and never change between sends (H9).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -17,11 +17,13 @@ from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
 from ..core.folding import MergePlan, live, plan_merge
-from ..core.manifest import ManifestFile
+from ..core.manifest import ManifestFile, decode_manifest
+from ..core.places import codec_of
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index, lost_to
 from .base import Base
+from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
 from .conflicts import Change, Conflict, deletes_unknown_file, find_conflict, follow_compactions, replaced_files
 from .identity import memory_through, trace
 from .lineage import check_lineage, read_name
@@ -47,6 +49,7 @@ class CommitRun:
         base: what the current attempt stands on.
         warm: what the committer knew before, used for the first attempt while it is fresh.
         crowded: others are committing: what was known before is surely old, look first.
+        buckets: what the committer's earlier commits read of fixed buckets.
         tried: every snapshot that was sent, or is about to be; `sent`: was there any?
     """
 
@@ -59,6 +62,7 @@ class CommitRun:
     writer_id: str
     crowded: bool = False
     around: Surroundings = MACHINE
+    buckets: BucketMemory = field(default_factory=BucketMemory)
     base: Base | None = None
     ours: SnapshotRef | None = None
     entries: tuple[ManifestEntry, ...] = ()
@@ -130,6 +134,8 @@ class CommitRun:
         """This commit's entries on this base, after the conflict checks."""
         try:
             entries, conflict = self._settle_entries()
+            if conflict is None and not self.request.restores:
+                entries, conflict = self._settle_buckets(entries)
             index, index_conflict = self._settle_index()
             self._fold = self._folded_base() if conflict is None and self.request.restores else None
         except LakelatchError as error:
@@ -168,6 +174,31 @@ class CommitRun:
         back = {e.identity for e in request.entries} if request.restores else set()
         deleted = (e.deletion() for identity, e in replaced.items() if identity not in back)
         return (*deleted, *(e for e in request.entries if e.identity not in replaced)), None
+
+    def _settle_buckets(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
+        """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""
+        partitions = {e.partition for e in entries if is_bucketed(e)}
+        if not partitions:
+            return entries, None
+        base, codec = self._base(), codec_of(self.schema)
+
+        def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
+            return self.timeline.parallel(self.timeline.entries_of, unread)
+
+        found = self.buckets.of(base.manifests, partitions, codec.fields, read)
+        if other_counts(entries, found):
+            deleted = {e.identity for e in entries if e.kind != ADD}
+            alive = [e for e in live(self.timeline.entries(base.manifests)) if e.identity not in deleted]
+            conflict = another_bucket_count(entries, alive, codec)
+            if conflict is not None:
+                return (), conflict
+        return numbered(entries, found), None
+
+    def _remember(self, manifests: Iterable[Blob]) -> None:
+        """Manifests of this commit need not be read by the next."""
+        if self.schema.bucket > 0:
+            for blob in manifests:
+                self.buckets.learn(blob.name, decode_manifest(blob.data, blob.name))
 
     def _folded_base(self) -> Merge:
         """The base without what it deletes; written with the base list, and for each attempt anew."""
@@ -227,6 +258,7 @@ class CommitRun:
             # A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote is left to orphan cleaning.
             return ev.ManifestsCompacted("none")
         self._merge, self._merge_base = merge, base.ref
+        self._remember(merge.blobs)
         self._base_manifests = merge.applied(base.manifests) or base.manifests
         return ev.ManifestsCompacted(merge.mode, tuple(b.name for b in merge.blobs))
 
@@ -261,6 +293,7 @@ class CommitRun:
         if self._delta is None or self.entries != self._delta_entries:
             self._delta, self._delta_entries = self.writer.manifests(self.entries), self.entries
             self._delta_list = self.writer.manifest_list([line for line, _ in self._delta])
+            self._remember(blob for _, blob in self._delta)
             new = [*(blob for _, blob in self._delta), self._delta_list]
         index = self._index[1]
         names = tuple(blob.name for _, blob in self._delta)

@@ -15,11 +15,13 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 from pyspark.sql import types as spark
+from pyspark.sql.pandas.functions import arrow_udf
 
 from ..core.errors import InvalidArgument
 from ..core.partition import closest
 from ..core.schema import TableSchema
 from ..core.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
+from .tasks import BucketTask
 from .types import to_spark
 
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)
@@ -49,6 +51,19 @@ class Columns:
             c if to is None else c.cast(to).alias(slot) for c, to, slot in zip(columns, self.casts, slots, strict=True)
         ]
         return named.select(*chosen)
+
+    def routed(self, frame: Any, table: TableSchema) -> Any:
+        """The selected frame with the rows of each partition and fixed bucket in one task, so that they make one file."""
+        if table.bucket < 1:
+            return frame
+        places = {name: f"c{i}" for i, name in enumerate(self.names)}
+        names = tuple(name for name in table.bucket_keys if name in places)
+        if not names:
+            return frame  # one key, a null or a default: one bucket anyway
+        bucket_of = arrow_udf(BucketTask(table, names).buckets, spark.IntegerType())  # type: ignore[call-overload] # its stub knows iterators only
+        bucket = bucket_of(F.struct(*(places[name] for name in names)))
+        parts = [places[name] for name in table.partition_keys if name in places]
+        return frame.withColumn("bucket", bucket).repartition(*parts, "bucket").drop("bucket")
 
 
 def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = ()) -> Columns:

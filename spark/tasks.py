@@ -23,10 +23,11 @@ from ..core.errors import InvalidArgument, LakelatchError
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, Field
 from ..core.values import MILLIS_PER_DAY
+from ..table.conform import Conformer
 from ..table.read import SplitReader
 from ..table.split import Split
 from ..table.transaction import with_partition
-from ..table.write import TableWriter
+from ..table.write import TableWriter, bucket_function
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
@@ -81,7 +82,8 @@ class WriteTask:
         """
         writer = TableWriter(self.store, self.schema, attempt_name(self.job))
         try:
-            for batch in with_partition(map(self._named, batches), self.filled, self.schema):
+            renamed = (named(batch, self.names, self.schema) for batch in batches)
+            for batch in with_partition(renamed, self.filled, self.schema):
                 writer.write(batch)
             return writer.finish()
         except BaseException as error:
@@ -90,13 +92,35 @@ class WriteTask:
                 error.message += f"; files that could not be deleted: {', '.join(left)}"
             raise
 
-    def _named(self, batch: Any) -> Any:
-        batch = batch.rename_columns(list(self.names))
-        for i, name in enumerate(self.names):
-            target = self.schema.by_name[name].type
-            if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):
-                batch = batch.set_column(i, name, _time_of_millis(batch.column(i), name))
-        return batch
+
+@dataclass(frozen=True)
+class BucketTask:
+    """Says of rows to which fixed bucket they go, so that Spark brings those of one bucket together.
+
+    Attributes:
+        names: what the fields of the incoming structs are, by position: columns of the bucket key.
+    """
+
+    schema: TableSchema
+    names: tuple[str, ...]
+
+    def buckets(self, keys: pa.Array) -> pa.Array:
+        """Structs of key columns to bucket numbers; raises as `WriteTask` for a value that does not fit."""
+        key_fields = [self.schema.by_name[name] for name in self.schema.bucket_keys]
+        batch = named(pa.RecordBatch.from_struct_array(keys), self.names, self.schema)
+        bucket_of = bucket_function(self.schema)
+        assert bucket_of is not None
+        return pa.array(bucket_of(Conformer(key_fields)(batch)), pa.int32())
+
+
+def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
+    """A batch from Spark with the table's names, and times of day where Spark had numbers."""
+    batch = batch.rename_columns(list(names))
+    for i, name in enumerate(names):
+        target = schema.by_name[name].type
+        if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):
+            batch = batch.set_column(i, name, _time_of_millis(batch.column(i), name))
+    return batch
 
 
 def _time_of_millis(array: Any, name: str) -> Any:

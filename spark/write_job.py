@@ -104,7 +104,7 @@ def write(
         if not tx.replayed:
             before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
             task = WriteTask(table.store, schema, job, columns.names, spec or {})
-            messages = _run(columns.select(df), task)
+            messages = _run(columns.routed(columns.select(df), schema), task)
             if mode == "append":
                 tx.append_messages(messages)
             else:
@@ -181,7 +181,7 @@ def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
 def _data_folder(schema: TableSchema) -> str:
     """The folder below which all data files lie, as narrow as it is known."""
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
-    if not schema.partition_keys:
+    if not schema.partition_keys and schema.bucket < 1:
         return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
     return f"{directory.strip('/')}/" if directory else ""
 

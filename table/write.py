@@ -1,13 +1,15 @@
 """Rows to data files: routed to their partitions, written, and described for the commit.
 
-Owns: `TableWriter`. Must not know: commits, Spark. Source: data-layer §1, §7 (bucket -1), §10 (partition paths).
-Invariants: a row lands in the partition of its own values; memory is bounded by `HELD_BYTES` however many partitions are
-open; after `abort` the names of whole files that are left are known.
+Owns: `TableWriter`. Must not know: commits, Spark. Source: data-layer §1, §7 (bucket -1 and above 0), §10 (partition paths).
+Invariants: a row lands in the partition and the bucket of its own values; rows of one bucket keep their order; memory is bounded
+by `HELD_BYTES` however many places are open; after `abort` the names of whole files that are left are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from ..backends.store import Store
 from ..coordinator.attempt import check_manifest_format
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
+from ..core.bucket import BucketFunction, buckets
 from ..core.errors import StoreUnavailable, Unsupported
 from ..core.paths import TablePaths
 from ..core.places import codec_of
@@ -25,6 +28,8 @@ from ..core.values import column_values
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 
+Place = tuple[bytes, int]
+"""Partition row and bucket."""
 HELD_BYTES = 256 << 20
 UNAWARE_BUCKET = 0
 NO_TOTAL_BUCKETS = -1
@@ -35,10 +40,8 @@ def check_writable(schema: TableSchema) -> None:
     options = schema.options
     if schema.primary_keys:
         raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
-    if schema.bucket != -1:
-        raise Unsupported(
-            f"writing with option 'bucket' = {schema.bucket} is not supported yet", next_step="use bucket = -1"
-        )
+    if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
+        raise Unsupported(f"option 'bucket' = {schema.bucket}: a table without a primary key has -1 or above 0")
     check_manifest_format(schema)
     for option in (opt.ROW_TRACKING, opt.DATA_EVOLUTION):
         if options.get(option):
@@ -68,7 +71,8 @@ class TableWriter:
         self._codec = codec_of(schema)
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
-        self._writers: dict[bytes, DataFileWriter] = {}
+        self._bucket_of = bucket_function(schema)
+        self._writers: dict[Place, DataFileWriter] = {}
         self.row_count = 0
 
     def write(self, data: Any) -> None:
@@ -80,26 +84,26 @@ class TableWriter:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a batch that already has the table's columns, order and types."""
         self.row_count += batch.num_rows
-        for partition, rows in self._by_partition(batch):
-            self._writer(partition).write(rows)
+        for place, rows in self._by_place(batch):
+            self._writer(place).write(rows)
         while sum(w.held_bytes for w in self._writers.values()) > HELD_BYTES:
             max(self._writers.values(), key=lambda w: w.held_bytes).flush()
 
     @property
     def partitions(self) -> list[bytes]:
         """The partitions that rows were written to."""
-        return list(self._writers)
+        return list(dict.fromkeys(partition for partition, _ in self._writers))
 
     def finish(self) -> list[CommitMessage]:
         """Close all files; one message per (partition, bucket)."""
         messages = []
-        for partition, writer in self._writers.items():
+        for (partition, bucket), writer in self._writers.items():
             writer.finish()
             messages.append(
                 CommitMessage(
                     partition,
-                    UNAWARE_BUCKET,
-                    NO_TOTAL_BUCKETS,
+                    bucket,
+                    self._schema.bucket,
                     new_files=tuple(writer.files),
                     uploads=tuple(writer.uploads),
                 )
@@ -118,36 +122,55 @@ class TableWriter:
             return written
         return []
 
-    def _writer(self, partition: bytes) -> DataFileWriter:
-        writer = self._writers.get(partition)
+    def _writer(self, place: Place) -> DataFileWriter:
+        writer = self._writers.get(place)
         if writer is None:
-            folder = self._paths.bucket_dir(self._codec.path(partition), UNAWARE_BUCKET)
+            partition, bucket = place
+            folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
             prefix = self._schema.options.get(opt.DATA_FILE_PREFIX)
             stem = f"{prefix}{self._job}-{len(self._writers)}"
             writer = DataFileWriter(self._store, self._settings, folder, stem, self._travelling)
-            self._writers[partition] = writer
+            self._writers[place] = writer
         return writer
 
-    def _by_partition(self, batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-        """The batch cut by partition, rows in their order; only distinct partitions are looked at one by one."""
+    def _by_place(self, batch: pa.RecordBatch) -> Iterator[tuple[Place, pa.RecordBatch]]:
+        """The batch cut by partition and bucket, rows in their order; only distinct places are looked at one by one."""
         fields = self._codec.fields
-        if not fields:
-            yield self._codec.encode(()), batch
+        columns = [batch.column(f.name) for f in fields]
+        if self._bucket_of is not None:
+            columns.append(pa.array(self._bucket_of(batch)))
+        if not columns:
+            yield (self._codec.encode(()), UNAWARE_BUCKET), batch
             return
-        codes, firsts = partition_codes([batch.column(f.name) for f in fields])
-        heads = batch.select([f.name for f in fields]).take(firsts)
-        values = zip(*(column_values(heads.column(i), f.type) for i, f in enumerate(fields)), strict=True)
-        partitions = [self._codec.encode(row) for row in values]
-        if len(partitions) == 1:
-            yield partitions[0], batch
+        codes, firsts = partition_codes(columns)
+        heads = [column.take(firsts) for column in columns]
+        values = [column_values(head, f.type) for head, f in zip(heads, fields, strict=False)]
+        rows = zip(*values, strict=True) if values else repeat((), len(firsts))
+        partitions = [self._codec.encode(row) for row in rows]
+        numbers = repeat(UNAWARE_BUCKET) if self._bucket_of is None else heads[-1].to_pylist()
+        places = list(zip(partitions, numbers, strict=False))
+        if len(places) == 1:
+            yield places[0], batch
             return
-        order = pc.sort_indices(codes)
-        sorted_batch = batch.take(order)
+        sorted_batch = batch.take(pc.sort_indices(codes))
         counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(codes).to_pylist()}
         start = 0
-        for code, partition in enumerate(partitions):
-            yield partition, sorted_batch.slice(start, counts[code])
+        for code, place in enumerate(places):
+            yield place, sorted_batch.slice(start, counts[code])
             start += counts[code]
+
+
+def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | None:
+    """What says of each row of a batch to which fixed bucket it goes; None for a table without buckets.
+
+    Raises:
+        InvalidArgument: an unknown function, or one that does not take the key's type.
+    """
+    if schema.bucket < 1:
+        return None
+    fields = [schema.by_name[name] for name in schema.bucket_keys]
+    function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
+    return partial(buckets, key_fields=fields, total=schema.bucket, function=function)
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:

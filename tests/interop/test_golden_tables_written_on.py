@@ -21,7 +21,6 @@ pytestmark = pytest.mark.java
 
 NOT_WRITTEN = (
     "primary key",
-    "option 'bucket'",
     "file-index",
     "file.format",
     "row-tracking",

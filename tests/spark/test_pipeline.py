@@ -82,6 +82,25 @@ def test_a_missing_table_is_made_only_when_asked(spark: Any, url: str) -> None:
     assert ll.open_table(url).options["commit.max-retries"] == "3"
 
 
+def test_rows_of_a_bucket_come_to_one_task(spark: Any, url: str) -> None:
+    """One file per partition and bucket, however many tasks the frame has; keys may have another type in the frame."""
+    schema = ll.Schema([("part", "INT"), ("k", "BIGINT"), ("t", "TIME(3)"), ("v", "STRING")])
+    ll.create_table(url, schema, partition_by="part", options={"bucket": "3", "bucket-key": "t,k"})
+    rows = spark.range(60).repartition(4).selectExpr("id % 2 part", "cast(id as int) k", "cast(id as int) t", "'x' v")
+    lake.write(rows, url)
+    lake.write(rows.drop("part"), url, mode="overwrite", partition={"part": 1})
+    table = ll.open_table(url)
+    places = [(e.partition, e.bucket) for e in table.entries()]
+    assert len(places) == len(set(places)) == 6
+    assert {e.total_buckets for e in table.entries()} == {3}
+    assert table.count() == 90
+    assert sum(table.count(where=ll.col("k") == k) for k in range(60)) == 90
+    with pytest.raises(Exception, match=r"column 't'"):
+        lake.write(spark.range(1).selectExpr("1 part", "id k", "-1 t"), url)
+    assert data_files(url) >= {e.file.file_name for e in table.entries()}
+    assert table.snapshot() is not None and table.snapshot().id == 2
+
+
 def test_columns_are_matched_by_name(spark: Any, url: str) -> None:
     """Spark's Arrow hand-over maps by position: two columns of one type must not be swapped."""
     lake.write(frame(spark, [("a", "b")], "x string, y string"), url, options={})
