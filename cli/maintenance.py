@@ -32,7 +32,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--retain-min", type=int, metavar="N", help="so many snapshots stay, however old")
     parser.add_argument("--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970")
     parser.add_argument("--max-deletes", type=int, metavar="N", help="at most so many snapshots go in one run")
-    _add_apply(parser)
+    add_apply(parser)
     parser = add_command(
         commands,
         "rollback",
@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     add_travel(parser, required=True)
-    _add_apply(parser)
+    add_apply(parser)
     _register_clean(commands)
 
 
@@ -59,10 +59,10 @@ def _register_clean(commands: Commands) -> None:
     parser.add_argument(
         "--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970; a day ago by default"
     )
-    _add_apply(parser)
+    add_apply(parser)
 
 
-def _add_apply(parser: argparse.ArgumentParser) -> None:
+def add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="do it; without this it is only shown")
 
 
@@ -74,7 +74,7 @@ def expire(args: argparse.Namespace, output: Output) -> int:
         older_than=moment_of(args.older_than),
         max_deletes=args.max_deletes,
         dry_run=not args.apply,
-        progress=_progress(),
+        progress=progress("deleted"),
     )
     if output.as_json:
         output.record({"applied": args.apply, **plan.to_dict()})
@@ -105,7 +105,9 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
 
 def clean(args: argparse.Namespace, output: Output) -> int:
     table, until = open_table_of(args), moment_of(args.older_than)
-    plan = table.clean(older_than=until, progress=_progress()) if args.apply else table.orphans(older_than=until)
+    plan = (
+        table.clean(older_than=until, progress=progress("deleted")) if args.apply else table.orphans(older_than=until)
+    )
     if output.as_json:
         output.record({"applied": args.apply, **plan.to_dict()})
         return OK
@@ -124,13 +126,13 @@ def _show(output: Output, keys: tuple[str, ...]) -> None:
         output.line(f"  and {len(keys) - _SHOWN} more; --json lists all")
 
 
-def _progress() -> Any:
-    """How far a deletion is, on a terminal."""
+def progress(what: str) -> Any:
+    """How far it is, on a terminal: so many files are `what` by now."""
     if not sys.stderr.isatty():
         return None
 
     def told(done: int, total: int) -> None:
         end = "\n" if done == total else ""
-        print(f"\r{done:,} of {total:,} files deleted", end=end, file=sys.stderr, flush=True)
+        print(f"\r{done:,} of {total:,} files {what}", end=end, file=sys.stderr, flush=True)
 
     return told

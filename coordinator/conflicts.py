@@ -1,8 +1,9 @@
 """Conflict checks: what others did since a commit read the table, and whether it may still stand.
 
 Owns: a short list of named pure functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
-Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H13.
-Invariant: a file that the commit did not read is never deleted by it.
+Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H12, H13.
+Invariants: a file that the commit did not read is never deleted by it; what replaces a file that others deleted, or deleted
+rows of, meanwhile never lands.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..core.data_file import ADD, EntryIdentity, ManifestEntry
+from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.folding import live
 from .request import CommitRequest, Target
 
@@ -102,8 +103,37 @@ def follow_compactions(
     return current, None
 
 
+def inputs_gone(request: CommitRequest, changes: Sequence[Change]) -> Conflict | None:
+    """A compaction or row-level change replaces files that somebody else deleted since it read them."""
+    inputs = {e.identity for e in request.entries if e.kind != ADD}
+    for change in changes:
+        gone = tuple(e for e in change.entries if e.kind != ADD and e.identity in inputs)
+        if gone:
+            return _conflict("inputs_gone", change, gone, "deleted files that it replaces")
+    return None
+
+
+def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
+    """A deletion vector is left of a file that this commit deletes: somebody marked rows since it read them (H12).
+
+    Args:
+        index: the live index files after this commit, where vectors that it knew are not any more.
+    """
+    inputs = {(e.partition, e.bucket, e.file.file_name) for e in request.entries if e.kind != ADD}
+    names = tuple(
+        vector.data_file
+        for entry in index
+        for vector in entry.file.deletion_vectors or ()
+        if (entry.partition, entry.bucket, vector.data_file) in inputs
+    )
+    if not names:
+        return None
+    shown = ", ".join(names[:5])
+    return Conflict("inputs_marked", f"rows of its input files were deleted since it read them: {shown}", names)
+
+
 def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
-    """A compaction or row-level change may delete only what is live on its base."""
+    """As `inputs_gone`, where what others did cannot be seen any more: everything that it deletes must be live."""
     identities = {e.identity for e in alive}
     gone = tuple(e for e in request.entries if e.kind != ADD and e.identity not in identities)
     if not gone:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..core.data_file import IndexEntry, ManifestEntry
+from ..core.data_file import DELETE, IndexEntry, ManifestEntry
 from ..core.errors import InvalidArgument
 from ..core.snapshot import CommitKind, Snapshot
 from .message import PendingUpload
@@ -31,7 +31,7 @@ class CommitRequest:
         index_entries: index files added and deleted.
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
-        read_snapshot: for an overwrite: the snapshot whose files it replaces (None = the table had none).
+        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
         restores: the entries are files that the table has held before (a rollback): those that are live stay as they are, and
             the base is written without deletions, which would hide those that come back (commit-protocol §2.2).
         commit_user, identifier: the identity; identifier None = not exactly once.
@@ -50,6 +50,11 @@ class CommitRequest:
     operation: str | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def replaces_files(self) -> bool:
+        """Does it name files that it deletes, as a compaction does? (An overwrite names partitions.)"""
+        return any(entry.kind == DELETE for entry in self.entries)
 
     def check(self) -> None:
         """Refuse what cannot be meant, before anything is written."""

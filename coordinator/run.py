@@ -24,7 +24,16 @@ from ..core.snapshot import Snapshot
 from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index, lost_to
 from .base import Base
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
-from .conflicts import Change, Conflict, deletes_unknown_file, find_conflict, follow_compactions, replaced_files
+from .conflicts import (
+    Change,
+    Conflict,
+    deletes_unknown_file,
+    find_conflict,
+    follow_compactions,
+    inputs_gone,
+    inputs_marked,
+    replaced_files,
+)
 from .identity import memory_through, trace
 from .lineage import check_lineage, read_name
 from .manifest_compaction import Merge, merge_manifests
@@ -148,12 +157,22 @@ class CommitRun:
         return ev.ChangesCollected(added, len(entries) - added)
 
     def _settle_entries(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
-        request, base = self.request, self._base()
+        request = self.request
         if request.target is not None:
             return self._settle_overwrite()
-        if any(e.kind != ADD for e in request.entries) and base.snapshot is not None:
-            return request.entries, deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
-        return request.entries, None
+        return request.entries, self._inputs_conflict() if request.replaces_files else None
+
+    def _inputs_conflict(self) -> Conflict | None:
+        """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
+        request, base = self.request, self._base()
+        read = request.read_snapshot
+        if read is not None and ref_of(read) == base.ref:
+            return None
+        if read is not None:
+            changes, unseen = self._changes_since(read, base.snapshot)
+            if unseen is None:
+                return inputs_gone(request, changes)
+        return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
 
     def _settle_overwrite(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
         """The deletes of an overwrite: the files that it read, followed through compactions since (H13)."""
@@ -227,10 +246,12 @@ class CommitRun:
         """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
         base = self._base().snapshot
         name = base.index_manifest if base else None
-        if not self.request.index_entries and (name is None or self.request.target is None):
+        request = self.request
+        if not request.index_entries and (name is None or (request.target is None and not request.replaces_files)):
             return (name, None), None
         old: Sequence[IndexEntry] = self.timeline.index_entries(base) if base else ()
-        entries, conflict = combine_index(old, self.request)
+        entries, conflict = combine_index(old, request)
+        conflict = conflict or inputs_marked(request, entries)
         if conflict is not None or list(entries) == list(old):
             return (name, None), conflict
         blob = self.writer.index_manifest(list(entries))

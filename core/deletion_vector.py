@@ -28,6 +28,18 @@ def vector_end(found: DeletionVectorRange) -> int:
     return found.offset + _SIZE_BYTES + found.length + _CRC_BYTES
 
 
+def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
+    """A vector as it stands in an index file: its size, body and checksum, to be put into another one.
+
+    Raises:
+        TableCorrupt: it is cut off.
+    """
+    end = found.offset + _SIZE_BYTES + int.from_bytes(data[found.offset :][:_SIZE_BYTES], "big") + _CRC_BYTES
+    if found.offset < 0 or end > len(data):
+        raise TableCorrupt(f"{where}: the deletion vector of {found.data_file} is cut off")
+    return data[found.offset : end]
+
+
 def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None, where: str) -> Any:
     """The positions of the rows that are gone.
 

@@ -1,4 +1,4 @@
-"""The part of a table that looks after it: expiry, rollback, orphans.
+"""The part of a table that looks after it: expiry, compaction, rollback, orphans.
 
 Owns: `Maintenance`, which `Table` is. Must not know: how any of it is done, rows. Source: api; commit-protocol §6, §7.6, §9.
 Invariant: it goes by the options that the table has now, not by those that it was opened with.
@@ -28,8 +28,11 @@ from ..coordinator.request import Isolation
 from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ..core.predicate import Predicate
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
+from .compact import Compaction, rewriter_of, rewritten_here, run_compaction
+from .compact_plan import plan_compaction
 from .transaction import check_identity
 from .travel import epoch_millis, snapshot_at
 from .write import check_writable
@@ -102,6 +105,55 @@ class Maintenance:
         )
         plan = plan_expiry(timeline, schema, retention)
         return plan if dry_run else apply_expiry(timeline, plan, progress)
+
+    def compact(
+        self,
+        where: Predicate | str | None = None,
+        *,
+        target_size: int | str | None = None,
+        min_files: int | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Compaction:
+        """Rewrite small files into large ones, and files of which many rows are deleted without these; the rows stay the same.
+
+        It may run beside writers: rows that others append meanwhile always stay, and so does what an overwrite, a delete or
+        another compaction did first; such a group of files is given up, and told in `given_up`. It commits after every
+        gigabyte that it has rewritten: a run that is cut off is finished by running it again.
+
+        Args:
+            where: which partitions: a predicate, or its text, on partition columns.
+            target_size: how large files are to become, in bytes or as text (`128 mb`); option `target-file-size`. Smaller
+                than 0.7 of it (option `compaction.small-file-ratio`) is small.
+            min_files: so many small files are worth rewriting where together they do not make a whole one; option
+                `compaction.min.file-num`, 5 by default.
+            dry_run: change nothing.
+            progress: called with how many files are rewritten by now, and of how many.
+
+        Returns:
+            What was done, or with `dry_run` would be; prints as one line.
+
+        Raises:
+            Unsupported: the table is not written by lakelatch, or is clustered; names the option.
+            TableCorrupt: a file is missing, damaged, or holds other rows than its manifest says.
+            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as any commit's; run it again.
+
+        Source: data-layer §9.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://compact-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(6)]
+        >>> print(table.compact())
+        6 files became 1, snapshot 7
+        >>> sorted(table.to_arrow()["v"].to_pylist())
+        [0, 1, 2, 3, 4, 5]
+        """
+        timeline, schema = self._maintained()
+        plan = plan_compaction(timeline, schema, where, target_size, min_files)
+        if dry_run or not plan.groups:
+            return Compaction(plan)
+        rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)
+        return run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
 
     def plan_rollback(
         self,

@@ -1,4 +1,4 @@
-"""`expire`, `rollback`, `clean`: shown first, done with --apply, the same in JSON."""
+"""`expire`, `compact`, `rollback`, `clean`: shown first, done with --apply, the same in JSON."""
 
 from __future__ import annotations
 
@@ -102,3 +102,33 @@ def test_clean_shows_first_and_deletes_with_apply(run: Any, flights: ll.Table) -
     assert run("clean", flights.url, "--apply").out == "1 of 1 files are orphans: 4 bytes, deleted\n"
     assert (old.exists(), young.exists()) == (False, True)
     assert run("clean", flights.url, "--older-than", int(time.time() * 1000)).code == 2
+
+
+def test_compact_shows_first_and_rewrites_with_apply(run: Any, flights: ll.Table) -> None:
+    for _ in range(5):
+        flights.append(flights.to_arrow(limit=1))
+    rows, snapshot = flights.count(), flights.snapshot().id
+    shown = run("compact", flights.url)
+    assert shown.code == 0
+    assert shown.out.splitlines()[0].split() == ["partition", "bucket", "files", "rows", "bytes"]
+    assert "become about" in shown.out.splitlines()[-1]
+    assert "--apply" in shown.err
+    planned = run("compact", flights.url, "--json").json
+    assert (planned["applied"], planned["snapshot_id"], planned["receipts"]) == (False, snapshot, [])
+    assert flights.snapshot().id == snapshot
+    done = run("compact", flights.url, "--apply", "--json").json
+    assert [group["files"] for group in done["groups"]] == [group["files"] for group in planned["groups"]]
+    assert (done["applied"], done["files_before"], done["files_after"]) == (
+        True,
+        planned["files"],
+        len(planned["groups"]),
+    )
+    assert [receipt["kind"] for receipt in done["receipts"]] == ["COMPACT"]
+    assert flights.count() == rows
+    assert run("verify", flights.url).code == 0
+    assert run("compact", flights.url, "--apply").out.startswith("nothing to compact")
+
+
+def test_a_compaction_that_cannot_be_meant(run: Any, flights: ll.Table) -> None:
+    assert "whole partitions" in run("compact", flights.url, "--where", "carrier = 'AA'").err
+    assert run("compact", flights.url, "--target-size", "large").code == 2

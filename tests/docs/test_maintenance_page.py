@@ -29,10 +29,12 @@ def test_what_the_page_says_is_so(tmp_path: Path) -> None:
     assert printed[0].startswith("3 snapshots, 1 to 3: ")
     assert printed[1].startswith("back to snapshot 4, as snapshot 6: 4 files with 4 rows come back, 1 with 1 go")
     assert printed[2] == "0 of 0 files are orphans: 0 bytes"
+    assert printed[3].startswith("4 of 4 files of 1 partitions, 4 rows in ")
     command = tmp_path / "bin" / "lakelatch"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lakelatch "$@"\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     shown = run(["bash", "-ec", blocks("sh")], tmp_path, PATH=f"{command.parent}:{os.environ['PATH']}")
-    assert "snapshot 7" in shown
+    assert "nothing to compact: 1 files" in shown
+    assert "snapshot 8" in shown
     assert "0 of 0 files are orphans" in shown
