@@ -370,3 +370,37 @@ def test_rows_that_the_manifest_does_not_know_stop_it() -> None:
 def test_clustered_tables_are_refused() -> None:
     with pytest.raises(Unsupported, match="clustering"):
         created(**{"clustering.incremental": "true"}).compact()
+
+
+# ----------------------------------------------------------------------------------------------------- fixed buckets
+
+
+def test_a_bucket_keeps_its_order_and_its_numbers() -> None:
+    """What stands on both sides of a large file does not become one; rows and their numbers go on as they came (H14)."""
+    table = created(bucket="2", **{"bucket-key": "v", "file.compression": "none"})
+    for start in range(0, 60, 10):
+        table.append(rows("a", range(start, start + 10)))
+    table.append(rows("a", range(1000, 4000)))
+    for start in range(60, 120, 10):
+        table.append(rows("a", range(start, start + 10)))
+    before = table.to_arrow()
+    large = max(e.file.file_size for e in table.entries())
+    done = table.compact(target_size=large)
+    assert (done.files_before, done.files_after) == (24, 4)
+    assert table.to_arrow().equals(before), "in the very order"
+    for bucket in (0, 1):
+        files = sorted((e.file for e in table.entries() if e.bucket == bucket), key=lambda f: f.min_sequence_number)
+        numbers = [n for f in files for n in range(f.min_sequence_number, f.max_sequence_number + 1)]
+        assert numbers == list(range(sum(f.row_count for f in files)))
+    table.append(rows("a", [5]))
+    assert table.verify("all", data=True) == []
+
+
+def test_unordered_buckets_are_packed_across_large_files() -> None:
+    table = created(bucket="1", **{"bucket-key": "v", "file.compression": "none", "bucket-append-ordered": "false"})
+    table.append(rows("a", [1]))
+    table.append(rows("a", range(1000, 4000)))
+    table.append(rows("a", [2]))
+    large = max(e.file.file_size for e in table.entries())
+    assert table.compact(target_size=large, min_files=2).files_before == 2
+    assert values(table) == [1, 2, *range(1000, 4000)]
