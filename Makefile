@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := test
 STORE ?= local
+STORES ?=
 PYTEST_ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.setup
@@ -16,7 +17,16 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 RUN = JAVA_HOME="$$(cat .venv/java-home)"
 
-.PHONY: setup lint test unit demo nightly diagram clean
+# STORES=compose: the tests use the servers of docker-compose.yml instead of starting their own.
+ifeq ($(STORES),compose)
+export LAKELATCH_S3_URL := http://127.0.0.1:9000
+export AWS_ACCESS_KEY_ID := $(or $(LAKE_ACCESS_KEY),lakelatch)
+export AWS_SECRET_ACCESS_KEY := $(or $(LAKE_SECRET_KEY),lakelatch-secret)
+export LAKELATCH_GCS_URL := http://127.0.0.1:4443
+export LAKELATCH_AZURE_URL := http://127.0.0.1:10000
+endif
+
+.PHONY: setup lint test unit demo up down nightly diagram clean
 setup: $(STAMP)
 $(STAMP): pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 	.ci/setup $(SETUP_ARGS)
@@ -39,6 +49,12 @@ unit: setup
 # STORE=local, s3, gcs, adls or hdfs
 demo: setup
 	$(RUN) $(BIN)/python examples/demo.py --store $(STORE)
+
+up:
+	docker compose up -d --wait
+
+down:
+	docker compose down --volumes
 
 nightly: setup lint
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests

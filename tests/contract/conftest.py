@@ -22,6 +22,7 @@ from lakelatch.backends.s3 import S3Store
 from lakelatch.lab.contract import Stores
 from lakelatch.lab.contract_faults import LATE_MS
 
+from . import store_table
 from .generic_store import GenericStore
 
 HOSTS = {"s3": "s3_host", "minio": "minio_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
@@ -104,3 +105,21 @@ def faulty(kind: str, request: pytest.FixtureRequest) -> Iterator[Faulty]:
     dialect = DIALECTS[kind]
     with FaultProxy(host.endpoint_url, dialect=dialect) as proxy:
         yield Faulty(kind, dialect, host.new_root(), host.storage_options(proxy.url), proxy, host.storage_options())
+
+
+SEEN: store_table.Seen = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: Any) -> Iterator[None]:
+    """Collects what the contract's cases came to, for the table of stores."""
+    report = yield
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("kind")
+    if kind in store_table.COLUMNS and item.cls is not None and (report.when == "call" or report.outcome != "passed"):
+        SEEN.setdefault(store_table.case_of(item.originalname), {}).setdefault(kind, []).append(report.outcome)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    used = next(plugin.USED for plugin in session.config.pluginmanager.get_plugins() if hasattr(plugin, "USED"))
+    store_table.write(SEEN, used)
