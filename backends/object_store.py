@@ -111,6 +111,10 @@ class FsspecStore(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r}, {self._options!r})"
 
+    def sibling(self, url: str) -> FsspecStore:
+        """The store at another URL of the same scheme, with the same options."""
+        return type(self)(url, self._given, self._patience)
+
     # The seam: what a particular store brings.
 
     @abstractmethod

@@ -71,6 +71,20 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
     return _from_others(scheme)(url, dict(storage_options or {}))
 
 
+def open_beside(store: Store, url: str) -> Store:
+    """The store at another URL, with the first one's options where it is of the same scheme, else with the environment's.
+
+    >>> from .local import LocalStore
+    >>> open_beside(LocalStore("/data/lake"), "file:/data/more").url
+    'file:/data/more'
+    """
+    sibling = getattr(store, "sibling", None)
+    if sibling is not None and scheme_of(store.url) == scheme_of(url):
+        found: Store = sibling(url)
+        return found
+    return open_store(url)
+
+
 def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:
     for offered in entry_points(group=ENTRY_POINTS):
         if offered.name == scheme:

@@ -69,10 +69,10 @@ class FilePlaces:
         Raises:
             Unsupported: no option does.
         """
-        plain = _plain_url(path)
+        plain = plain_url(path)
         if ".." not in plain.split("/"):
             for prefix in self.external_prefixes:
-                if plain.startswith(_plain_url(prefix).rstrip("/") + "/"):
+                if plain.startswith(plain_url(prefix).rstrip("/") + "/"):
                     return path
         raise Unsupported(
             f"file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
@@ -80,7 +80,7 @@ class FilePlaces:
         )
 
 
-def _plain_url(url: str) -> str:
+def plain_url(url: str) -> str:
     """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same place)."""
     found = _SCHEME.match(url)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", url)

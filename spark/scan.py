@@ -24,9 +24,9 @@ from ..core import options as opt
 from ..core.errors import Unsupported
 from ..core.predicate import Predicate, columns_of
 from ..core.predicate_text import parse_where
-from ..core.schema import TableSchema
 from ..table.create import open_table
-from ..table.plan import ScanPlan, count_rows, plan_scan
+from ..table.fallback import file_schemas_of
+from ..table.plan import ScanPlan, count_rows
 from ..table.read import SplitReader, fields_of
 from ..table.split import Split
 from ..table.table import Table
@@ -83,8 +83,8 @@ def read(
     if (snapshot, tag, timestamp) != (None, None, None):
         table = table.at(snapshot=snapshot, tag=tag, timestamp=timestamp)
     predicate = parse_where(where) if isinstance(where, str) else where
-    plan = plan_scan(table.timeline, table.snapshot(), table.schema, predicate)
     names = None if columns is None else list(columns)
+    plan = table.scan(predicate, names)
     return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
 
 
@@ -235,8 +235,7 @@ class Scan:
         return frame.mapInArrow(task, schema)
 
     def _reader(self, splits: Sequence[Split]) -> SplitReader:
-        written = sorted({schema_id for split in splits for schema_id in split.schema_ids})
-        schemas: dict[int, TableSchema] = {i: self.table.timeline.schema(i) for i in written}
+        schemas = file_schemas_of(self.table.timeline, self.table.schema, splits)
         return SplitReader(self.table.schema, [f.name for f in self.output], self.plan.residual, schemas)
 
     def _task_bytes(self) -> int:

@@ -38,6 +38,7 @@ from pyspark.sql.datasource import (
 from ..core.errors import InvalidArgument
 from ..core.predicate import Comparison, Predicate, bind, col
 from ..core.types import AtomicType
+from ..table.fallback import file_schemas_of
 from ..table.plan import plan_scan
 from ..table.read import SplitReader
 from ..table.split import Split
@@ -131,13 +132,13 @@ class TableSourceReader(DataSourceReader):
                     next_step="leave the type as it is, and cast in the query",
                 )
         self._snapshot = table.snapshot()
+        self._as_of_ms = None if table.pinned is None else table.pinned.time_ms
         self._timeline = table.timeline
         self._where: Predicate | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        plan = plan_scan(self._timeline, self._snapshot, self._schema, self._where)
-        written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
-        schemas = {i: self._timeline.schema(i) for i in sorted(written)}
+        plan = plan_scan(self._timeline, self._snapshot, self._schema, self._where, self._names, self._as_of_ms)
+        schemas = file_schemas_of(self._timeline, self._schema, plan.splits)
         task = ReadTask(self._store, SplitReader(self._schema, self._names, plan.residual, schemas)).check(plan.splits)
         return [SplitPartition(task, splits) for splits in packed(plan.splits, _TASKS, TASK_BYTES)]
 

@@ -16,6 +16,7 @@ from ..backends.store import ObjectNotFound, Store
 from ..core.data_file import DataFile
 from ..core.deletion_vector import decode_vector, vector_end
 from ..core.errors import TableCorrupt
+from .external import located
 from .row_runs import first_row
 from .split import DeletionVectorPlace, Split
 
@@ -39,7 +40,8 @@ def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
     if found.offset < 0 or found.length < 0:
         raise TableCorrupt(f"{place.key}: the deletion vector of {found.data_file} begins at byte {found.offset}")
     try:
-        data = store.get_range(place.key, found.offset, vector_end(found))
+        where, key = located(store, place.key)
+        data = where.get_range(key, found.offset, vector_end(found))
     except ObjectNotFound:
         raise TableCorrupt(f"{place.key} is missing; it holds the deletion vector of {found.data_file}") from None
     return decode_vector(data, found, file.row_count, place.key)

@@ -124,7 +124,8 @@ class ProjectionPlan:
     @property
     def needs_nanos(self) -> bool:
         """Does a column hold more than six digits of the second? Then INT96 must be read as nanoseconds."""
-        return any(_has_nanos(c.node) for c in self.columns)
+        leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
+        return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
 
     def leaves(self, file_schema: Any) -> list[int]:
         """The leaf columns of a Parquet file that the plan needs, as indices.
@@ -316,17 +317,18 @@ def _leaf_count(arrow_type: Any) -> int:
     return sum(_leaf_count(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
 
 
-def _has_nanos(node: Node) -> bool:
+def leaves_of(node: Node) -> Iterator[AtomicType]:
+    """The types of the values without parts that a node reads, as the file has them."""
     match node:
         case Leaf(source=source):
-            return source.root in TIMESTAMP_ROOTS and source.precision > _MICRO_DIGITS
-        case Text(inner=inner):
-            return _has_nanos(inner)
+            yield source
         case Row(parts=parts):
-            return any(_has_nanos(part) for _, part in parts)
-        case Repeated(element=element):
-            return _has_nanos(element)
+            for _, part in parts:
+                yield from leaves_of(part)
+        case Repeated(element=inner) | Text(inner=inner):
+            yield from leaves_of(inner)
         case Pairs(key=key, value=value):
-            return _has_nanos(key) or _has_nanos(value)
+            yield from leaves_of(key)
+            yield from leaves_of(value)
         case _:
-            return False
+            return

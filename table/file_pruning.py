@@ -2,7 +2,8 @@
 
 Owns: the way from a manifest entry to the statistics of the predicate's columns. Must not know: stores, splits.
 Source: format-metadata §6; data-layer §10. Invariants: a file with a matching row is never dropped; statistics belong to a
-column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without.
+column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without; so do
+bounds of a CHAR in ORC, which count the blanks that it is filled up with there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..core.pruning import may_match
 from ..core.schema import TableSchema
 from ..core.stats import ColumnStats, decode_column_stats, file_stats_fields
 from ..core.types import Field
+from ..core.values import root_of
 from .row_runs import holds, row_count
 from .type_changes import same_bounds
 
@@ -100,7 +102,9 @@ class FilePruner:
         stats = {name: ColumnStats(None, None, file.row_count) for name in recipe.absent}
         try:
             for name, position in recipe.places:
-                stats[name] = decode_column_stats(file.value_stats, position, recipe.fields, file.file_name)
+                found = decode_column_stats(file.value_stats, position, recipe.fields, file.file_name)
+                is_filled_up = format_of(file.file_name) == "orc" and root_of(recipe.fields[position].type) == "CHAR"
+                stats[name] = ColumnStats(None, None, found.null_count) if is_filled_up else found
         except TableCorrupt:
             pass  # another writer's idea of statistics: they are unknown
         return stats

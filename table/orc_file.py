@@ -1,7 +1,8 @@
 """One ORC data file, read into the columns of a projection.
 
-Owns: which columns are read, stripe by stripe; the time zone of times that were stored by their wall clock.
+Owns: which columns are read, stripe by stripe; what ORC's own writers store otherwise than it was meant.
 Must not know: splits, partitions, predicates. Source: data-layer §1.3; observed 1.
+liborc reads a fraction of a second on 1970-01-01 a second late where the writer's zone is east of Greenwich.
 
 Invariants: memory holds one stripe of the columns that are needed; a time that nanoseconds cannot hold is refused, never
 wrapped around; nothing is shown to Arrow's reader that its own end has not passed `orc_tail`.
@@ -22,13 +23,14 @@ from ..core.errors import Unsupported
 from ..core.orc_tail import OrcTail, parse_tail, tail_size, writer_zone
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
-from .evolution import ProjectionPlan
+from .evolution import Leaf, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
 from .file_rows import FileRows
-from .physical import list_of, map_of, struct_of, timestamp_leaves
+from .physical import list_of, map_of, struct_of
 
 _TAIL_BYTES = 16 << 10
 _OUT_OF_RANGE = "out of range for nanosecond"
 _UTC = ("", "UTC", "GMT")
+_STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ")
 
 
 class OrcFile:
@@ -49,10 +51,14 @@ class OrcFile:
             self._input = source.open()
             self._tail = _tail_of(self._input)
             self._reader = orc.ORCFile(self._input)
-            there = {field.name: field.type for field in self._reader.schema}
+            there = set(self._reader.schema.names)
         self._names = [c.source for c in projection.columns if c.source is not None and c.source in there]
-        legacy = source.options.get(opt.ORC_LTZ_BY_WALL_CLOCK)
-        self._by_wall_clock = legacy and any(_has_instants(there[name]) for name in self._names)
+        self._by_wall_clock = source.options.get(opt.ORC_LTZ_BY_WALL_CLOCK)
+        self._adjusted = {
+            column.source: column.node
+            for column in projection.columns
+            if column.source in self._names and any(leaf.root in _STORED_OTHERWISE for leaf in leaves_of(column.node))
+        }
         source.check_rows(sum(stripe.rows for stripe in self._tail.stripes))
 
     @property
@@ -94,12 +100,13 @@ class OrcFile:
                     f" cannot hold: {error}",
                     next_step="leave the column out",
                 ) from error
-            if not self._by_wall_clock:
+            if not self._adjusted:
                 return stripe
-            zone = self._zone(number)
-            if zone in _UTC:
-                return stripe
-            columns = [_from_wall_clock(column, zone) for column in stripe.columns]
+            zone = self._zone(number) if self._by_wall_clock else ""
+            columns = [
+                _as_meant(stripe.column(i), self._adjusted[name], zone) if name in self._adjusted else stripe.column(i)
+                for i, name in enumerate(stripe.schema.names)
+            ]
             return pa.RecordBatch.from_arrays(columns, schema=stripe.schema)
 
     def _zone(self, number: int) -> str:
@@ -120,19 +127,28 @@ def _last(source: Any, size: int, count: int) -> bytes:
     return bytes(source.read(min(count, size)))
 
 
-def _has_instants(kind: pa.DataType) -> bool:
-    return any(array.type.tz is not None for array in timestamp_leaves(pa.array([], kind)))
-
-
-def _from_wall_clock(array: Any, zone: str) -> Any:
-    """Undo what Apache Paimon does to TIMESTAMP_LTZ: UTC's wall clock, taken for the one of the writer's zone."""
-    kind, kinds = array.type, pa.types
-    if kinds.is_timestamp(kind) and kind.tz is not None:
-        return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
-    if not _has_instants(kind):
-        return array
-    if kinds.is_struct(kind):
-        return struct_of(array, [_from_wall_clock(array.field(i), zone) for i in range(kind.num_fields)], kind)
-    if kinds.is_map(kind):
-        return map_of(array, kind, lambda a: _from_wall_clock(a, zone), lambda a: _from_wall_clock(a, zone))
-    return list_of(array, kind, lambda a: _from_wall_clock(a, zone))
+def _as_meant(array: Any, node: Node, zone: str) -> Any:
+    """Values as their writer meant them: a CHAR without the blanks that ORC fills it up with, as ORC's own readers drop them,
+    and a TIMESTAMP_LTZ that was stored as UTC's wall clock, taken for the one of the writer's zone."""
+    kind = array.type
+    match node:
+        case Leaf(source=source) if source.root == "CHAR":
+            return pc.utf8_rtrim(array, " ")
+        case Leaf(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC:
+            return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
+        case Row(parts=parts):
+            nodes = dict(part for part in parts if part[0] is not None)
+            children = [array.field(i) for i in range(kind.num_fields)]
+            made = [
+                _as_meant(child, nodes[part.name], zone) if part.name in nodes else child
+                for part, child in zip(kind, children, strict=True)
+            ]
+            return struct_of(array, made, kind)
+        case Repeated(element=element):
+            return list_of(array, kind, lambda a: _as_meant(a, element, zone))
+        case Pairs(key=key, value=value):
+            return map_of(array, kind, lambda a: _as_meant(a, key, zone), lambda a: _as_meant(a, value, zone))
+        case Text(inner=inner):
+            return _as_meant(array, inner, zone)
+        case _:
+            return array

@@ -9,7 +9,7 @@ Invariants: planning reads metadata only; a DELETE is never dropped while its AD
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordinator.timeline import Timeline
@@ -18,6 +18,7 @@ from ..core.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
 from ..core.manifest import ManifestFile
 from ..core.partition import PartitionCodec
+from ..core.paths import DEFAULT_BRANCH
 from ..core.places import codec_of
 from ..core.predicate import Predicate, bind, columns_of
 from ..core.pruning import may_match_range, split_predicate
@@ -26,6 +27,7 @@ from ..core.snapshot import Snapshot
 from ..core.types import Field
 from .bucket_pruning import BucketPruner
 from .entry_pruning import wanted_entries
+from .fallback import fallback_of
 from .file_pruning import FilePruner
 from .refusals import check_files_readable, check_schema_readable
 from .row_runs import givers, row_runs
@@ -122,6 +124,16 @@ class ScanPlan:
         return self.explain()
 
 
+_COUNTS = (
+    "manifests_considered",
+    "manifests_read",
+    "files_considered",
+    "files_pruned_by_partition",
+    "files_pruned_by_bucket",
+    "files_pruned_by_statistics",
+)
+
+
 def _because(count: int, why: str) -> str:
     return f"; {count} ruled out {why}" if count else ""
 
@@ -132,8 +144,9 @@ def plan_scan(
     schema: TableSchema,
     where: Predicate | None,
     columns: Sequence[str] | None = None,
+    as_of_ms: int | None = None,
 ) -> ScanPlan:
-    """Plan the read of a snapshot.
+    """Plan the read of a snapshot; partitions that it lacks may come from another branch (option `scan.fallback-branch`).
 
     Args:
         timeline: of the table and branch.
@@ -141,28 +154,54 @@ def plan_scan(
         schema: what to read it as: the snapshot's schema, or the table's latest.
         where: keeps the rows for which it is true; None keeps all. Bound or not.
         columns: which are read: files that hold only others are left out; None for all.
+        as_of_ms: milliseconds since 1970, for a read of the past: when the other branch is looked at; None for now.
 
     Raises:
         Unsupported: the table, or a file that would be read, needs what is not supported yet; names feature and option.
         TableCorrupt: metadata is missing or damaged; names the file.
         InvalidArgument: the predicate does not fit the columns.
     """
-    check_schema_readable(schema, timeline.paths.branch)
+    check_schema_readable(schema)
     bound = None if where is None else bind(where, schema.fields)
+    other = schema.options.get(opt.FALLBACK_BRANCH)
+    if not other or timeline.paths.branch != DEFAULT_BRANCH:
+        return _plan_branch(timeline, snapshot, schema, bound, columns, None)[0]
+    plan, partitions = _plan_branch(timeline, snapshot, schema, bound, columns, frozenset())
+    branch, found = fallback_of(timeline, other, schema, as_of_ms)
+    more, _ = _plan_branch(branch, found, schema, bound, columns, partitions, stands_in=True)
+    counts = {name: getattr(plan, name) + getattr(more, name) for name in _COUNTS}
+    return replace(plan, splits=(*plan.splits, *more.splits), **counts)
+
+
+def _plan_branch(
+    timeline: Timeline,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    bound: Predicate | None,
+    columns: Sequence[str] | None,
+    without: frozenset[bytes] | None,
+    stands_in: bool = False,
+) -> tuple[ScanPlan, frozenset[bytes]]:
+    """The plan of one branch, and the partitions that it has.
+
+    Args:
+        without: partitions that are left out; None where nobody asks for partitions, so that files may be ruled out early.
+        stands_in: `schema` is of another branch, whose schemas have numbers of their own.
+    """
     if snapshot is None:
-        return ScanPlan(None, schema.id, where=bound)
+        return ScanPlan(None, schema.id, where=bound), frozenset()
     codec = codec_of(schema)
     on_partition, residual = (None, None) if bound is None else split_predicate(bound, schema.partition_keys)
 
     def schema_of(schema_id: int) -> TableSchema:
-        return schema if schema_id == schema.id else timeline.schema(schema_id)
+        return schema if schema_id == schema.id and not stands_in else timeline.schema(schema_id)
 
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
     # The columns of a row may lie in several files, whose statistics are about some of them: none goes without the others.
-    bounds = None if schema.options.get(opt.DATA_EVOLUTION) else residual
+    bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
-    alive = _alive(found.entries)
+    alive = [entry for entry in _alive(found.entries) if not without or entry.partition not in without]
     in_bucket = kept = alive
     if residual is not None:
         buckets = BucketPruner(residual, schema, schema_of)
@@ -174,10 +213,11 @@ def plan_scan(
         wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
         kept = [e for run in _runs(kept, schema) for e in _giving(run, wanted, schema_of)]
     check_files_readable(schema, kept)
-    return ScanPlan(
+    index = timeline.index_entries(snapshot)
+    plan = ScanPlan(
         snapshot,
         schema.id,
-        SplitPlanner(schema, schema_of, timeline.index_entries(snapshot)).splits(kept),
+        SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
         bound,
         residual,
         len(manifests),
@@ -187,6 +227,7 @@ def plan_scan(
         len(alive) - len(in_bucket),
         len(in_bucket) - len(kept) + found.ruled_out,
     )
+    return plan, frozenset(entry.partition for entry in alive)
 
 
 def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:

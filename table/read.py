@@ -9,7 +9,7 @@ Invariants: a partition column's value is the manifest's, never the file's or th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -20,9 +20,9 @@ from ..backends.store import Store
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.arrow import arrow_schema, to_arrow
-from ..core.errors import InvalidArgument, Unsupported
+from ..core.errors import InvalidArgument
 from ..core.partition import closest
-from ..core.places import codec_of, is_external
+from ..core.places import codec_of
 from ..core.predicate import Predicate, bind, columns_of
 from ..core.predicate_arrow import to_arrow_mask
 from ..core.pruning import split_predicate
@@ -31,6 +31,8 @@ from ..core.types import Field
 from ..core.values import to_arrow_scalar
 from .data_source import BATCH_ROWS
 from .deletion import deleted_rows, live_mask
+from .external import located
+from .fallback import FileSchemas, file_schemas_of
 from .file_rows import Rows
 from .plan import ScanPlan
 from .read_ahead import in_order
@@ -98,13 +100,11 @@ def read_batches(
 
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
-        Unsupported: a column changed its type in a way that there is no cast for, or a file lies in an external path.
+        Unsupported: a column changed its type in a way that there is no cast for.
         InvalidArgument: columns, predicate or limit that cannot be meant; a text that means nothing as its column's new type.
     """
     residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
-    written = {schema_id for split in plan.splits for schema_id in split.schema_ids}
-    file_schemas = {i: schema if i == schema.id else timeline.schema(i) for i in sorted(written)}
-    reader = SplitReader(schema, columns, residual, file_schemas)
+    reader = SplitReader(schema, columns, residual, file_schemas_of(timeline, schema, plan.splits))
     return reader.batches(store, plan.splits, limit)
 
 
@@ -115,7 +115,7 @@ class SplitReader:
         schema: what rows are read as.
         columns: names in the order wanted; None = all, [] = none.
         residual: bound predicate that rows are tested for; None where partitions have decided.
-        file_schemas: the schemas that the splits' files name, by id.
+        file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
     """
 
     def __init__(
@@ -123,18 +123,20 @@ class SplitReader:
         schema: TableSchema,
         columns: Sequence[str] | None,
         residual: Predicate | None,
-        file_schemas: Mapping[int, TableSchema],
+        file_schemas: FileSchemas,
     ) -> None:
         self.schema = schema
         self.output = fields_of(schema, columns)
         self.arrow_schema = arrow_schema(self.output)
         self.residual = residual
-        self.file_schemas = dict(file_schemas)
         looked_at = frozenset() if residual is None else columns_of(residual)
         self._tested = tuple(f for f in schema.fields if f.name in looked_at)
         self._read = tuple(dict.fromkeys((*self.output, *self._tested)))
         stored = [f for f in self._read if f.name not in schema.partition_keys]
-        self._reader = RunReader(stored, self.file_schemas, schema.options)
+        by_branch: dict[str, dict[int, TableSchema]] = {}
+        for (branch, schema_id), written in file_schemas.items():
+            by_branch.setdefault(branch, {})[schema_id] = written
+        self._readers = {b: RunReader(stored, schemas, schema.options) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the splits, in their order (see `read_batches`)."""
@@ -144,7 +146,7 @@ class SplitReader:
         if limit is not None and self.residual is None:
             runs = _enough(runs, limit)
         for split, run in runs:  # what cannot be read is said before the first row is
-            self._reader.check([split.files[i] for i in run])
+            self._readers[split.branch].check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
         tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
@@ -152,15 +154,10 @@ class SplitReader:
 
     def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
         """The rows of one run of files that the result wants."""
-        files = {split.files[i]: split.keys[i] for i in run}
-        outside = [key for key in files.values() if is_external(key)]
-        if outside:
-            raise Unsupported(
-                f"data file {outside[0]} lies outside of the table: reading external paths is not supported yet"
-            )
+        files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
         deleted = deleted_rows(store, split, run)
-        for position, rows in self._reader.rows(store, files, self.residual, alone):
+        for position, rows in self._readers[split.branch].rows(files, self.residual, alone):
             if deleted is not None:
                 rows = rows.kept(live_mask(deleted, position, len(rows)))
             if self.residual is not None:

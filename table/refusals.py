@@ -11,23 +11,19 @@ from collections.abc import Sequence
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
 from ..core.errors import Unsupported
-from ..core.paths import DEFAULT_BRANCH, format_of
+from ..core.paths import format_of
 from ..core.schema import TableSchema
 from .file_formats import READABLE_FORMATS
 from .row_runs import is_blob
 
-FALLBACK_BRANCH = "scan.fallback-branch"
 _BLOB_REFERENCES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 
 
-def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> None:
+def check_schema_readable(schema: TableSchema) -> None:
     """Refuse tables whose rows need more than the rows of their files.
 
-    Args:
-        branch: the branch that is read.
-
     Raises:
-        Unsupported: a primary key, BLOBs that lie elsewhere, or partitions that are read from another branch.
+        Unsupported: a primary key, or BLOBs that lie elsewhere.
     """
     if schema.primary_keys:
         keys = ", ".join(schema.primary_keys)
@@ -36,13 +32,6 @@ def check_schema_readable(schema: TableSchema, branch: str = DEFAULT_BRANCH) -> 
             f"reading a table with a primary key ({keys}; option 'merge-engine' = {engine}) is not supported yet: the rows of"
             " several files would have to be merged",
             next_step="read it with Apache Paimon",
-        )
-    fallback = schema.options.texts.get(FALLBACK_BRANCH)
-    if fallback and branch == DEFAULT_BRANCH:
-        raise Unsupported(
-            f"partitions that the table lacks are to be read from branch '{fallback}' (option '{FALLBACK_BRANCH}'):"
-            " not supported yet",
-            next_step="read the branches one by one, or remove the option",
         )
     for option in _BLOB_REFERENCES:
         if schema.options.texts.get(option):

@@ -31,6 +31,9 @@ from .row_runs import first_row, givers, is_blob, row_count
 _METADATA_BATCH_ROWS = 1 << 20
 _SYSTEM = (ROW_ID, ROW_SEQUENCE)
 
+Place = tuple[Store, str]
+"""A file's store, and its key there."""
+
 
 class RunReader:
     """Reads runs into rows; can be pickled to another machine.
@@ -56,12 +59,12 @@ class RunReader:
             self._projection(file, fields)
 
     def rows(
-        self, store: Store, files: Mapping[DataFile, str], predicate: Predicate | None, alone: bool
+        self, files: Mapping[DataFile, Place], predicate: Predicate | None, alone: bool
     ) -> Iterator[tuple[int, Rows]]:
         """(position in the run, rows), batch by batch.
 
         Args:
-            files: the run's, in its order, with their keys.
+            files: the run's, in its order, with their places.
             predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
             alone: nothing else is read at the same time.
 
@@ -72,30 +75,29 @@ class RunReader:
         given = givers(run, self._fields, self._file_schemas.__getitem__)
         whole = [file for file in given if not is_blob(file)]
         parts = [
-            (given[file], self._of_file(store, file, files[file], given[file], predicate, alone, len(run)))
+            (given[file], self._of_file(file, files[file], given[file], predicate, alone, len(run)))
             for file in whole
             if given[file] or len(given) == 1
         ]
         for field in dict.fromkeys(f for file, fields in given.items() if is_blob(file) for f in fields):
-            sources = [DataSource(store, files[f], f, self._options) for f in given if field in given[f] and is_blob(f)]
+            sources = [DataSource(*files[f], f, self._options) for f in given if field in given[f] and is_blob(f)]
             parts.append(([field], self._of_blobs(sources, run, field)))
         if len(parts) == 1:
             return parts[0][1]
-        return _side_by_side(parts, row_count(run), files[run[0]])
+        return _side_by_side(parts, row_count(run), files[run[0]][1])
 
     def _of_file(
         self,
-        store: Store,
         file: DataFile,
-        key: str,
+        place: Place,
         fields: Sequence[Field],
         predicate: Predicate | None,
         alone: bool,
         run_length: int,
     ) -> Iterator[tuple[int, FileRows]]:
         projection = self._projection(file, fields)
-        found = self._opened(store, file, key, projection, predicate if run_length == 1 else None, alone)
-        for position, rows in found if found is not None else _without_columns(file, projection, key):
+        found = self._opened(file, place, projection, predicate if run_length == 1 else None, alone)
+        for position, rows in found if found is not None else _without_columns(file, projection, place[1]):
             if ROW_ID in fields:
                 first = file.first_row_id
                 ids = None if first is None else np.arange(first + position, first + position + len(rows))
@@ -107,9 +109,8 @@ class RunReader:
 
     def _opened(
         self,
-        store: Store,
         file: DataFile,
-        key: str,
+        place: Place,
         projection: ProjectionPlan,
         predicate: Predicate | None,
         alone: bool,
@@ -117,7 +118,7 @@ class RunReader:
         """The rows of a file; None where it has none of the wanted columns."""
         if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
             return None
-        opened = open_data_file(store, key, file, projection, self._options)
+        opened = open_data_file(*place, file, projection, self._options)
         if not opened.has_columns:
             return None
         return opened.batches(predicate, threads=alone or file.file_size > SMALL_FILE_BYTES)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..core.data_file import DataFile, DeletionVectorRange
+from ..core.paths import DEFAULT_BRANCH
 from .row_runs import row_count
 
 
@@ -42,6 +43,7 @@ class Split:
         needs_arrow: why a reader that finds columns by their names, such as Spark's own, would give other rows; else empty.
         deletions: per file where its deletion vector is, None for a file without; empty where no file has one.
         is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
+        branch: whose schemas the files name.
     """
 
     partition: bytes
@@ -53,6 +55,7 @@ class Split:
     needs_arrow: tuple[str, ...] = ()
     deletions: tuple[DeletionVectorPlace | None, ...] = ()
     is_one_run: bool = False
+    branch: str = DEFAULT_BRANCH
 
     @property
     def runs(self) -> tuple[tuple[int, ...], ...]:

@@ -15,7 +15,7 @@ from ..core import options as opt
 from ..core.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
 from ..core.deletion_vector import INDEX_TYPE
 from ..core.errors import TableCorrupt
-from ..core.paths import format_of
+from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.places import FileKeys, FilePlaces, codec_of
 from ..core.schema import TableSchema
 from ..core.types import Field, RowType, with_nullable
@@ -32,6 +32,7 @@ class SplitPlanner:
         schema: the schema that is read.
         schema_of: any schema of the table by id.
         index: the snapshot's live index files.
+        branch: whose snapshot it is.
 
     Raises:
         TableCorrupt: a data file has two deletion vectors.
@@ -42,8 +43,9 @@ class SplitPlanner:
         schema: TableSchema,
         schema_of: Callable[[int], TableSchema],
         index: Iterable[IndexEntry],
+        branch: str = DEFAULT_BRANCH,
     ) -> None:
-        self._schema, self._schema_of = schema, schema_of
+        self._schema, self._schema_of, self._branch = schema, schema_of, branch
         self._codec, self._places, self._keys = codec_of(schema), FilePlaces.of(schema.options), FileKeys(schema)
         self._vectors = _vectors(index)
         self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
@@ -64,7 +66,9 @@ class SplitPlanner:
         return tuple(
             split
             for (partition, bucket, total), files in groups.items()
-            for split in self._of_bucket(Split(partition, paths[partition], bucket, total, (), ()), files)
+            for split in self._of_bucket(
+                Split(partition, paths[partition], bucket, total, (), (), branch=self._branch), files
+            )
         )
 
     def _of_bucket(self, empty: Split, files: Sequence[DataFile]) -> Iterator[Split]:

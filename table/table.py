@@ -181,7 +181,12 @@ class Table(Maintenance):
 
     def plan(self, where: Where = None) -> ScanPlan:
         """What a read would open: splits, and the files that were considered and pruned, and why. Printable."""
-        return plan_scan(self.timeline, self.snapshot(), self._schema, _predicate(where))
+        return self.scan(_predicate(where))
+
+    def scan(self, where: Predicate | None, columns: Sequence[str] | None = None) -> ScanPlan:
+        """The plan of a read of some columns (see `plan_scan`)."""
+        as_of_ms = None if self.pinned is None else self.pinned.time_ms
+        return plan_scan(self.timeline, self.snapshot(), self._schema, where, columns, as_of_ms)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
@@ -195,7 +200,7 @@ class Table(Maintenance):
         """
         predicate = _predicate(where)
         names = list(columns) if columns is not None else None
-        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate, names)
+        plan = self.scan(predicate, names)
         yield from read_batches(self.store, self.timeline, plan, self._schema, names, predicate, limit)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
@@ -219,7 +224,7 @@ class Table(Maintenance):
     def count(self, where: Where = None) -> int:
         """How many rows; from metadata alone where that is exact."""
         predicate = _predicate(where)
-        plan = plan_scan(self.timeline, self.snapshot(), self._schema, predicate)
+        plan = self.scan(predicate, [])
         known = count_rows(plan)
         if known is not None:
             return known

@@ -384,13 +384,6 @@ def test_tables_that_need_merging_are_refused() -> None:
         table.plan(None, [table.entry("f")])
 
 
-def test_fallback_branches_are_refused() -> None:
-    """G8: rows that lie elsewhere are never left out silently."""
-    table = Metadata(new_schema([Field(0, "a", INT)], options={"scan.fallback-branch": "old"}))
-    with pytest.raises(Unsupported, match=r"scan\.fallback-branch"):
-        table.plan(None, [table.entry("f")])
-
-
 @pytest.mark.parametrize("name", ["f.csv", "f.zst.lance", "f.row", "f"])
 def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     """G8: the message names the file and its format; files that are pruned do not matter."""

@@ -215,7 +215,7 @@ def test_large_files_are_read_by_row_group(monkeypatch: pytest.MonkeyPatch) -> N
     def read(where: Any) -> tuple[pa.Table, Any]:
         residual = None if where is None else bind(where, table.schema.fields)
         table.store.reset()
-        batches = SplitReader(table.schema, None, residual, {0: table.schema}).batches(table.store, [split])
+        batches = SplitReader(table.schema, None, residual, {("main", 0): table.schema}).batches(table.store, [split])
         return pa.Table.from_batches(batches), table.store.snapshot()
 
     everything, usage = read(None)
@@ -379,7 +379,7 @@ def test_splits_are_read_elsewhere() -> None:
     """A split and its reader travel as bytes, and need no metadata where they arrive."""
     table = parted()
     plan = table.plan(where="x > 10")
-    reader = SplitReader(table.schema, ["m", "s"], plan.residual, {0: table.schema})
+    reader = SplitReader(table.schema, ["m", "s"], plan.residual, {("main", 0): table.schema})
     parts = []
     for split in plan.splits:
         far_reader, far_split = pickle.loads(pickle.dumps((reader, split)))
@@ -389,12 +389,17 @@ def test_splits_are_read_elsewhere() -> None:
     assert rows_of(pa.Table.from_batches(parts)) == rows_of(table.to_arrow(columns=["m", "s"], where="x > 10"))
 
 
-def test_external_files_are_refused_when_they_are_read(tmp_path: Path) -> None:
-    """Until a store can be opened for them; the message names the file."""
+def test_external_files_are_read_where_they_lie(tmp_path: Path) -> None:
+    """G8: a key that is a whole URL is opened there; the message names the file that is missing there."""
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("x", pa.int32())]))
     table.append(pa.table({"x": pa.array([1], pa.int32())}))
     split = table.plan().splits[0]
-    outside = replace(split, keys=("s3://other/data-1.parquet",))
-    reader = SplitReader(table.schema, None, None, {0: table.schema})
-    with pytest.raises(Unsupported, match=r"s3://other/data-1\.parquet"):
-        list(reader.batches(table.store, [outside]))
+    outside = tmp_path / "elsewhere" / "data-1.parquet"
+    outside.parent.mkdir()
+    (tmp_path / "t" / split.keys[0]).rename(outside)
+    reader = SplitReader(table.schema, None, None, {("main", 0): table.schema})
+    for url in (f"file://{outside}", f"FILE:{outside}", str(outside)):
+        (batch,) = reader.batches(table.store, [replace(split, keys=(url,))])
+        assert batch.to_pydict() == {"x": [1]}
+    with pytest.raises(TableCorrupt, match=r"data-2\.parquet is missing"):
+        list(reader.batches(table.store, [replace(split, keys=(f"file://{outside.parent}/data-2.parquet",))]))

@@ -61,7 +61,7 @@ class Run:
         reader.check(run)
         out: dict[str, list[Any]] = {field.name: [] for field in fields}
         seen = 0
-        for position, rows in reader.rows(self.store, {f: f.file_name for f in run}, None, True):
+        for position, rows in reader.rows({f: (self.store, f.file_name) for f in run}, None, True):
             assert position == seen
             seen += len(rows)
             for field in fields:
