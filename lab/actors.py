@@ -25,8 +25,9 @@ from ..coordinator.request import CommitRequest
 from ..coordinator.timeline import Timeline
 from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.errors import LakelatchError, OutcomeUnknown
+from ..core.folding import live
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
-from .stage import PATHS, Stage, Told
+from .stage import PATHS, Stage, Told, commits_in, file_of
 
 Role: TypeAlias = Callable[[Stage], None]
 
@@ -39,7 +40,7 @@ class Actor:
 
     Attributes:
         after: the actor that must have ended, or died, before this one begins.
-        kind: writer, foreign, expirer, rollback, restorer, cleaner: what invariants make of its deeds.
+        kind: writer, compactor, foreign, expirer, rollback, restorer, cleaner: what invariants make of its deeds.
     """
 
     name: str
@@ -50,9 +51,7 @@ class Actor:
 
 def data_entry(label: str) -> ManifestEntry:
     """One row in a file that is named after its commit."""
-    return ManifestEntry(
-        ADD, EMPTY_ROW, 0, NO_BUCKETS, DataFile(file_name=f"data-{label}.parquet", file_size=1, row_count=1)
-    )
+    return ManifestEntry(ADD, EMPTY_ROW, 0, NO_BUCKETS, DataFile(file_name=file_of(label), file_size=1, row_count=1))
 
 
 def writer(
@@ -114,6 +113,33 @@ def commit_once(stage: Stage, committer: Committer, request: CommitRequest, labe
         ref = SnapshotRef(receipt.snapshot_id, receipt.snapshot_uuid or "")
         stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref))
     committer.settle()
+
+
+def compactor() -> Role:
+    """Rewrites all files that it finds into one."""
+
+    def role(stage: Stage) -> None:
+        timeline, label = stage.timeline(), f"{stage.name}1"
+        try:
+            read = timeline.latest()
+            inputs = live(timeline.entries(timeline.manifests(read))) if read is not None else []
+        except LakelatchError:
+            return
+        if not inputs:
+            return
+        commits = [commit for entry in inputs for commit in commits_in(entry.file.file_name)]
+        name, row_count = file_of(*commits, label), sum(entry.file.row_count for entry in inputs)
+        made = replace(inputs[0], file=DataFile(file_name=name, file_size=1, row_count=row_count))
+        request = CommitRequest(
+            kind="COMPACT",
+            entries=(*(entry.deletion() for entry in inputs), made),
+            commit_user=f"user-{stage.name}",
+            uploads=(PendingUpload(f"bucket-0/{name}", label.encode()),),
+            read_snapshot=read,
+        )
+        commit_once(stage, stage.committer(), request, label, resolves=False)
+
+    return role
 
 
 def recoverer() -> Role:

@@ -46,6 +46,7 @@ class Scenario:
         alike: names of writers that differ in their name alone: they begin in this order.
         twins: commit labels that share one identity.
         overwrites: files may be replaced by other writers.
+        replaced: pairs of commit labels: where the rows of the first are, those of the second are not.
         hints: who writes LATEST when is part of the matter.
         given: objects that the store holds from the start.
     """
@@ -59,6 +60,7 @@ class Scenario:
     alike: tuple[str, ...] = ()
     twins: tuple[frozenset[str], ...] = ()
     overwrites: bool = False
+    replaced: tuple[tuple[str, str], ...] = ()
     hints: bool = False
     schema: TableSchema | None = None
     given: tuple[tuple[str, bytes], ...] = ()
@@ -260,20 +262,22 @@ class Explorer:
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
             overwrites=self.scenario.overwrites,
+            replaced=self.scenario.replaced,
         )
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]
         if not found and all(p.pending is None for p in plays) and self._must_all_land(world):
-            lost = [t for p in plays for t in p.told if t.outcome != "committed"]
+            writers = [p for p, actor in zip(plays, self.scenario.actors, strict=True) if actor.kind == "writer"]
+            lost = [t for p in writers for t in p.told if t.outcome != "committed"]
             found += [
                 Violation("liveness", f"{t.commit} was told {t.outcome} ({t.detail}), without a fault") for t in lost
             ]
         return found
 
     def _must_all_land(self, world: World) -> bool:
-        return (
-            world.faults == 0 and all(a.kind == "writer" for a in self.scenario.actors) and not self.scenario.overwrites
-        )
+        """Do all appends land? A compaction may give up, an append beside it never does."""
+        kinds = {actor.kind for actor in self.scenario.actors}
+        return world.faults == 0 and kinds <= {"writer", "compactor"} and not self.scenario.overwrites
 
     def key(self, world: World) -> bytes:
         """A state as 16 bytes: what readers can see, what is on its way, where every actor stands."""

@@ -7,6 +7,7 @@ Source: design §1 (G1–G6). Invariant: readers are the shipped `Timeline`; not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from ..core.errors import LakelatchError
 from ..core.folding import live
 from ..core.snapshot import Snapshot
 from .simulated_store import Objects
-from .stage import PATHS, Told, read_only
+from .stage import PATHS, Told, commits_in, read_only
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,14 @@ class View:
     snapshot: Snapshot
     files: tuple[str, ...]
     before: frozenset[str]
-    delta: tuple[tuple[int, str], ...]
+    delta_rows: int
     rows: int
     needs: frozenset[str]
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """Whose rows they are."""
+        return tuple(commit for name in self.files for commit in commits_in(name))
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class Context:
         faults: how many struck so far.
         deletes: may the table hold half-expired snapshots below the top?
         twins: commit labels that share one identity.
-        replaced: labels that an overwrite may have deleted.
+        overwrites: may an overwrite have deleted what was committed?
+        replaced: pairs of commit labels: where the rows of the first are, those of the second are not.
     """
 
     removed: Collection[str] = ()
@@ -74,6 +81,7 @@ class Context:
     foreign: bool = False
     twins: tuple[frozenset[str], ...] = ()
     overwrites: bool = False
+    replaced: tuple[tuple[str, str], ...] = ()
 
     def undone(self, identity: str) -> bool:
         """Was this snapshot, or one that it stands on, removed on purpose?"""
@@ -117,7 +125,7 @@ def _view(timeline: Timeline, snapshot: Snapshot) -> View:
         snapshot,
         tuple(e.file.file_name for e in alive),
         frozenset(e.file.file_name for e in live(before)),
-        tuple((e.kind, e.file.file_name) for e in changes),
+        sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
         sum(e.file.row_count for e in alive),
         frozenset([*metadata, *data]),
     )
@@ -127,15 +135,18 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
     """Every promise that this state breaks."""
     told = list(told)
     found = list(_of_the_table(objects, reading, context))
-    seen = frozenset(reading.top.files) if reading.top else frozenset()
+    seen = frozenset(reading.top.commits) if reading.top else frozenset()
     for line in told:
-        file = f"data-{line.commit}.parquet"
         undone = line.snapshot is not None and context.undone(line.snapshot.identity)
-        if line.outcome == "committed" and file not in seen and not (line.detail or undone or context.overwrites):
+        if (
+            line.outcome == "committed"
+            and line.commit not in seen
+            and not (line.detail or undone or context.overwrites)
+        ):
             found.append(Violation("G1", f"{line.commit} was told committed, and readers do not see its rows"))
         # A fork on a name that a writer without a lock renamed over stays the top: nobody else can see that it is one.
         renamed_over = line.detail == "fenced" and context.foreign
-        if line.outcome == "not committed" and file in seen and not renamed_over:
+        if line.outcome == "not committed" and line.commit in seen and not renamed_over:
             found.append(
                 Violation("G2", f"{line.commit} was told not committed ({line.detail}), and its rows are there")
             )
@@ -144,7 +155,7 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
         if line.outcome == "committed" and line.snapshot is not None and not undone:
             found += _not_as_told(line, reading, context)
     for group in context.twins:
-        landed = sorted(label for label in group if f"data-{label}.parquet" in seen)
+        landed = sorted(label for label in group if label in seen)
         if len(landed) > 1:
             found.append(Violation("G3", f"one identity landed {len(landed)} times: {', '.join(landed)}"))
     return found
@@ -152,7 +163,7 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
 
 def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterable[Violation]:
     """The receipt names the very snapshot that readers find; a replay's names a commit that is there."""
-    seen = frozenset(reading.top.files) if reading.top else frozenset()
+    seen = frozenset(reading.top.commits) if reading.top else frozenset()
     for view in reading.views:
         same_id = line.snapshot is not None and view.snapshot.id == line.snapshot.id
         if (
@@ -163,7 +174,7 @@ def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterable[Vio
         ):
             yield Violation("G1", f"{line.commit} has a receipt for snapshot {line.snapshot.id}, which is another's")
     group = next((g for g in context.twins if line.commit in g), None)
-    if line.detail == "replayed" and group and not any(f"data-{label}.parquet" in seen for label in group):
+    if line.detail == "replayed" and group and not any(label in seen for label in group):
         yield Violation("G3", f"{line.commit} was told that it had landed before, and readers see nothing of it")
 
 
@@ -177,14 +188,19 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
         missing = sorted(key for key in view.needs if key not in objects)
         if missing:
             yield Violation("G5", f"snapshot {view.snapshot.id} needs {missing[0]}, which is gone")
+        twice = [commit for commit, times in Counter(view.commits).items() if times > 1]
+        if twice:
+            yield Violation("G3", f"snapshot {view.snapshot.id} holds the rows of {twice[0]} twice")
+        for over, under in context.replaced:
+            if over in view.commits and under in view.commits:
+                yield Violation(
+                    "H13", f"snapshot {view.snapshot.id}: the rows of {under}, replaced by {over}, are back"
+                )
         if view.snapshot.total_record_count != view.rows:
             counts = f"{view.snapshot.total_record_count} rows, its files hold {view.rows}"
             yield Violation("counts", f"snapshot {view.snapshot.id} says {counts}")
-        added = sum(1 if kind == ADD else -1 for kind, _ in view.delta)
-        if view.snapshot.delta_record_count != added:
+        if view.snapshot.delta_record_count != view.delta_rows:
             yield Violation("counts", f"snapshot {view.snapshot.id}: its delta count is not that of its delta")
-        if len(set(view.files)) != len(view.files):
-            yield Violation("G3", f"snapshot {view.snapshot.id} holds a file twice")
     for above, below in zip(reading.views, reading.views[1:], strict=False):
         if above.before != frozenset(below.files) and not context.deletes and not context.foreign:
             number = above.snapshot.id

@@ -341,6 +341,11 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: [(expire, "_raise_earliest", _silent_expiry)],
         (scenarios.restored_while_expiring(0),),
     ),
+    Mutant(
+        "a compaction of files that are gone",
+        lambda: [(run.CommitRun, "_inputs_conflict", lambda self: None)],
+        (scenarios.compacting(0),),
+    ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
 )
 

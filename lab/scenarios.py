@@ -6,7 +6,7 @@ Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nig
 
 from __future__ import annotations
 
-from .actors import Actor, cleaner, expirer, foreign, recoverer, restorer, rollback, writer
+from .actors import Actor, cleaner, compactor, expirer, foreign, recoverer, restorer, rollback, writer
 from .explorer import Scenario
 from .stage import lab_schema
 
@@ -102,7 +102,37 @@ def overwriting(budget: int) -> Scenario:
     """Two jobs replace the whole table."""
     actors = (Actor("A", writer(overwrites=True)), Actor("B", writer(overwrites=True)))
     return Scenario(
-        f"overwriting, {budget} faults", actors, budget, before=history(1), alike=("A", "B"), overwrites=True
+        f"overwriting, {budget} faults",
+        actors,
+        budget,
+        before=history(1),
+        alike=("A", "B"),
+        overwrites=True,
+        replaced=(("A1", "old1"), ("B1", "old1")),
+    )
+
+
+def compacting(budget: int) -> Scenario:
+    """Two compactions of the same files, beside a writer."""
+    actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), Actor("D", compactor(), "compactor"))
+    return Scenario(f"compacting, {budget} faults", actors, budget, before=history(2), alike=("C", "D"))
+
+
+def compacting_beside_overwrite(budget: int) -> Scenario:
+    """A compaction beside a writer, and beside one that replaces what it reads."""
+    actors = (
+        Actor("A", writer()),
+        Actor("C", compactor(), "compactor"),
+        Actor("O", writer(overwrites=True)),
+    )
+    return Scenario(
+        f"compacting beside an overwrite, {budget} faults",
+        actors,
+        budget,
+        before=history(1),
+        victims=frozenset("C"),
+        overwrites=True,
+        replaced=(("O1", "old1"),),
     )
 
 
@@ -199,6 +229,8 @@ DAILY: tuple[Scenario, ...] = (
     with_foreign(1, locked=True),
     with_foreign(0, locked=False),
     overwriting(1),
+    compacting(0),
+    compacting_beside_overwrite(0),
     merging(1),
     slept(),
     cleaned(0),
@@ -220,5 +252,7 @@ NIGHTLY: tuple[Scenario, ...] = (
     expired(2, commits=3),
     rolled_back(2),
     overwriting(2),
+    compacting(1),
+    compacting_beside_overwrite(1),
     merging(2),
 )

@@ -38,6 +38,20 @@ def lab_schema(**options: str) -> TableSchema:
     return new_schema(fields, options={"manifest.compression": "none", "commit.max-retries": "1000", **options})
 
 
+def file_of(*commits: str) -> str:
+    """The data file that holds the rows of some commits, one each; a compaction has none, and is named all the same.
+
+    >>> file_of("A1", "C1"), commits_in("data-A1+C1.parquet")
+    ('data-A1+C1.parquet', ('A1', 'C1'))
+    """
+    return f"data-{'+'.join(commits)}.parquet"
+
+
+def commits_in(file_name: str) -> tuple[str, ...]:
+    """The commits whose rows a data file holds."""
+    return tuple(file_name.removeprefix("data-").removesuffix(".parquet").split("+"))
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a caller was told of one commit.
