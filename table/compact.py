@@ -31,6 +31,7 @@ from ..core.places import codec_of
 from ..core.schema import TableSchema
 from .compact_plan import CompactionPlan
 from .compact_vectors import Owner, vector_places, without_vectors
+from .fallback import file_schemas_of
 from .rewrite import Rewriter
 from .split import Split
 from .write import keys_of
@@ -102,9 +103,7 @@ def rewriter_of(
     store: Store, timeline: Timeline, schema: TableSchema, groups: Iterable[Split], target_bytes: int
 ) -> Rewriter:
     """What rewrites these groups, here or on another machine."""
-    written = sorted({schema_id for group in groups for schema_id in group.schema_ids})
-    schemas = {i: schema if i == schema.id else timeline.schema(i) for i in written}
-    return Rewriter(store, schema, schemas, target_bytes)
+    return Rewriter(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
 
 
 def rewritten_here(rewriter: Rewriter) -> Rewrite:

@@ -126,9 +126,12 @@ def plan_compaction(
         )
     if snapshot is None:
         return CompactionPlan(None, target)
+    # Partitions of a fallback branch are read beside this branch's own; they are compacted where they are written.
+    buckets = _buckets(split for split in scan.splits if split.branch == timeline.paths.branch)
     choice = _Choice(schema, target, fewest)
-    groups = tuple(group for bucket in _buckets(scan.splits) for group in choice.groups(bucket))
-    return CompactionPlan(snapshot, target, groups, scan.file_count, tuple(timeline.index_entries(snapshot)))
+    groups = tuple(group for bucket in buckets for group in choice.groups(bucket))
+    considered = sum(len(bucket.files) for bucket in buckets)
+    return CompactionPlan(snapshot, target, groups, considered, tuple(timeline.index_entries(snapshot)))
 
 
 def check_compactable(schema: TableSchema) -> None:

@@ -7,7 +7,7 @@ the files that are read, in their order, or it fails; a rewrite that fails leave
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupp
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from .data_writer import DataFileWriter, FileSettings
+from .fallback import FileSchemas
 from .read import SplitReader
 from .split import Split
 
@@ -31,13 +32,13 @@ class Rewriter:
 
     Attributes:
         schema: what rows are read as and written with.
-        file_schemas: the schemas that the files name, by id.
+        file_schemas: the schemas that the files name.
         target_bytes: a file is closed when it has grown to this.
     """
 
     store: Store
     schema: TableSchema
-    file_schemas: Mapping[int, TableSchema]
+    file_schemas: FileSchemas
     target_bytes: int
 
     @cached_property

@@ -404,3 +404,22 @@ def test_unordered_buckets_are_packed_across_large_files() -> None:
     large = max(e.file.file_size for e in table.entries())
     assert table.compact(target_size=large, min_files=2).files_before == 2
     assert values(table) == [1, 2, *range(1000, 4000)]
+
+
+def test_a_fallback_branch_is_left_alone() -> None:
+    """Its partitions are read beside the table's own; they are compacted where they are written."""
+    table = created()
+    fill(table, "a", 0, 6)
+    raw = replace(table.schema, id=0)
+    table.store.put("branch/branch-spare/schema/schema-0", raw.to_json())
+    spare = table.branch("spare")
+    fill(spare, "b", 10, 6)
+    options = {**table.schema.option_texts, "scan.fallback-branch": "spare"}
+    table.store.put("schema/schema-1", replace(table.schema, id=1, option_texts=options).to_json())
+    table = again(table)
+    assert values(table) == [*range(6), *range(10, 16)]
+    done = table.compact()
+    assert (done.files_before, done.plan.files_considered, done.given_up) == (6, 6, ())
+    assert values(table) == [*range(6), *range(10, 16)]
+    assert table.branch("spare").compact().files_before == 6
+    assert values(table) == [*range(6), *range(10, 16)]
