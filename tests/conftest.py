@@ -26,6 +26,7 @@ from servers import (
     hdfs_server,
     s3_server,
 )
+from servers.process import NotInstalled
 
 TESTS = Path(__file__).parent
 CHECKOUT = TESTS.parent
@@ -75,11 +76,12 @@ def faulty_s3(s3_host: S3Server) -> Iterator[tuple[str, dict[str, Any], FaultPro
 
 @contextmanager
 def reported(what: str, running: AbstractContextManager[Any]) -> Iterator[Any]:
-    """A server of this run, named in the report; a test that cannot have it is skipped, and the report says so."""
+    """A server of this run, named in the report; where the machine lacks what it is built with, the tests are skipped, and
+    the report says so. A server that is there and does not start is an error."""
     with ExitStack() as stack:
         try:
             server = stack.enter_context(running)
-        except RuntimeError as error:
+        except NotInstalled as error:
             USED[what] = f"NOT TESTED: {error}"
             pytest.skip(f"{what}: {error}")
         USED[what] = server.name

@@ -94,7 +94,7 @@ def azure_server() -> Iterator[AzureServer]:
     """Runs Azurite for as long as the block lasts, or uses the one whose URL the environment gives.
 
     Raises:
-        RuntimeError: there is no Node to run it, or npm cannot install it.
+        process.NotInstalled: there is no Node to run it, or npm cannot install it.
     """
     given = os.environ.get(GIVEN_URL)
     if given:
@@ -102,7 +102,7 @@ def azure_server() -> Iterator[AzureServer]:
         return
     node, script = shutil.which("node"), find()
     if node is None or script is None:
-        raise RuntimeError("Azurite is not installed: install Node 18 or newer with npm, and run `make setup`")
+        raise process.NotInstalled("Azurite is not installed: install Node 18 or newer with npm, and run `make setup`")
 
     def start() -> Any:
         port = process.free_port()

@@ -62,7 +62,7 @@ def gcs_server() -> Iterator[GcsServer]:
     """Runs a server for as long as the block lasts, or uses the one whose URL the environment gives.
 
     Raises:
-        RuntimeError: it is not built and there is no Go to build it.
+        process.NotInstalled: it is not built and there is no Go to build it.
     """
     given = os.environ.get(GIVEN_URL)
     if given:
@@ -70,7 +70,7 @@ def gcs_server() -> Iterator[GcsServer]:
         return
     binary = go_binaries.find("fake-gcs-server")
     if binary is None:
-        raise RuntimeError("fake-gcs-server is not built: install Go and run `make setup`")
+        raise process.NotInstalled("fake-gcs-server is not built: install Go and run `make setup`")
 
     def start() -> Any:
         port = process.free_port()

@@ -65,7 +65,7 @@ def hdfs_server() -> Iterator[HdfsServer]:
     """Runs HDFS for as long as the block lasts, or uses the one whose URL the environment gives.
 
     Raises:
-        RuntimeError: Maven is not there to fetch it, or it does not start.
+        process.NotInstalled: Maven is not there to fetch it.
     """
     os.environ.setdefault("HADOOP_USER_NAME", "root")  # who the client says it is
     given = os.environ.get(GIVEN_URL)
@@ -74,7 +74,7 @@ def hdfs_server() -> Iterator[HdfsServer]:
         return
     jars = find()
     if jars is None:
-        raise RuntimeError("HDFS is not fetched: install Maven")
+        raise process.NotInstalled("HDFS is not fetched: install Maven")
     with tempfile.TemporaryDirectory(prefix="lakelatch-hdfs-") as folder:
         children, server = process.with_a_free_port(lambda: _started(jars, Path(folder) / uuid.uuid4().hex))
         try:
@@ -95,13 +95,13 @@ def _started(jars: Path, folder: Path) -> Any:
         check=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     environment = {**os.environ, "HADOOP_USER_NAME": "root"}
-    children = [process.start(name_node, ports["rpc"], environment=environment, timeout_s=60)]
+    children = [process.start(name_node, ports["rpc"], environment=environment, timeout_s=240)]
     try:
         data_node = [*command, "org.apache.hadoop.hdfs.server.datanode.DataNode"]
-        children.append(process.start(data_node, ports["ipc"], environment=environment, timeout_s=60))
+        children.append(process.start(data_node, ports["ipc"], environment=environment, timeout_s=240))
         server = HdfsServer(f"HDFS {VERSION} (name node and data node)", f"hdfs://127.0.0.1:{ports['rpc']}")
         _wait_for_the_data_node(server)
     except BaseException:
@@ -147,7 +147,7 @@ def _wait_for_the_data_node(server: HdfsServer) -> None:
     import hdfs_native
 
     client = hdfs_native.Client(server.endpoint_url, server.storage_options())
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
             with client.create("/warm", hdfs_native.WriteOptions(overwrite=True)) as file:

@@ -21,6 +21,10 @@ T = TypeVar("T")
 _PR_SET_PDEATHSIG = 1
 
 
+class NotInstalled(RuntimeError):
+    """This machine lacks what a server is built or run with; a server that is there and does not start is no such thing."""
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on. Another process may take it before you do: be ready to try again."""
     with socket.socket() as probe:
@@ -39,7 +43,7 @@ def with_a_free_port(start: Callable[[], T]) -> T:
 
 
 def start(
-    command: Sequence[str], port: int, *, environment: Mapping[str, str], timeout_s: float = 30.0
+    command: Sequence[str], port: int, *, environment: Mapping[str, str], timeout_s: float = 120.0
 ) -> subprocess.Popen[bytes]:
     """Starts a server and waits until it accepts connections.
 

@@ -114,7 +114,7 @@ def s3_server(kind: str | None = None) -> Iterator[S3Server]:
         raise ValueError(f"no S3 server is called {kind!r}: say one of {', '.join(KINDS)}")
     binary = None if kind == "moto" else go_binaries.find(kind or "versitygw")
     if kind not in (None, "moto") and binary is None:
-        raise RuntimeError(f"{kind} is not built: install Go and run `make setup`")
+        raise process.NotInstalled(f"{kind} is not built: install Go and run `make setup`")
     with tempfile.TemporaryDirectory(prefix="lakelatch-s3-") as folder:
         if binary is None:
             start = _start_moto
