@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import Unsupported
 
 if TYPE_CHECKING:
+    from .compaction import compact
     from .scan import read
     from .source import register
     from .write_job import write
 
-__all__ = ["read", "register", "write"]
+__all__ = ["compact", "read", "register", "write"]
 
 # No module bears the name of a function: importing it would put the module in the function's place.
-_HOMES = {"read": "scan", "write": "write_job", "register": "source"}
+_HOMES = {"compact": "compaction", "read": "scan", "write": "write_job", "register": "source"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
-"""What runs on executors: rows into data files, and splits into rows. Pickled whole to the workers.
+"""What runs on executors: rows into data files, splits into rows, small files into large ones. Pickled whole to the workers.
 
-Owns: `WriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
+Owns: `WriteTask`, `RewriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
 Source: pyspark §3, §8.
 
 Invariants: each attempt of a task has its own file names, so that a retried or speculative attempt never touches another's
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,15 +20,16 @@ import pyarrow as pa
 from ..backends.store import Store
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
-from ..core.errors import InvalidArgument, LakelatchError
+from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, Field
 from ..core.values import MILLIS_PER_DAY
 from ..table.conform import Conformer
 from ..table.read import SplitReader
+from ..table.rewrite import Rewriter
 from ..table.split import Split
 from ..table.transaction import with_partition
-from ..table.write import TableWriter, bucket_function
+from ..table.write import TableWriter, bucket_function, keys_of
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
@@ -91,6 +93,40 @@ class WriteTask:
             if left and isinstance(error, LakelatchError):
                 error.message += f"; files that could not be deleted: {', '.join(left)}"
             raise
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """Rewrites the groups of files of one task.
+
+    Attributes:
+        rewriter: knows the store and the schemas.
+        job: what the names of the job's files begin with, behind the table's prefix.
+    """
+
+    rewriter: Rewriter
+    job: str
+
+    @property
+    def store(self) -> Store:
+        return self.rewriter.store
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.rewriter.schema
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of `SPLIT_SCHEMA` to one batch of a pickled message for each group."""
+        name = attempt_name(self.job)
+        groups = (group for batch in batches for packed in batch.column(1) for group in pickle.loads(packed.as_py()))
+        messages: list[CommitMessage] = []
+        try:
+            messages.extend(self.rewriter.rewrite(group, f"{name}-{i}") for i, group in enumerate(groups))
+        except BaseException:
+            with suppress(StoreUnavailable):
+                self.store.delete_many(keys_of(self.schema, messages))
+            raise
+        yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
 
 
 @dataclass(frozen=True)

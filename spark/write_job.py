@@ -30,7 +30,7 @@ from ..table.transaction import overwrite_spec, snapshot_read
 from ..table.write import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
-from .tasks import MESSAGE_SCHEMA, WriteTask, file_prefix, messages_of
+from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
 
 Mode = Literal["append", "overwrite", "overwrite-partitions"]
@@ -104,7 +104,7 @@ def write(
         if not tx.replayed:
             before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
             task = WriteTask(table.store, schema, job, columns.names, spec or {})
-            messages = _run(columns.routed(columns.select(df), schema), task)
+            messages = run_job(columns.routed(columns.select(df), schema), task)
             if mode == "append":
                 tx.append_messages(messages)
             else:
@@ -152,7 +152,7 @@ def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, 
 # ----------------------------------------------------------------------------------------------------------- the job
 
 
-def _run(frame: Any, task: WriteTask) -> list[CommitMessage]:
+def run_job(frame: Any, task: WriteTask | RewriteTask) -> list[CommitMessage]:
     """The one action. Its messages; on failure nothing of the job is left, or the error says what is."""
     try:
         # One row per task that wrote: of a task that ran twice Spark returns one attempt's.

@@ -1,0 +1,80 @@
+"""Compaction as a Spark job: executors rewrite, the driver commits.
+
+Owns: `compact`. Must not know: which files are chosen, how they are rewritten, what is given up (see `table.compact`).
+Source: design §6, §7; pyspark §3. Invariants: one action and one commit per batch; a batch that fails leaves no file, or the
+error names them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
+
+from ..coordinator.message import CommitMessage
+from ..core.predicate import Predicate
+from ..table.compact import Compaction, Rewrite, rewriter_of, run_compaction
+from ..table.compact_plan import plan_compaction
+from ..table.create import open_table
+from ..table.rewrite import Rewriter
+from ..table.split import Split
+from .scan import packed
+from .session import parallelism
+from .tasks import SPLIT_SCHEMA, RewriteTask
+from .write_job import run_job
+
+BATCH_BYTES = 64 << 30
+"""Bytes that one job rewrites before they are committed."""
+
+
+def compact(
+    spark: Any,
+    url: str,
+    where: Predicate | str | None = None,
+    *,
+    target_size: int | str | None = None,
+    min_files: int | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Compaction:
+    """Rewrite small files of a table into large ones on Spark's executors; as `Table.compact`.
+
+    Args:
+        spark: the session, classic or Connect.
+        url: of the table, as seen from the driver and the executors.
+        where: which partitions: a predicate, or its text, on partition columns.
+        target_size, min_files, dry_run: as for `Table.compact`.
+        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
+
+    Returns:
+        What was done, or with `dry_run` would be; prints as one line.
+
+    Raises:
+        LakelatchError: as `Table.compact`. Where Spark's job fails, Spark's own error, with `left_files` as for `write`.
+
+    Example:
+        ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
+    """
+    table = open_table(url, storage_options=storage_options)
+    plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files)
+    if dry_run or not plan.groups:
+        return Compaction(plan)
+    rewriter = rewriter_of(table.store, table.timeline, table.schema, plan.groups, plan.target_bytes)
+    rewrite = rewritten_by(spark, rewriter)
+    return run_compaction(table.committer, table.timeline, table.schema, plan, rewrite, batch_bytes=BATCH_BYTES)
+
+
+def rewritten_by(spark: Any, rewriter: Rewriter) -> Rewrite:
+    """Rewrites groups on executors: one job, whose tasks have about the same bytes to read."""
+
+    def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
+        tasks = packed(groups, parallelism(spark), rewriter.target_bytes)
+        rows = [(i, pickle.dumps(task)) for i, task in enumerate(tasks)]
+        frame = spark.createDataFrame(rows, SPLIT_SCHEMA)
+        frame = frame.repartitionById(len(tasks), F.col("task")) if len(tasks) > 1 else frame.coalesce(1)
+        return run_job(frame, RewriteTask(rewriter, str(uuid.uuid4())))
+
+    return rewrite
