@@ -31,6 +31,10 @@ class OutOfRange(Misfit):
     """A value is one of the data type, but its Arrow form has no room for it (a year 9999 in nanoseconds)."""
 
 
+class NotReadable(Misfit):
+    """The array holds values of the data type in a form that is not read yet."""
+
+
 def leaf(array: Any, data_type: AtomicType) -> Any:
     """An array of a file as the Arrow type of its column.
 
@@ -156,7 +160,7 @@ def _variant(array: Any, target: Any) -> Any:
         raise Misfit(f"it holds {array.type}")
     names = [field.name for field in array.type]
     if "typed_value" in names:
-        raise Misfit("it is shredded (it has a part 'typed_value')")
+        raise NotReadable("a shredded VARIANT (it has a part 'typed_value')")
     if sorted(names) != ["metadata", "value"]:
         raise Misfit(f"it has the parts {names}")
     parts = [array.field(names.index(field.name)).cast(field.type) for field in target]
