@@ -96,6 +96,8 @@ class Lakelatch:
                 table.drop_partitions(change.specs, **arguments)
             case "truncate":
                 table.truncate(**arguments)
+            case "compact":
+                table.compact(min_files=2)
             case other:
                 raise NotImplementedError(f"lakelatch has no change {other} of its own yet")
 

@@ -67,7 +67,7 @@ class History:
         rng = self.rng
         kinds = ["append"] * 5 + ["overwrite", "truncate" if rng.random() < 0.3 else "overwrite"]
         kinds += ["dynamic", "drop"] if self.keys else []
-        kinds += ["compact", "compact_manifests"] if by_java else []
+        kinds += ["compact", "compact_manifests"] if by_java else ["compact"]
         match rng.choice(kinds):
             case "append":
                 parts = rng.randint(1, 1 if by_java else 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jpype import JArray, JClass, JInt, JLong
@@ -234,8 +234,18 @@ class PaimonJava:
             write.close()
             commit.close()
 
-    def compact_append_table(self, path: str | os.PathLike[str], commit_user: str, identifier: int) -> bool:
-        """Compaction of a table with bucket -1, two files at least; False where there was nothing to do."""
+    def compact_append_table(
+        self,
+        path: str | os.PathLike[str],
+        commit_user: str,
+        identifier: int,
+        before_commit: Callable[[], object] = lambda: None,
+    ) -> bool:
+        """Compaction of a table with bucket -1, two files at least; False where there was nothing to do.
+
+        Args:
+            before_commit: called between the rewriting and the commit.
+        """
         table = self.open(path).copy(self._map({"compaction.min.file-num": "2"}))
         try:
             tasks = JClass("org.apache.paimon.append.AppendCompactCoordinator")(table, False).run()
@@ -244,6 +254,7 @@ class PaimonJava:
         write, commit = table.store().newWrite(commit_user), table.newCommit(commit_user)
         try:
             messages = JClass("java.util.ArrayList")([task.doCompact(table, write) for task in tasks])
+            before_commit()
             if not messages.isEmpty():
                 commit.commit(JLong(identifier), messages)
             return not messages.isEmpty()

@@ -1,0 +1,146 @@
+"""Compactions of lakelatch and of Apache Paimon (Java 1.4.2) on one table: the same rows, the same manifests, no row twice (G8).
+
+Guards H12 and H13: whoever compacts second gives up.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_tables import GoldenTable
+from interop import pypaimon_env
+from interop.agreement import assert_agreed, our_rows
+from interop.domains import ATOMIC, EVERY, columns, edge_rows
+from interop.ledger import COMPACT, Change, Java, Lakelatch, Ledger, append, overwrite
+from values import assert_same_rows
+
+import lakelatch as ll
+from lakelatch.core.data_file import ManifestEntry
+from lakelatch.table import compact as compacting
+
+pytestmark = pytest.mark.java
+
+
+def described(entry: ManifestEntry) -> tuple[Any, ...]:
+    """What a manifest says of a file, but for its name, its size and its time."""
+    file = entry.file
+    return (
+        entry.kind,
+        entry.partition,
+        entry.bucket,
+        entry.total_buckets,
+        file.row_count,
+        file.level,
+        (file.min_sequence_number, file.max_sequence_number),
+        file.schema_id,
+        file.file_source,
+        file.delete_row_count,
+        file.value_stats,
+        file.value_stats_cols,
+        (file.min_key, file.max_key, file.key_stats),
+        (file.first_row_id, file.write_cols, file.extra_files, file.external_path),
+    )
+
+
+def delta(table: ll.Table) -> list[tuple[Any, ...]]:
+    snapshot = table.snapshot()
+    assert snapshot is not None and snapshot.commit_kind == "COMPACT"
+    return sorted(map(described, table.timeline.entries(table.timeline.delta_manifests(snapshot))), key=repr)
+
+
+def test_manifests_say_what_java_s_say(tmp_path: Path, paimon_java: Any) -> None:
+    """Levels, sequence numbers, sources, statistics: of the inputs and of what took their place."""
+    path = tmp_path / "java"
+    paimon_java.create_table(path, [("p", "STRING"), ("id", "INT"), ("s", "STRING")], partition_keys=["p"])
+    for i in range(4):
+        paimon_java.commit_rows(path, [["a", i, None], ["a", 10 + i, "x" * i], ["b", i, "y"]])
+    shutil.copytree(path, tmp_path / "ours")
+    assert paimon_java.compact_append_table(path, "java", 1)
+    ours = ll.open_table(str(tmp_path / "ours"))
+    ours.compact(min_files=2)
+    assert delta(ours) == delta(ll.open_table(str(path)))
+    theirs, made = ll.open_table(str(path)).snapshot(), ours.snapshot()
+    assert theirs is not None and made is not None
+    for name in ("commit_kind", "total_record_count", "delta_record_count", "schema_id", "next_row_id"):
+        assert getattr(made, name) == getattr(theirs, name), name
+
+
+def test_every_type_is_compacted_by_either(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: files of both, of every type; compacted by ours, then by Java with what came since, and by ours again."""
+    paimon_java.create_table(tmp_path / "t", columns(list(EVERY)))
+    ledger, rows = Ledger(tmp_path / "t"), edge_rows(list(EVERY))
+    ours, java = Lakelatch(), Java(paimon_java)
+    for compactor in (ours, java, ours):
+        ledger.change(ours, append(rows))
+        ledger.change(java, append(rows[:4]))
+        ledger.change(compactor, COMPACT)
+        assert len(ll.open_table(str(ledger.path)).entries()) == 1
+    ledger.change(java, overwrite(rows[:2], {}))
+    assert_agreed(paimon_java, ledger.path, ledger.expected)
+
+
+def test_pypaimon_reads_what_was_compacted(tmp_path: Path, paimon_java: Any) -> None:
+    names = [name for name in ATOMIC if name not in ("ts0", "tz0")]
+    paimon_java.create_table(tmp_path / "t", columns(names))
+    ledger, rows = Ledger(tmp_path / "t"), edge_rows(names)
+    for change in (append(rows), append(rows), COMPACT):
+        ledger.change(Lakelatch(), change)
+    assert_same_rows(pypaimon_env.rows(tmp_path / "t"), ledger.rows)
+
+
+@pytest.mark.parametrize("first", ["ours", "java"])
+def test_two_compactions_at_once(tmp_path: Path, paimon_java: Any, monkeypatch: Any, first: str) -> None:
+    """Of ours and Java's, rewriting the same files, one lands; the other gives up, and an append beside them stays."""
+    path = tmp_path / "t"
+    paimon_java.create_table(path, [("id", "INT")])
+    ledger = Ledger(path)
+    for i in range(4):
+        ledger.change(Java(paimon_java), append([[i]]))
+
+    def others(compact: Callable[[], Any]) -> None:
+        compact()
+        paimon_java.commit_rows(path, [[100]])
+
+    if first == "ours":
+        with pytest.raises(Exception, match="Give up committing"):
+            paimon_java.compact_append_table(
+                path, "java", 9, before_commit=lambda: others(lambda: ll.open_table(str(path)).compact(min_files=2))
+            )
+    else:
+        rewriter_of = compacting.rewriter_of
+
+        def late(*args: Any) -> Any:
+            monkeypatch.undo()
+            others(lambda: paimon_java.compact_append_table(path, "java", 9))
+            return rewriter_of(*args)
+
+        monkeypatch.setattr("lakelatch.table.maintenance.rewriter_of", late)
+        done = ll.open_table(str(path)).compact(min_files=2)
+        assert (done.receipts, len(done.given_up)) == ((), 1)
+    table = ll.open_table(str(path))
+    assert [s.commit_kind for s in table.snapshots()][4:] == ["COMPACT", "APPEND"]
+    wanted = [[0], [1], [2], [3], [100]]
+    assert_same_rows(our_rows(table), wanted)
+    assert_same_rows(paimon_java.rows(path), wanted)
+    assert table.verify("all", data=True) == []
+
+
+def test_deletion_vectors_that_java_wrote_are_applied(golden: Callable[[str], GoldenTable], paimon_java: Any) -> None:
+    """G8, H12: rows that are deleted stay deleted, and Java's compaction goes on from there."""
+    path = golden("paimon-java-1.4.2/append_dv").path
+    table = ll.open_table(str(path))
+    before = our_rows(table)
+    assert table.timeline.index_entries(table.snapshot())  # type: ignore[arg-type]
+    assert table.compact(min_files=2).files_before > 0
+    assert_same_rows(our_rows(table), before)
+    assert_same_rows(paimon_java.rows(path), before)
+    assert table.timeline.index_entries(table.snapshot()) == []  # type: ignore[arg-type]
+    ledger = Ledger(path, {s.id: before for s in table.snapshots()})
+    ledger.change(Java(paimon_java), append([before[0]]))
+    ledger.change(Java(paimon_java), Change("compact"))
+    assert_same_rows(our_rows(ll.open_table(str(path))), ledger.rows)
+    assert table.verify(data=True) == []
