@@ -120,6 +120,10 @@ class Contention:
             assert process.exitcode in (0, -signal.SIGKILL), self.orders[name].log.read_text()
         return self.audit(time.monotonic() - began)
 
+    def compactions(self, table: ll.Table) -> int:
+        """How many snapshots are no writer's."""
+        return 0
+
     def audit(self, wall_s: float) -> Books:
         """Read the table as anyone would, and compare with what the writers recorded."""
         table = ll.open_table(self.url, storage_options=self.storage_options)
@@ -130,7 +134,7 @@ class Contention:
         logs = [orders.log.read_text() for orders in self.orders.values()]
         ids = table.timeline.snapshot_ids()
         assert len(contiguous_runs(ids)) <= 1, "ids have a gap"
-        assert len(ids) == len(seen), "every snapshot is one commit"
+        assert len(ids) - self.compactions(table) == len(seen), "every other snapshot is one commit"
         return Books(
             acknowledged=len(acknowledged),
             visible=len(seen),

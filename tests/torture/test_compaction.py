@@ -1,0 +1,35 @@
+"""G1, G3, H13: writers and compactors on one table at once, the compactors killed at random moments: no row lost, none twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from figures import NIGHTLY
+from torture.compacting import Compacting
+
+import lakelatch as ll
+
+COMMITS, KILLS = (200, 100) if NIGHTLY else (12, 6)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Compacting:
+    folder = tmp_path / "writers"
+    folder.mkdir()
+    return Compacting(folder, str(tmp_path / "table"), writers=3, commits=COMMITS)
+
+
+@pytest.mark.timeout(1800)
+def test_compactors_beside_writers(table: Compacting) -> None:
+    """What a compactor left when it died is finished by the next: at the end everything is in one file."""
+    kills, books = table.torture(KILLS)
+    found = ll.open_table(table.url)
+    compactions = table.compactions(found)
+    print(f"\n{books}; {compactions} compactions landed, {kills} compactors killed")
+    assert books.acknowledged == books.visible == 3 * COMMITS
+    assert (books.lost, books.doubled, books.errors) == (0, 0, [])
+    assert compactions > 0 and kills > 0
+    found.compact(min_files=2)
+    assert len(found.entries()) == 1 and found.count() == 3 * COMMITS
+    assert found.verify(data=True) == []
