@@ -116,11 +116,12 @@ class AdlsStore(FsspecStore):
         return f"{container}/{safe_key(path.strip('/'))}" if path.strip("/") else container
 
     def _path(self, key: str) -> str:
+        path = super()._path(key)
         if "\\" in key:
             raise InvalidArgument(
                 f"key {key!r} has a backslash, which Azure takes for a slash: two keys would be one blob"
             )
-        return super()._path(key)
+        return path
 
     def _check_options(self) -> None:
         known = known_options(_adlfs().AzureBlobFileSystem)

@@ -48,6 +48,7 @@ CREATE_LIMIT_BYTES = 64 << 20
 """An object that is created on a condition is one request, and small: snapshots, schemas, tags."""
 
 _DELETE_PAGE = 1000
+_DELETES_AT_ONCE = 32
 _READS = ("read", "look at", "list")
 
 
@@ -234,8 +235,9 @@ class FsspecStore(ABC):
 
     def delete_many(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
-        for first in range(0, len(paths), _DELETE_PAGE):
-            page = paths[first : first + _DELETE_PAGE]
+        size = min(_DELETE_PAGE, self.delete_page * _DELETES_AT_ONCE)  # one deadline must do for them
+        for first in range(0, len(paths), size):
+            page = paths[first : first + size]
             label = f"{len(page)} objects" if len(page) > 1 else page[0]
             self._request("delete", label, self._seconds(0), self._delete, page)
 
