@@ -30,7 +30,7 @@ INDEX = "index/index-1"
 
 def table_of(rows: Iterable[int], options: Mapping[str, str] | None = None) -> Table:
     """A table of one column in one file."""
-    store = MeteredStore(MemoryStore(f"memory://deletion-vectors-{next(COUNTER)}"))
+    store = MeteredStore(MemoryStore(f"memory://deletion-vectors-{__name__}-{next(COUNTER)}"))
     schema = new_schema([Field(0, "x", AtomicType("INT"))], options=dict(options or {}))
     store.put("schema/schema-0", schema.to_json())
     table = Table(store, schema)
