@@ -423,3 +423,26 @@ def test_a_fallback_branch_is_left_alone() -> None:
     assert values(table) == [*range(6), *range(10, 16)]
     assert table.branch("spare").compact().files_before == 6
     assert values(table) == [*range(6), *range(10, 16)]
+
+
+def test_a_rollback_brings_the_small_files_back(table: Table) -> None:
+    """What a compaction replaced is still there, and may be the newest state again."""
+    before = {e.identity for e in table.entries()}
+    table.compact()
+    table.append(rows("a", [100]))
+    table.rollback(snapshot=15)
+    assert {e.identity for e in table.entries()} == before
+    assert table.compact().files_before == 11
+    assert values(table) == [*range(6), *range(10, 15), *range(20, 24)]
+
+
+def test_expiry_takes_what_was_replaced(table: Table) -> None:
+    """G7: the small files and their metadata go, the new ones stay."""
+    table.compact()
+    now_ms = table.snapshot().time_ms
+    for snapshot in table.snapshots():
+        key = table.paths.snapshot(snapshot.id)
+        table.store.put(key, replace(snapshot, time_ms=now_ms - 86_400_000).to_json())
+    assert again(table).expire(retain_max=1, retain_min=1).snapshot_ids == tuple(range(1, 16))
+    assert len(data_keys(table)) == 6 == len(table.entries())
+    assert len(values(table)) == 15
