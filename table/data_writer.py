@@ -1,6 +1,7 @@
 """One growing data file of one (partition, bucket).
 
-Owns: row groups, rolling, statistics, the file's name, and whether its bytes go out now or travel with the commit.
+Owns: how much is written at once, rolling, statistics, the file's name, and whether its bytes go out now or travel with
+the commit.
 Must not know: partitions' meaning, commits. Source: data-layer §1.1–1.4, format-metadata §6, §7.
 Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
 """
@@ -18,11 +19,9 @@ from ..backends.store import Store
 from ..coordinator.message import PendingUpload
 from ..core import options as opt
 from ..core.data_file import SOURCE_APPEND, DataFile
-from ..core.errors import Unsupported
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
-from .int96 import with_int96_footer
-from .parquet_form import ParquetForm
+from .file_forms import OpenOutput, Output, output_of, suffix_of
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -31,18 +30,6 @@ TRAVELLING_BYTES = 4 << 20
 SPILL_BYTES = 16 << 20
 DEFAULT_TARGET_BYTES = 256 << 20
 _ROLL_CHECK_ROWS = 1000
-
-_CODECS = {
-    "none": "none",
-    "uncompressed": "none",
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4",
-}
-"""Of the codecs that pyarrow writes those that Apache Paimon reads; both spell LZ4 without Hadoop's framing LZ4_RAW."""
-_SUFFIX_CODECS = {"zstd": "zst", "gzip": "gz"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +41,7 @@ class FileSettings:
     """
 
     schema: TableSchema
-    form: ParquetForm
-    codec: str
-    level: int | None
+    begin: OpenOutput
     target_bytes: int
     suffix: str
     modes: dict[str, StatsMode]
@@ -67,32 +52,19 @@ class FileSettings:
         """Read the table's options.
 
         Raises:
-            Unsupported: a file format that is not written yet.
+            Unsupported: a file format or codec that is not written, or a column that the format cannot hold.
         """
         options = schema.options
-        file_format = options.get(opt.FILE_FORMAT)
-        if file_format != "parquet":
-            raise Unsupported(
-                f"option 'file.format' = {file_format!r}: only parquet is written", next_step="set it to parquet"
-            )
-        compression = options.get(opt.FILE_COMPRESSION)
-        if compression not in _CODECS:
-            raise Unsupported(f"option 'file.compression' = {compression!r} cannot be written with parquet")
-        codec = _CODECS[compression]
+        target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
         modes = {
             f.name: StatsMode.parse(options.stats_mode_of(f.name, i), f"statistics mode of column {f.name!r}")
             for i, f in enumerate(schema.fields)
         }
-        suffix = ".parquet"
-        if options.get(opt.COMPRESSION_IN_SUFFIX) and compression != "none":
-            suffix = f".{_SUFFIX_CODECS.get(compression, compression)}.parquet"
         return FileSettings(
             schema=schema,
-            form=ParquetForm.of(schema.fields),
-            codec=codec,
-            level=options.get(opt.ZSTD_LEVEL) if codec == "zstd" else None,
-            target_bytes=options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES,
-            suffix=suffix,
+            begin=output_of(schema, target_bytes),
+            target_bytes=target_bytes,
+            suffix=suffix_of(schema),
             modes=modes,
             dense=options.get(opt.STATS_DENSE),
         )
@@ -142,6 +114,9 @@ class SpillingSink:
     def tell(self) -> int:
         return self.size
 
+    def seekable(self) -> bool:
+        return False
+
     def flush(self) -> None:
         return
 
@@ -181,7 +156,7 @@ class DataFileWriter:
         self._held: list[pa.RecordBatch] = []
         self.held_bytes = 0
         self._sink: SpillingSink | None = None
-        self._parquet: Any = None
+        self._output: Output | None = None
         self._stats: StatsCollector | None = None
         self._name = ""
         self._count = 0
@@ -210,18 +185,18 @@ class DataFileWriter:
             return
         table = pa.Table.from_batches(self._held)
         self._held, self.held_bytes = [], 0
-        if self._parquet is None:
+        if self._output is None:
             self._open(table)
-        assert self._parquet is not None and self._stats is not None and self._sink is not None
+        assert self._output is not None and self._stats is not None and self._sink is not None
         self._stats.update(table)
-        self._parquet.write_table(self._settings.form.stored(table), row_group_size=table.num_rows)
+        self._output.write(table)
         if self._sink.size >= self._settings.target_bytes:
             self._close()
 
     def finish(self) -> None:
         """Write the rest. Afterwards `files` and `uploads` are complete."""
         self.flush()
-        if self._parquet is not None:
+        if self._output is not None:
             self._close()
 
     def abort(self) -> None:
@@ -235,17 +210,13 @@ class DataFileWriter:
         self._name = f"{self._stem}-{self._count}{settings.suffix}"
         self._count += 1
         self._sink = SpillingSink(self._store, self._folder + self._name)
-        self._parquet = settings.form.writer(self._sink, settings.codec, settings.level, first_rows)
-        self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=True)
+        self._output = settings.begin(self._sink, first_rows)
+        is_parquet = settings.suffix.endswith(".parquet")
+        self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
 
     def _close(self) -> None:
-        assert self._parquet is not None and self._stats is not None and self._sink is not None
-        if self._settings.form.int96:
-            self._sink.hold()
-        self._parquet.close()
-        if self._settings.form.int96:
-            self._sink.release(with_int96_footer)
-        footer = self._parquet.writer.metadata if hasattr(self._parquet.writer, "metadata") else None
+        assert self._output is not None and self._stats is not None and self._sink is not None
+        footer = self._output.close()
         value_stats, columns = self._stats.finish(footer)
         upload = self._sink.finish(self._travelling)
         if upload is not None:
@@ -267,7 +238,7 @@ class DataFileWriter:
                 file_source=SOURCE_APPEND,
             )
         )
-        self._parquet = self._sink = self._stats = None
+        self._output = self._sink = self._stats = None
 
 
 def _local_wall_clock_ms() -> int:

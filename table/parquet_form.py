@@ -1,6 +1,7 @@
 """The form of a table's Parquet files: physical types, bounds and encodings that every reader takes right.
 
-Owns: `ParquetForm`: what is told to the Parquet writer, and why. Must not know: rows, stores, when a file is whole.
+Owns: `ParquetForm`: what is told to the Parquet writer, and why; `ParquetOutput`, one growing file. Must not
+know: stores, when a file is whole.
 Source: data-layer §1.3; docs/decisions 0002 and 0003. Invariant: a filter that a reader applies to footers and dictionaries
 never loses a row that it keeps when it looks at the values.
 """
@@ -17,8 +18,18 @@ import pyarrow.parquet as pq
 from ..core.arrow import file_schema
 from ..core.types import Field
 from .dictionaries import overflowing_columns
-from .int96 import is_stand_in, stand_in_schema, with_stand_ins
+from .int96 import is_stand_in, stand_in_schema, with_int96_footer, with_stand_ins
 
+CODECS = {
+    "none": "none",
+    "uncompressed": "none",
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+}
+"""Of the codecs that pyarrow writes those that Apache Paimon reads; both spell LZ4 without Hadoop's framing LZ4_RAW."""
 _FLOATS = ("FLOAT", "DOUBLE")
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
 
@@ -82,3 +93,31 @@ class ParquetForm:
         # The writer compares types without metadata, and takes field ids from its own schema: no cast, which would refuse
         # the nulls that arrays may hold in required fields of a null ROW.
         return with_stand_ins(table) if self.int96 else table
+
+
+class ParquetOutput:
+    """One Parquet file while it grows, a row group per write.
+
+    Args:
+        sink: a `SpillingSink`.
+        codec: a key of `CODECS`.
+        level: of zstd; None for other codecs.
+        first_rows: tell which columns are worth a dictionary.
+    """
+
+    def __init__(self, sink: Any, form: ParquetForm, codec: str, level: int | None, first_rows: pa.Table) -> None:
+        self._sink, self._form = sink, form
+        self._writer = form.writer(sink, CODECS[codec], level if CODECS[codec] == "zstd" else None, first_rows)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows of the table's columns."""
+        self._writer.write_table(self._form.stored(rows), row_group_size=rows.num_rows)
+
+    def close(self) -> Any:
+        """Write the end of the file; the `pq.FileMetaData`."""
+        if self._form.int96:
+            self._sink.hold()
+        self._writer.close()
+        if self._form.int96:
+            self._sink.release(with_int96_footer)
+        return self._writer.writer.metadata if hasattr(self._writer.writer, "metadata") else None

@@ -27,6 +27,7 @@ from ..core.schema import TableSchema
 from ..core.values import column_values
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
+from .file_forms import output_of
 
 Place = tuple[bytes, int]
 """Partition row and bucket."""
@@ -51,6 +52,7 @@ def check_writable(schema: TableSchema) -> None:
     for field in schema.fields:
         if getattr(field.type, "root", "") == "BLOB":
             raise Unsupported(f"writing column {field.name!r} of type BLOB is not supported yet")
+    output_of(schema)
     indexes = [key for key in schema.option_texts if key.startswith("file-index.") and key.endswith(".columns")]
     if indexes:
         raise Unsupported(f"writing file indexes (option '{indexes[0]}') is not supported yet")
