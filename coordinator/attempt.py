@@ -177,6 +177,7 @@ def build_snapshot(
     index_manifest: str | None,
     memory: Memory,
     lost: Sequence[LostAttempt],
+    next_row_id: int,
     writer_id: str,
     now_ms: int,
 ) -> Snapshot:
@@ -206,7 +207,7 @@ def build_snapshot(
             WRITER_PROPERTY: writer_id,
             **_our_properties(request, base, ours, memory, lost),
         },
-        next_row_id=(base.next_row_id if base else None) or 0,
+        next_row_id=next_row_id,
         operation=request.operation,
         writer_version=WRITER_VERSION,
     )

@@ -52,6 +52,11 @@ class Base:
         """The snapshot's id, 0 where there is none."""
         return self.snapshot.id if self.snapshot is not None else 0
 
+    @property
+    def next_row_id(self) -> int:
+        """The first row id that was never given."""
+        return (self.snapshot.next_row_id if self.snapshot is not None else None) or 0
+
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
         """May a snapshot be published on this knowledge?"""
         return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)

@@ -41,6 +41,7 @@ from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
 from .request import CommitRequest
+from .row_ids import tracked
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline, ref_of
 
@@ -93,6 +94,7 @@ class CommitRun:
     _read_files: dict[EntryIdentity, ManifestEntry] | None = None
     _changes: dict[int, tuple[str, Change]] = field(default_factory=dict)
     _winner: Snapshot | None = None
+    _next_row_id: int = 0
 
     # ------------------------------------------------------------------------------------------------------- collect
 
@@ -145,6 +147,10 @@ class CommitRun:
             entries, conflict = self._settle_entries()
             if conflict is None and not self.request.restores:
                 entries, conflict = self._settle_buckets(entries)
+            self._next_row_id = self._base().next_row_id
+            if conflict is None and not self.request.restores and self.schema.options.get(opt.ROW_TRACKING):
+                assert self.ours is not None
+                entries, self._next_row_id = tracked(entries, self.ours.id, self._next_row_id)
             index, index_conflict = self._settle_index()
             self._fold = self._folded_base() if conflict is None and self.request.restores else None
         except LakelatchError as error:
@@ -389,6 +395,7 @@ class CommitRun:
             index_manifest=self._index[0],
             memory=memory_through(base.snapshot, self.timeline.find),
             lost=self.lost,
+            next_row_id=self._next_row_id,
             writer_id=self.writer_id,
             now_ms=self.around.wall_ms,
         )

@@ -137,6 +137,10 @@ def plan_compaction(
 def check_compactable(schema: TableSchema) -> None:
     """Refuse tables whose files cannot be rewritten, naming feature and option."""
     check_writable(schema)
+    if schema.options.get(opt.ROW_TRACKING):
+        raise Unsupported(
+            f"option '{opt.ROW_TRACKING.key}' = true: a compaction would have to keep the rows' ids: not supported yet"
+        )
     if schema.options.get(opt.CLUSTERING_INCREMENTAL):
         raise Unsupported(f"option '{opt.CLUSTERING_INCREMENTAL.key}' = true: such a table is clustered, not compacted")
 

@@ -44,9 +44,8 @@ def check_writable(schema: TableSchema) -> None:
     if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
         raise Unsupported(f"option 'bucket' = {schema.bucket}: a table without a primary key has -1 or above 0")
     check_manifest_format(schema)
-    for option in (opt.ROW_TRACKING, opt.DATA_EVOLUTION):
-        if options.get(option):
-            raise Unsupported(f"writing with option '{option.key}' = true is not supported yet")
+    if options.get(opt.DATA_EVOLUTION):
+        raise Unsupported(f"writing with option '{opt.DATA_EVOLUTION.key}' = true is not supported yet")
     if options.get(opt.EXTERNAL_PATHS):
         raise Unsupported(f"writing with option '{opt.EXTERNAL_PATHS.key}' is not supported yet")
     for field in schema.fields:

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.java
 NOT_WRITTEN = (
     "primary key",
     "file-index",
-    "row-tracking",
     "data-evolution",
     "manifest.format",
     "in other time zones",

@@ -190,8 +190,12 @@ def test_what_is_no_state_to_go_back_to(table: Table) -> None:
 
 
 def test_tables_that_cannot_be_written_are_refused() -> None:
-    made = ll.create_table(f"memory://rollback-{next(COUNTER)}/t", SCHEMA, options={"row-tracking.enabled": "true"})
-    with pytest.raises(Unsupported, match=r"row-tracking\.enabled"):
+    made = ll.create_table(
+        f"memory://rollback-{next(COUNTER)}/t",
+        SCHEMA,
+        options={"row-tracking.enabled": "true"} | {"data-evolution.enabled": "true"},
+    )
+    with pytest.raises(Unsupported, match=r"data-evolution\.enabled"):
         made.rollback(snapshot=1)
 
 
