@@ -146,6 +146,24 @@ def test_a_snapshot_on_a_freed_name_is_fenced_on_every_path(path: list[ev.Event]
     assert discarded(effects) == ()
 
 
+def test_a_fork_proves_nothing_while_an_earlier_send_is_under_way() -> None:
+    """H9: the first attempt's send was never answered; a rollback that freed this name may have freed that one too."""
+    lost = (ev.AnswerLost("timeout"), ev.FoundAnother(WINNER, "other"), ev.RetryGranted(3))
+    again = SnapshotRef(6, "ours-2")
+    second = (
+        ev.LatestResolved(WINNER, "ours-2", 0),
+        ev.ChangesCollected(1, 0),
+        ev.ManifestsCompacted("none"),
+        ev.DeltaListWritten("delta-list", ("manifest",)),
+        ev.BaseListWritten("base-list-2"),
+        ev.SnapshotPrepared(again, WINNER, "{}"),
+        ev.SnapshotPublished(),
+    )
+    _, effects = run(*TO_PUBLISH, *lost, *second, ev.LineageBroken("freed"))
+    assert isinstance(outcome(effects), do.Undecided)
+    assert discarded(effects) == ()
+
+
 def test_a_lineage_that_cannot_be_read_is_undecided_not_failed() -> None:
     """Design §3: a read that fails in VERIFY makes the outcome unknown."""
     state, _ = run(*TO_PUBLISH, ev.SnapshotPublished())
