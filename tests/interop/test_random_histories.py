@@ -47,6 +47,10 @@ class History:
         rng.shuffle(self.names)
         options = {key: rng.choice(values) for key, values in CHOICES.items() if rng.random() < 0.5}
         options |= BUSY_MANIFESTS if rng.random() < 0.7 else {}
+        bucket_keys = [n for n in others if n in ATOMIC]
+        self.bucketed = bool(bucket_keys) and rng.random() < 0.3
+        if self.bucketed:  # write-only: else Java compacts by itself, in a snapshot of its own
+            options |= {"bucket": rng.choice("137"), "bucket-key": rng.choice(bucket_keys), "write-only": "true"}
         if rng.random() < 0.5:
             ll.create_table(str(path), ll.Schema(columns(self.names)), partition_by=self.keys, options=options)
         else:
@@ -67,7 +71,10 @@ class History:
         rng = self.rng
         kinds = ["append"] * 5 + ["overwrite", "truncate" if rng.random() < 0.3 else "overwrite"]
         kinds += ["dynamic", "drop"] if self.keys else []
-        kinds += ["compact", "compact_manifests"] if by_java else ["compact"]
+        kinds += ["compact_manifests"] if by_java else []
+        kinds += (
+            ["compact"] if not (by_java and self.bucketed) else []
+        )  # Java is asked to compact tables without buckets
         match rng.choice(kinds):
             case "append":
                 parts = rng.randint(1, 1 if by_java else 3)
