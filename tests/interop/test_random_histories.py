@@ -72,9 +72,8 @@ class History:
         kinds = ["append"] * 5 + ["overwrite", "truncate" if rng.random() < 0.3 else "overwrite"]
         kinds += ["dynamic", "drop"] if self.keys else []
         kinds += ["compact_manifests"] if by_java else []
-        kinds += (
-            ["compact"] if not (by_java and self.bucketed) else []
-        )  # Java is asked to compact tables without buckets
+        if not (by_java and self.bucketed):  # Java is asked to compact tables without buckets only
+            kinds += ["compact"]
         match rng.choice(kinds):
             case "append":
                 parts = rng.randint(1, 1 if by_java else 3)
