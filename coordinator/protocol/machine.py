@@ -302,9 +302,9 @@ def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
     """A fork: not in the history, but still a file that names our metadata, so nothing is deleted (G5).
 
-    Names have been freed: an earlier attempt's send that was never answered may still land on one (H9), or has.
+    Names have been freed: the race that an earlier attempt lost proves nothing any more, its send may land yet (H9).
     """
-    if state.unanswered and state.lost_to:
+    if state.lost_to:
         return _undecided(state, f"{event.reason}, and an earlier send of it may land on another")
     return _conclude(state, do.NotCommitted("fenced", event.reason), discard=False)
 

@@ -146,9 +146,10 @@ def test_a_snapshot_on_a_freed_name_is_fenced_on_every_path(path: list[ev.Event]
     assert discarded(effects) == ()
 
 
-def test_a_fork_proves_nothing_while_an_earlier_send_is_under_way() -> None:
-    """H9: the first attempt's send was never answered; a rollback that freed this name may have freed that one too."""
-    lost = (ev.AnswerLost("timeout"), ev.FoundAnother(WINNER, "other"), ev.RetryGranted(3))
+@pytest.mark.parametrize("answer", [ev.AnswerLost("timeout"), ev.PublishRefused()])
+def test_a_fork_proves_nothing_of_earlier_attempts(answer: ev.Event) -> None:
+    """H9: a rollback that freed this name may have freed the first attempt's too, and a send may land there late."""
+    lost = (answer, ev.FoundAnother(WINNER, "other"), ev.RetryGranted(3))
     again = SnapshotRef(6, "ours-2")
     second = (
         ev.LatestResolved(WINNER, "ours-2", 0),
