@@ -155,7 +155,7 @@ def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyTh
     AlreadyThere()
     """
     if answer is Answer.EXISTS:
-        return AlreadyThere()
+        return AlreadyThere(earlier_send)
     if answer in APPLIED_NOTHING:
         return Unknown(f"{reason}, after a send that was not answered") if earlier_send else None
     return Unknown(reason)

@@ -12,7 +12,7 @@ Invariants that every store keeps:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -31,7 +31,13 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyThere:
-    """The store refused because the key exists. It may be our own earlier send: read back before believing it (H3)."""
+    """The store refused because the key exists. It may be our own earlier send: read back before believing it (H3).
+
+    Attributes:
+        earlier_send: the same bytes were sent before, and that send was neither taken nor refused: it may land yet (H9).
+    """
+
+    earlier_send: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

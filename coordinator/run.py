@@ -363,8 +363,8 @@ class CommitRun:
         match answer:
             case Created():
                 return ev.SnapshotPublished()
-            case AlreadyThere():
-                return ev.PublishRefused()
+            case AlreadyThere(earlier_send=earlier_send):
+                return ev.PublishRefused(earlier_send)
             case Unknown(reason=reason):
                 return ev.AnswerLost(reason)
 

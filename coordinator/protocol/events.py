@@ -167,7 +167,13 @@ class SnapshotPublished:
 
 @dataclass(frozen=True, slots=True)
 class PublishRefused:
-    """The store says that the name exists; it may be our own earlier send (H3)."""
+    """The store says that the name exists; it may be our own earlier send (H3).
+
+    Attributes:
+        earlier_send: one was neither taken nor refused, and may land yet (H9).
+    """
+
+    earlier_send: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,7 @@ def _published(state: CommitState, event: ev.SnapshotPublished) -> Step:
 
 
 def _refused(state: CommitState, event: ev.PublishRefused) -> Step:
-    return _read_back(state)
+    return _read_back(replace(state, unanswered=state.unanswered or event.earlier_send))
 
 
 def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:

@@ -165,8 +165,14 @@ def test_sent_again_until_it_is_created() -> None:
 
 
 def test_refused_after_an_own_send() -> None:
-    """H3: the refusal may be about our own first send: read back."""
-    assert outcome_of(answered("InternalError", 500), answered("PreconditionFailed", 412)) == (AlreadyThere(), 2)
+    """H3: the refusal may be about our own first send: read back. H9: and that one may land later still."""
+    outcome, sends = outcome_of(answered("InternalError", 500), answered("PreconditionFailed", 412))
+    assert (outcome, sends) == (AlreadyThere(), 2)
+    assert isinstance(outcome, AlreadyThere)
+    assert outcome.earlier_send
+    alone, _ = outcome_of(answered("PreconditionFailed", 412))
+    assert isinstance(alone, AlreadyThere)
+    assert not alone.earlier_send
 
 
 @pytest.mark.parametrize("last", ["AccessDenied", "NoSuchBucket", "NotImplemented"])

@@ -131,9 +131,10 @@ def test_budget_spent_after_proven_losses_discards_private_metadata() -> None:
     assert set(discarded(effects)) == {"base-list", "delta-list", "manifest"}
 
 
-def test_nothing_is_discarded_once_a_send_went_unanswered() -> None:
+@pytest.mark.parametrize("answer", [ev.AnswerLost("timeout"), ev.PublishRefused(earlier_send=True)])
+def test_nothing_is_discarded_once_a_send_went_unanswered(answer: ev.Event) -> None:
     """H5: PUT of 5 times out, another's 5 is seen, W cleans up, a rollback frees 5, the PUT lands: so it must not."""
-    _, effects = run(*TO_PUBLISH, ev.AnswerLost("timeout"), ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("spent"))
+    _, effects = run(*TO_PUBLISH, answer, ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("spent"))
     assert outcome(effects) == do.NotCommitted("retries-exhausted", "spent")
     assert discarded(effects) == ()
 
