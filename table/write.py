@@ -12,6 +12,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,6 +44,11 @@ def check_writable(schema: TableSchema) -> None:
         raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
     if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
         raise Unsupported(f"option 'bucket' = {schema.bucket}: a table without a primary key has -1 or above 0")
+    if schema.bucket > 1 and not schema.bucket_keys:
+        raise Unsupported(
+            f"writing with option 'bucket' = {schema.bucket} and without '{opt.BUCKET_KEY.key}' is not supported: by which"
+            " columns rows go to buckets is not said"
+        )
     check_manifest_format(schema)
     if options.get(opt.DATA_EVOLUTION):
         raise Unsupported(f"writing with option '{opt.DATA_EVOLUTION.key}' = true is not supported yet")
@@ -170,8 +176,15 @@ def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | No
     if schema.bucket < 1:
         return None
     fields = [schema.by_name[name] for name in schema.bucket_keys]
+    if not fields:
+        return _only_bucket
     function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
     return partial(buckets, key_fields=fields, total=schema.bucket, function=function)
+
+
+def _only_bucket(batch: pa.RecordBatch) -> Any:
+    """Tables of old writers have one bucket without a key."""
+    return np.zeros(batch.num_rows, np.int32)
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
-from lakelatch.backends.store import Store
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
 from lakelatch.coordinator.maintenance.retention import Retention
@@ -12,12 +12,16 @@ from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.schema import new_schema
 from lakelatch.table.table import Table
 
+from .conftest import KINDS, stores_of
+
 FIELDS = pa.schema([("p", pa.string()), ("v", pa.int64())])
 NEVER_MS = 2**62
 
 
-def test_a_table_is_looked_after_on_every_store(store: Store) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "faulty"])
+def test_a_table_is_looked_after_on_every_store(kind: str, request: pytest.FixtureRequest) -> None:
     """G7."""
+    store = stores_of(kind, request)("table")
     schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"])
     store.put_if_absent("schema/schema-0", schema.to_json())
     table = Table(store, schema)
