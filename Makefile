@@ -4,6 +4,8 @@ SHELL := /bin/bash
 STORE ?= local
 STORES ?=
 PYTEST_ARGS ?=
+# Processes that share the test files.
+JOBS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.setup
 
@@ -40,7 +42,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: setup lint
-	$(RUN) $(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS) tests
+	$(RUN) $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
 
 # The tests that start no server, no Spark and no JVM: seconds.
 unit: setup

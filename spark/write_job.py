@@ -26,7 +26,7 @@ from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
-from ..table.transaction import overwrite_spec, snapshot_read
+from ..table.transaction import Transaction, overwrite_spec, snapshot_read
 from ..table.write import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
@@ -85,31 +85,41 @@ def write(
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
     """
+    _check_arguments(mode, partition, read_snapshot)
+    table = _table(df, url, partition_by, primary_key, options, storage_options)
+    check_writable(table.schema)
+    with table.transaction(
+        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+    ) as tx:
+        if not tx.replayed:
+            _fill(tx, table, df, mode, partition, read_snapshot)
+    return tx.receipt
+
+
+def _check_arguments(mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None) -> None:
     if mode not in _MODES:
         raise InvalidArgument(f"mode {mode!r}: use one of {', '.join(_MODES)}")
     if partition is not None and mode != "overwrite":
         raise InvalidArgument("partition= goes with mode='overwrite' only")
     if read_snapshot is not None and mode == "append":
         raise InvalidArgument("read_snapshot= goes with an overwrite only")
+
+
+def _fill(
+    tx: Transaction, table: Table, df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None
+) -> None:
+    """Run the job, and put what it wrote into the transaction."""
     dynamic = mode == "overwrite-partitions"
-    table = _table(df, url, partition_by, primary_key, options, storage_options)
     schema = table.schema
-    check_writable(schema)
-    spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else None
+    spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
     columns = match_columns(df.schema, schema, tuple(spec or ()))
-    job = str(uuid.uuid4())
-    with table.transaction(
-        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
-    ) as tx:
-        if not tx.replayed:
-            before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
-            task = WriteTask(table.store, schema, job, columns.names, spec or {})
-            messages = run_job(columns.routed(columns.select(df), schema), task)
-            if mode == "append":
-                tx.append_messages(messages)
-            else:
-                tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
-    return tx.receipt
+    before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
+    task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {})
+    messages = run_job(columns.routed(columns.select(df), schema), task)
+    if mode == "append":
+        tx.append_messages(messages)
+    else:
+        tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
 
 
 def _table(

@@ -6,6 +6,7 @@ Invariant: it goes by the options that the table has now, not by those that it w
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import TypeAlias
 
@@ -41,7 +42,7 @@ Moment: TypeAlias = str | int | datetime | None
 """ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not said."""
 
 
-class Maintenance:
+class Maintenance(ABC):
     """What `Table` inherits."""
 
     store: Store
@@ -49,9 +50,9 @@ class Maintenance:
     pinned: Snapshot | None
 
     @property
+    @abstractmethod
     def committer(self) -> Committer:
         """What commits to this table."""
-        raise NotImplementedError
 
     def expire(
         self,

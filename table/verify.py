@@ -83,7 +83,7 @@ def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findin
     """(key, snapshot) of what is to be looked at, ascending, tags last."""
     readable = sorted(roots.snapshots)
     if snapshots is None:
-        ids = readable[-2:] if readable[-2:] == list(range(readable[-1] - 1, readable[-1] + 1)) else readable[-1:]
+        ids = [i for i in readable[-2:] if i >= readable[-1] - 1]
     elif snapshots == "all":
         ids = readable
     else:

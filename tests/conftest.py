@@ -15,6 +15,7 @@ from typing import Any
 import golden_tables
 import java_home
 import pytest
+from report import SKIPPED, TOLD, USED, none_may_be_skipped, not_here
 from servers import (
     AzureServer,
     FaultProxy,
@@ -30,8 +31,6 @@ from servers.process import NotInstalled
 
 TESTS = Path(__file__).parent
 CHECKOUT = TESTS.parent
-USED: dict[str, str] = {}
-"""What was started in this run, for the last lines of the report."""
 
 
 def pytest_configure() -> None:
@@ -46,11 +45,41 @@ def pytest_configure() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped:
+        SKIPPED.append(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        SKIPPED.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one of several processes: the one that reports is another
+        session.config.workeroutput["report"] = (TOLD, USED)
+    elif SKIPPED and none_may_be_skipped():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told, used = getattr(node, "workeroutput", {}).get("report", ([], {}))
+    TOLD.extend(told)
+    USED.update(used)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if USED:
-        terminalreporter.section("servers and runtimes of this run")
-        for what, which in sorted(USED.items()):
-            terminalreporter.write_line(f"{what}: {which}")
+    sections = {
+        "figures of this run": TOLD,
+        "servers and runtimes of this run": [f"{what}: {which}" for what, which in sorted(USED.items())],
+        "skipped, where nothing may be: the run has failed": SKIPPED if none_may_be_skipped() else [],
+    }
+    for title, lines in sections.items():
+        if lines:
+            terminalreporter.section(title)
+            for line in lines:
+                terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +111,7 @@ def reported(what: str, running: AbstractContextManager[Any]) -> Iterator[Any]:
         try:
             server = stack.enter_context(running)
         except NotInstalled as error:
-            USED[what] = f"NOT TESTED: {error}"
-            pytest.skip(f"{what}: {error}")
+            not_here(what, error)
         USED[what] = server.name
         yield server
 

@@ -11,6 +11,8 @@ import os
 import re
 from pathlib import Path
 
+from report import tell
+
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NIGHTLY = bool(os.environ.get("LAKELATCH_NIGHTLY"))
 
@@ -22,7 +24,7 @@ def keep(page: str, block: str, text: str) -> None:
         page: name of a file in docs/.
         text: Markdown.
     """
-    print(text)
+    tell(text)
     if NIGHTLY:
         with (DOCS / page).open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -263,6 +263,12 @@ def test_a_sound_table(run: Any, flights: ll.Table) -> None:
     assert "nothing is wrong" in run("verify", flights.url).err
 
 
+@pytest.mark.parametrize("snapshots", [None, "all"])
+def test_a_table_that_nobody_wrote_to(tmp_path: Path, snapshots: Any) -> None:
+    """It has a schema and no snapshot: sound, and nothing to look at."""
+    assert ll.create_table(str(tmp_path / "t"), pa.schema({"v": pa.int64()})).verify(snapshots) == []
+
+
 def test_what_was_never_verified(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     """No table is a usage error; a snapshot that is not there is a finding."""
     assert run("verify", tmp_path / "none").code == 2

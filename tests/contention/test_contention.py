@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from contention.contended import Books, Contention
+from report import tell
 from servers import FaultProxy, S3Server
 
 WRITERS, COMMITS = 8, 25
 
 
 def check(books: Books, expected: int, what: str) -> None:
-    print(f"\n{what}: {books}")
+    tell(f"contention, {what}: {books}")
     assert books.acknowledged == books.visible == expected
     assert (books.lost, books.doubled, books.errors) == (0, 0, [])
 

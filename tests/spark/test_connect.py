@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from report import tell
 
 HERE = Path(__file__).parent
 FILES = ["test_pipeline.py"]
@@ -23,7 +24,9 @@ if os.environ.get("LAKELATCH_NIGHTLY"):
 @pytest.mark.timeout(900)
 def test_the_pipeline_under_spark_connect() -> None:
     """No `_jvm`, no `sparkContext`: read and write run under `remote("local[2]")` as they do on a classic session."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", str(HERE.parent)]
+    marks = "not classic" if os.environ.get("LAKELATCH_NIGHTLY") else "not classic and not slow"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks]
+    command += ["--confcutdir", str(HERE.parent)]
     # What a classic session of this process left in the environment would make the child look for its JVM.
     inherited = {
         k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_GATEWAY", "PYSPARK_SUBMIT"))
@@ -41,5 +44,5 @@ def test_the_pipeline_under_spark_connect() -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
-    print(f"\nSpark Connect: {done.stdout.strip().splitlines()[-1]}")
+    tell(f"Spark Connect: {done.stdout.strip().splitlines()[-1]}")
     assert int(passed[1]) >= 14

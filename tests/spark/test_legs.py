@@ -192,17 +192,16 @@ def test_the_type_time_where_the_session_knows_it(spark: Any, tmp_path: Path) ->
         spark.conf.unset("spark.sql.timeType.enabled")
 
 
-def test_variants_go_there_and_back(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("leg", ["native", "arrow"])
+def test_variants_go_there_and_back(spark: Any, tmp_path: Path, leg: str, request: pytest.FixtureRequest) -> None:
+    if leg == "arrow":
+        request.getfixturevalue("arrow_only")
     url = str(tmp_path / "table")
     df = spark.sql('SELECT 1 k, parse_json(\'{"a": [1, null, "x"]}\') v UNION ALL SELECT 2, NULL')
     lake.write(df, url, options={})
+    assert is_native(lake.read(spark, url)) == (leg == "native")
     found = lake.read(spark, url).selectExpr("k", "to_json(v) j", "variant_get(v, '$.a[2]', 'string') x")
     assert sorted(map(tuple, found.collect())) == [(1, '{"a":[1,null,"x"]}', "x"), (2, None, None)]
-
-
-@pytest.mark.usefixtures("arrow_only")
-def test_variants_through_arrow(spark: Any, tmp_path: Path) -> None:
-    test_variants_go_there_and_back(spark, tmp_path)
 
 
 # ------------------------------------------------------------------------------------------------------------- tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import lakelatch as ll
 import lakelatch.spark as lake
 
 pytestmark = pytest.mark.spark
-CONNECT = os.environ.get("LAKELATCH_SPARK") == "connect"
 DDL = "part int, k bigint, v string"
 
 
@@ -142,7 +140,7 @@ def test_a_failed_job_leaves_no_row_and_no_file(spark: Any, url: str) -> None:
     assert contents(url) == [(1, 1, "a")]
 
 
-@pytest.mark.skipif(CONNECT, reason="retries are a setting of the classic master: local[2,3]")
+@pytest.mark.classic
 def test_a_retried_task_gives_its_rows_once(tmp_path: Path) -> None:
     """Each attempt of a task has its own files; the commit names those of one attempt."""
     import subprocess

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from figures import NIGHTLY
+from report import tell
 from torture.compacting import Compacting
 
 import lakelatch as ll
@@ -26,7 +27,7 @@ def test_compactors_beside_writers(table: Compacting) -> None:
     kills, books = table.torture(KILLS)
     found = ll.open_table(table.url)
     compactions = table.compactions(found)
-    print(f"\n{books}; {compactions} compactions landed, {kills} compactors killed")
+    tell(f"torture of compaction: {books}; {compactions} compactions landed, {kills} compactors killed")
     assert books.acknowledged == books.visible == 3 * COMMITS
     assert (books.lost, books.doubled, books.errors) == (0, 0, [])
     assert compactions > 0 and kills > 0

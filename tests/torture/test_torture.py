@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from figures import NIGHTLY, keep
+from report import tell
 from servers import FaultProxy, S3Server
 from torture.tortured import Torture
 
@@ -36,7 +37,7 @@ def figures() -> Iterator[list[str]]:
 def check(torture: Torture, what: str, figures: list[str]) -> None:
     """Kill, and hold the books against the table."""
     kills, books = torture.torture(KILLS)
-    print(f"\n{what}: {kills}\n{what}: {books}")
+    tell(f"torture, {what}: {kills}\ntorture, {what}: {books}")
     assert kills.inside >= kills.all / 3, "the kills missed what they are for"
     assert kills.phases[Phase.PUBLISH.value] > 0
     assert books.replayed > 0, "no restart found its commit already there"

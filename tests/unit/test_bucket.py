@@ -157,26 +157,25 @@ def test_buckets_that_apache_paimon_chose(vector: dict[str, Any]) -> None:
     assert [bucket_of_row(k, types, vector["total"], function) for k in zip(*columns, strict=True)] == chosen
 
 
-@pytest.mark.skipif(
-    golden_root() is None, reason="LAKELATCH_GOLDEN names no folder of all golden tables; the vectors stand in"
-)
-def test_every_row_of_apache_paimon_lies_in_its_bucket() -> None:
-    """G8: fixed buckets of the golden tables, every key type, row by row."""
-    rows, tables, golden = 0, 0, golden_root()
-    assert golden is not None
-    for root in sorted(golden.glob("paimon-java-*/*/table")):
-        schemas = [parse_schema(p.read_bytes(), str(p)) for p in root.glob("schema/schema-*")]
-        if len(schemas) != 1 or schemas[0].bucket < 2:
-            continue
-        schema = schemas[0]
-        fields = [schema.by_name[k] for k in schema.bucket_keys]
-        function = BucketFunction.parse(schema.options.get(BUCKET_FUNCTION))
-        seen = rows
-        for path in [*root.rglob("bucket-[0-9]*/data-*.parquet"), *root.rglob("bucket-[0-9]*/data-*.orc")]:
-            read = pq.ParquetFile(path).read if path.suffix == ".parquet" else pyarrow.orc.ORCFile(path).read
-            table = read(columns=[f.name for f in fields])
-            found = buckets(table, fields, schema.bucket, function)
-            assert set(found.tolist()) <= {int(path.parent.name.removeprefix("bucket-"))}, path
-            rows += table.num_rows
-        tables += rows > seen
-    assert tables >= 20 and rows > 2000
+if golden_root() is not None:  # without the whole set the vectors stand in
+
+    def test_every_row_of_apache_paimon_lies_in_its_bucket() -> None:
+        """G8: fixed buckets of the golden tables, every key type, row by row."""
+        rows, tables, golden = 0, 0, golden_root()
+        assert golden is not None
+        for root in sorted(golden.glob("paimon-java-*/*/table")):
+            schemas = [parse_schema(p.read_bytes(), str(p)) for p in root.glob("schema/schema-*")]
+            if len(schemas) != 1 or schemas[0].bucket < 2:
+                continue
+            schema = schemas[0]
+            fields = [schema.by_name[k] for k in schema.bucket_keys]
+            function = BucketFunction.parse(schema.options.get(BUCKET_FUNCTION))
+            seen = rows
+            for path in [*root.rglob("bucket-[0-9]*/data-*.parquet"), *root.rglob("bucket-[0-9]*/data-*.orc")]:
+                read = pq.ParquetFile(path).read if path.suffix == ".parquet" else pyarrow.orc.ORCFile(path).read
+                table = read(columns=[f.name for f in fields])
+                found = buckets(table, fields, schema.bucket, function)
+                assert set(found.tolist()) <= {int(path.parent.name.removeprefix("bucket-"))}, path
+                rows += table.num_rows
+            tables += rows > seen
+        assert tables >= 20 and rows > 2000

@@ -247,7 +247,7 @@ def test_a_key_s_own_bucket_is_never_pruned(k: int | None, s: str | None, total:
     """Whatever condition a row meets, its bucket is read; the file's own bucket count is what counts."""
     schema = bucketed()
 
-    def test_of(name: str, value: Any) -> Predicate:
+    def condition(name: str, value: Any) -> Predicate:
         if value is None:
             return col(name).is_null()
         kind = data.draw(st.sampled_from(["=", "in", "or"]))
@@ -258,7 +258,7 @@ def test_a_key_s_own_bucket_is_never_pruned(k: int | None, s: str | None, total:
             "or": (col(name) == other) | (col(name) == value),
         }[kind]
 
-    predicate = bind(test_of("k", k) & test_of("s", s) & (col("v") > 0), schema.fields)
+    predicate = bind(condition("k", k) & condition("s", s) & (col("v") > 0), schema.fields)
     bucket = bucket_of_row([k, s], [INT, string()], total)
     entry = ManifestEntry(ADD, EMPTY, bucket, total, DataFile("f.parquet", 1, 1))
     pruner = BucketPruner(predicate, schema, lambda _: schema)

@@ -2,110 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, recovered_later, snapshots
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.journal import BoundJournal, Entry, FileJournal, read_journal
+from lakelatch.coordinator.journal import FileJournal
 from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.recovery import RecoveredCommit, Recovery, recover_journal
+from lakelatch.coordinator.recovery import RecoveredCommit
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
-from lakelatch.core.schema import new_schema
-from lakelatch.table.table import Table
-
-COUNTER = itertools.count()
-ROWS = pa.table({"v": [1]})
-
-
-class Died(BaseException):
-    """The writer's process is gone."""
-
-
-class Fragile(MemoryStore):
-    """A store in memory that does what a test says just before, or instead of, a request."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.before: dict[str, Callable[[], Any]] = {}
-
-    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        instead = self._strike("create", key)
-        return instead if instead is not None else super().put_if_absent(key, data)
-
-    def put(self, key: str, data: bytes) -> None:
-        self._strike("put", key)
-        super().put(key, data)
-
-    def get(self, key: str) -> bytes:
-        self._strike("get", key)
-        return super().get(key)
-
-    def delete_many(self, keys: Any) -> None:
-        names = list(keys)
-        for key in names:
-            self._strike("delete", key)
-        super().delete_many(names)
-
-    def _strike(self, operation: str, key: str) -> Any:
-        planned = next((p for p in self.before if f"{operation} {key}".startswith(p)), None)
-        return self.before.pop(planned)() if planned is not None else None
-
-
-def die() -> None:
-    raise Died
+from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 
 
 @pytest.fixture
 def store() -> Fragile:
-    return Fragile(f"memory://recovery-{next(COUNTER)}/table")
+    return Fragile()
 
 
 @pytest.fixture(params=["file", "object"])
 def journal(request: pytest.FixtureRequest, store: Fragile, tmp_path: Path) -> Any:
     """Makes the journal of one process; each call is another process."""
     return lambda: FileJournal(tmp_path / "journal") if request.param == "file" else ObjectJournal(store)
-
-
-def opened(store: Fragile, journal: Any = None, **options: str) -> Table:
-    schema = new_schema(from_arrow_schema(ROWS.schema), options={"commit.min-retry-wait": "1 ms", **options})
-    store.put_if_absent("schema/schema-0", schema.to_json())
-    return Table(store, schema, journal=journal)
-
-
-def recovered(journal: Any, store: Fragile, gone: bool = True) -> Recovery:
-    return recover_journal(journal(), store, MACHINE, writers_are_gone=gone)
-
-
-def recovered_later(journal: Any, store: Fragile, seconds: float = 60.0) -> Recovery:
-    """As somebody sees it who does not know whether the writers live."""
-    later = replace(MACHINE, wall_s=lambda: time.time() + seconds)
-    return recover_journal(journal(), store, later, writers_are_gone=False)
-
-
-def only(recovery: Recovery) -> RecoveredCommit:
-    (commit,) = recovery.commits
-    return commit
-
-
-def snapshots(store: Fragile) -> list[int]:
-    return [s.id for s in opened(store).snapshots()]
-
-
-def names(store: Fragile, folder: str) -> list[str]:
-    return sorted(info.key for info in store.list(folder))
 
 
 def test_a_snapshot_that_was_about_to_be_sent_is_finished(store: Fragile, journal: Any) -> None:
@@ -392,109 +315,6 @@ def test_resolving_in_the_process_tells_the_journal(store: Fragile, journal: Any
     commits = recovered(journal, store).commits
     assert all(c.known and c.outcome == "landed" for c in commits)
     assert names(store, FOLDER) == []
-
-
-# ------------------------------------------------------------------------------------------------------------ journals
-
-
-def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
-    """Design §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
-    table = opened(store, "object")
-    table.append(ROWS)
-    seen: list[list[str]] = []
-    store.before["create snapshot/snapshot-2"] = lambda: seen.append(names(store, FOLDER))
-    receipt = table.append(ROWS)
-    table.committer.settle()
-    assert [len(s) for s in seen] == [1]
-    assert names(store, FOLDER) == []
-    assert receipt.requests == 6, "the journal's own are not the commit's"
-
-
-def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store: Fragile, tmp_path: Path) -> None:
-    """What was asked to be recoverable is not sent otherwise."""
-
-    def refused() -> None:
-        raise StoreUnavailable("access denied")
-
-    store.before[f"create {FOLDER}"] = refused
-    with pytest.raises(StoreUnavailable, match="journal"):
-        opened(store, "object").append(ROWS)
-    assert snapshots(store) == []
-    full = FileJournal("/dev/full")
-    with pytest.raises(StoreUnavailable, match="/dev/full"):
-        opened(store, full).append(ROWS)
-    assert snapshots(store) == []
-
-
-def test_a_journal_object_without_an_answer_is_an_unknown_outcome(store: Fragile) -> None:
-    """G2: it may lie there, and whoever finds it sends what it holds: never told as "not committed"."""
-    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
-        Unknown("no answer") if key.startswith(FOLDER) else MemoryStore.put_if_absent(store, key, data)
-    )
-    with pytest.raises(OutcomeUnknown, match="journal"):
-        opened(store, "object").append(ROWS)
-
-
-def test_a_line_that_a_kill_cut_off_is_dropped_wherever_it_stands(tmp_path: Path) -> None:
-    """A shared journal goes on after one of its processes was killed in the midst of a line; damage is told by line."""
-    path = tmp_path / "journal"
-    whole = Entry("a", "/t", 1, ev.CommitRequested("me", None, "APPEND", False))
-    FileJournal(path).record(whole)
-    text = path.read_bytes().strip()
-    for cut in range(1, len(text)):
-        path.write_bytes(text[:cut])
-        FileJournal(path).record(whole)
-        assert list(read_journal(path)) == [whole], text[:cut]
-    path.write_bytes(b'{"commit": garbage}\n')
-    with pytest.raises(TableCorrupt, match=r"journal: line 1 "):
-        list(read_journal(path))
-
-
-def test_a_bound_journal_keeps_a_prefix(tmp_path: Path) -> None:
-    """What was not kept is not followed by what came after it; a journal's failure costs no commit that was sent (H17)."""
-
-    class Full(FileJournal):
-        def record(self, entry: Entry, decisive: bool = False) -> Any:
-            if isinstance(entry.event, ev.SnapshotPublished):
-                raise StoreUnavailable("the disk is full")
-            return super().record(entry, decisive)
-
-    journal = Full(tmp_path / "journal")
-    bound = BoundJournal(journal, "c", "/t")
-    for event in (ev.BaseAged(), ev.SnapshotPublished(), ev.LineageVerified()):
-        assert bound.record(event) == event
-    assert [type(e.event) for e in journal.entries()] == [ev.BaseAged]
-
-
-def test_where_a_journal_is_looked_for(tmp_path: Path) -> None:
-    """A table's url finds the journal file that the table names; a path is a journal; nothing there is an error."""
-    path, url = tmp_path / "j.jsonl", tmp_path / "t"
-    table = ll.create_table(str(url), ROWS.schema, options={"commit.journal": str(path)})
-    table.append(ROWS, commit_user="etl", identifier=1)
-    elsewhere = ll.create_table(str(tmp_path / "u"), ROWS.schema, journal=str(path))
-    elsewhere.append(ROWS)
-    assert [c.identifier for c in ll.recover(url).commits] == [1]
-    assert [c.outcome for c in ll.recover(path).commits] == ["landed", "landed"]
-    assert str(ll.recover(url)).startswith("landed")
-    with pytest.raises(TableNotFound, match="neither a table nor a journal"):
-        ll.recover(tmp_path / "nothing")
-    os.environ["LAKELATCH_JOURNAL"] = "object"
-    try:
-        assert isinstance(ll.create_table(str(tmp_path / "v"), ROWS.schema).committer.journal, ObjectJournal)
-    finally:
-        del os.environ["LAKELATCH_JOURNAL"]
-
-
-def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) -> None:
-    """The journal names the branch: its snapshots lie elsewhere."""
-    schema = opened(store).schema
-    store.put_if_absent("branch/branch-dev/schema/schema-0", schema.to_json())
-    store.before["create branch/branch-dev/snapshot/snapshot-1"] = die
-    with pytest.raises(Died):
-        Table(store, schema, branch="dev", journal=str(tmp_path / "j")).append(ROWS)
-    assert only(recovered(lambda: FileJournal(tmp_path / "j"), store)).outcome == "finished"
-    assert snapshots(store) == []
-    assert Table(store, schema, branch="dev").to_arrow().num_rows == 1
 
 
 def test_what_orphan_cleaning_took_is_not_published(store: Fragile, journal: Any) -> None:

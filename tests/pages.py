@@ -1,0 +1,39 @@
+"""Pages of the documentation, run as they stand: their Python, then their shell on what it left."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page, named from the checkout's top."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (CHECKOUT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def run_python(code: str, folder: Path) -> str:
+    """What it prints."""
+    return _run([sys.executable, "-c", code], folder)
+
+
+def run_shell(code: str, folder: Path) -> str:
+    """What it prints, with `lakelatch` on the path as an installed one is."""
+    command = folder / "bin" / "lakelatch"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lakelatch "$@"\n')
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    return _run(["bash", "-ec", code], folder, PATH=f"{command.parent}:{os.environ['PATH']}")
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        command, check=False, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

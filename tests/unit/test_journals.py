@@ -1,0 +1,120 @@
+"""Journals: what they cost, what they keep through a crash, and where they are looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, snapshots
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import Unknown
+from lakelatch.coordinator.journal import BoundJournal, Entry, FileJournal, read_journal
+from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
+from lakelatch.table.table import Table
+
+
+@pytest.fixture
+def store() -> Fragile:
+    return Fragile()
+
+
+def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
+    """Design §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
+    table = opened(store, "object")
+    table.append(ROWS)
+    seen: list[list[str]] = []
+    store.before["create snapshot/snapshot-2"] = lambda: seen.append(names(store, FOLDER))
+    receipt = table.append(ROWS)
+    table.committer.settle()
+    assert [len(s) for s in seen] == [1]
+    assert names(store, FOLDER) == []
+    assert receipt.requests == 6, "the journal's own are not the commit's"
+
+
+def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store: Fragile, tmp_path: Path) -> None:
+    """What was asked to be recoverable is not sent otherwise."""
+
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before[f"create {FOLDER}"] = refused
+    with pytest.raises(StoreUnavailable, match="journal"):
+        opened(store, "object").append(ROWS)
+    assert snapshots(store) == []
+    full = FileJournal("/dev/full")
+    with pytest.raises(StoreUnavailable, match="/dev/full"):
+        opened(store, full).append(ROWS)
+    assert snapshots(store) == []
+
+
+def test_a_journal_object_without_an_answer_is_an_unknown_outcome(store: Fragile) -> None:
+    """G2: it may lie there, and whoever finds it sends what it holds: never told as "not committed"."""
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        Unknown("no answer") if key.startswith(FOLDER) else MemoryStore.put_if_absent(store, key, data)
+    )
+    with pytest.raises(OutcomeUnknown, match="journal"):
+        opened(store, "object").append(ROWS)
+
+
+def test_a_line_that_a_kill_cut_off_is_dropped_wherever_it_stands(tmp_path: Path) -> None:
+    """A shared journal goes on after one of its processes was killed in the midst of a line; damage is told by line."""
+    path = tmp_path / "journal"
+    whole = Entry("a", "/t", 1, ev.CommitRequested("me", None, "APPEND", False))
+    FileJournal(path).record(whole)
+    text = path.read_bytes().strip()
+    for cut in range(1, len(text)):
+        path.write_bytes(text[:cut])
+        FileJournal(path).record(whole)
+        assert list(read_journal(path)) == [whole], text[:cut]
+    path.write_bytes(b'{"commit": garbage}\n')
+    with pytest.raises(TableCorrupt, match=r"journal: line 1 "):
+        list(read_journal(path))
+
+
+def test_a_bound_journal_keeps_a_prefix(tmp_path: Path) -> None:
+    """What was not kept is not followed by what came after it; a journal's failure costs no commit that was sent (H17)."""
+
+    class Full(FileJournal):
+        def record(self, entry: Entry, decisive: bool = False) -> Any:
+            if isinstance(entry.event, ev.SnapshotPublished):
+                raise StoreUnavailable("the disk is full")
+            return super().record(entry, decisive)
+
+    journal = Full(tmp_path / "journal")
+    bound = BoundJournal(journal, "c", "/t")
+    for event in (ev.BaseAged(), ev.SnapshotPublished(), ev.LineageVerified()):
+        assert bound.record(event) == event
+    assert [type(e.event) for e in journal.entries()] == [ev.BaseAged]
+
+
+def test_where_a_journal_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table's url finds the journal file that the table names; a path is a journal; nothing there is an error."""
+    path, url = tmp_path / "j.jsonl", tmp_path / "t"
+    table = ll.create_table(str(url), ROWS.schema, options={"commit.journal": str(path)})
+    table.append(ROWS, commit_user="etl", identifier=1)
+    elsewhere = ll.create_table(str(tmp_path / "u"), ROWS.schema, journal=str(path))
+    elsewhere.append(ROWS)
+    assert [c.identifier for c in ll.recover(url).commits] == [1]
+    assert [c.outcome for c in ll.recover(path).commits] == ["landed", "landed"]
+    assert str(ll.recover(url)).startswith("landed")
+    with pytest.raises(TableNotFound, match="neither a table nor a journal"):
+        ll.recover(tmp_path / "nothing")
+    monkeypatch.setenv("LAKELATCH_JOURNAL", "object")
+    assert isinstance(ll.create_table(str(tmp_path / "v"), ROWS.schema).committer.journal, ObjectJournal)
+
+
+def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) -> None:
+    """The journal names the branch: its snapshots lie elsewhere."""
+    schema = opened(store).schema
+    store.put_if_absent("branch/branch-dev/schema/schema-0", schema.to_json())
+    store.before["create branch/branch-dev/snapshot/snapshot-1"] = die
+    with pytest.raises(Died):
+        Table(store, schema, branch="dev", journal=str(tmp_path / "j")).append(ROWS)
+    assert only(recovered(lambda: FileJournal(tmp_path / "j"), store)).outcome == "finished"
+    assert snapshots(store) == []
+    assert Table(store, schema, branch="dev").to_arrow().num_rows == 1
