@@ -200,7 +200,7 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     """How a snapshot came to be, with stable keys."""
-    from ..coordinator.attempt import ATTEMPTS_PROPERTY
+    from ..coordinator.attempt import lost_attempts
     from ..coordinator.timeline import base_of
     from ..core.data_file import ADD
     from ..table.system import history_row
@@ -217,7 +217,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
         "identity": snapshot.identity,
         "base": None if base is None else {"snapshot_id": base.id, "identity": base.identity},
         "base_state": state,
-        "lost": json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")),
+        "lost": lost_attempts(snapshot),
         "added_files": added,
         "deleted_files": len(entries) - added,
     }

@@ -11,11 +11,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 from ..core import options as opt
 from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
-from ..core.errors import Unsupported
+from ..core.errors import TableCorrupt, Unsupported
 from ..core.folding import summarise
+from ..core.json_text import parse_json
 from ..core.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
 from ..core.options import TableOptions
 from ..core.paths import TablePaths
@@ -211,6 +213,22 @@ def build_snapshot(
         operation=request.operation,
         writer_version=WRITER_VERSION,
     )
+
+
+def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Against whom a commit of ours lost before it landed, from its snapshot's own record.
+
+    Returns:
+        For each attempt the `id` that it wanted, the snapshot that won it (`to`, an identity), and whose that is (`by`).
+
+    Raises:
+        TableCorrupt: the record is garbled; names the property.
+    """
+    text = snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")
+    try:
+        return [{key: attempt[key] for key in ("id", "to", "by")} for attempt in parse_json(text)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
 
 
 def _our_properties(

@@ -5,7 +5,6 @@ Owns: the text of `explain`. Must not know: how a commit is made. Source: design
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime, timezone
@@ -13,7 +12,7 @@ from datetime import datetime, timezone
 from ..core.data_file import ADD
 from ..core.errors import LakelatchError
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
-from .attempt import ATTEMPTS_PROPERTY
+from .attempt import lost_attempts
 from .journal import Entry
 from .timeline import BASE_PROPERTY, Timeline, base_of
 
@@ -58,7 +57,7 @@ def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
 
 def _attempt_lines(snapshot: Snapshot) -> list[str]:
     """Against whom it lost, from the snapshot's own record."""
-    lost = json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]"))
+    lost = lost_attempts(snapshot)
     if not lost:
         return ["  attempts  1"] if BASE_PROPERTY in snapshot.own_properties else []
     lines = [f"  attempts  {len(lost) + 1}"]

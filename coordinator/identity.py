@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..core.errors import TableCorrupt
+from ..core.json_text import parse_json
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .protocol.events import SnapshotRef
 
@@ -61,7 +62,7 @@ def memory_of(snapshot: Snapshot) -> Memory | None:
     if text is None:
         return None
     try:
-        raw = json.loads(text)
+        raw = parse_json(text)
         users = {str(u): (int(i), SnapshotRef(int(s), str(x))) for u, (i, s, x) in raw["users"].items()}
         return Memory(int(raw["since"]), users)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from ..backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ..core.json_text import parse_json
 from ..core.paths import DEFAULT_BRANCH
 from .protocol import events as ev
 from .protocol.events import Event, event_from_json, event_json
@@ -237,7 +238,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
         if not line.strip():
             continue
         try:
-            raw = json.loads(line)
+            raw = parse_json(line)
             event = event_from_json(raw)
             yield Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
         except (ValueError, KeyError, TypeError) as error:

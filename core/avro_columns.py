@@ -10,7 +10,6 @@ raise `Irregular`, and the caller asks such a reader, which says what is wrong a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .avro_blocks import Irregular, blocks_of
+from .json_text import parse_json
 
 _PADDING = 16
 
@@ -268,7 +268,7 @@ def layout_of(schema_json: bytes) -> Layout:
     """How to read the records of a writer's schema. Raises Irregular for types that metadata never has."""
     kinds: dict[str, Any] = {}
     try:
-        schema = json.loads(schema_json)
+        schema = parse_json(schema_json)
         read = _compiled(schema, "", False, kinds, {})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Irregular(f"the schema cannot be understood: {error!r}") from error

@@ -21,6 +21,13 @@ from .manifest import MANIFEST_VERSION, decode_manifest
 
 Array: TypeAlias = Any
 """A NumPy array."""
+_REQUIRED = (
+    *("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"),
+    *(f"_FILE._{name}" for name in ("FILE_NAME", "FILE_SIZE", "ROW_COUNT", "MIN_KEY", "MAX_KEY", "SCHEMA_ID", "LEVEL")),
+    *(f"_FILE._{side}_STATS._{bound}_VALUES" for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")),
+    *("_FILE._MIN_SEQUENCE_NUMBER", "_FILE._MAX_SEQUENCE_NUMBER", "_FILE._EXTRA_FILES"),
+)
+"""The columns of every release's manifests."""
 
 
 class EntryColumns:
@@ -45,6 +52,8 @@ class EntryColumns:
         self.kind: Array = self._column("_KIND").values
         self.schema_id: Array = self._column("_FILE._SCHEMA_ID").values
         self.row_count: Array = self._column("_FILE._ROW_COUNT").values
+        for name in _REQUIRED:
+            self._column(name)
         if (self._column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
             raise Irregular("an entry of an unknown version or kind")
 

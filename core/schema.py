@@ -14,6 +14,7 @@ from typing import Any
 
 from . import options as opt
 from .errors import InvalidArgument, TableCorrupt
+from .json_text import parse_json
 from .types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -123,7 +124,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
         TableCorrupt: no JSON, a required key is missing, or a type is unknown.
     """
     try:
-        raw = json.loads(data)
+        raw = parse_json(data)
         version = int(raw.get("version", 1))
         if not 0 < version <= SCHEMA_VERSION:
             raise TableCorrupt(f"{where}: field 'version' is {version}; up to {SCHEMA_VERSION} can be read")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from .errors import TableCorrupt
+from .json_text import parse_json
 
 SNAPSHOT_VERSION = 3
 BATCH_IDENTIFIER = 9_223_372_036_854_775_807
@@ -108,7 +109,7 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
         TableCorrupt: no JSON, a required key missing or of a wrong type, an unknown version or kind; names the file.
     """
     try:
-        raw = json.loads(data)
+        raw = parse_json(data)
         if not isinstance(raw, dict):
             raise TypeError("no JSON object")
         version = _number(raw, "version", where)

@@ -223,11 +223,16 @@ def parse_type(value: Any, where: str = "type") -> DataType:
     if head.startswith("MULTISET"):
         return MultisetType(part("element"), nullable)
     if head.startswith("VECTOR"):
-        return VectorType(part("element"), int(value.get("length", 0)), nullable)
+        if not isinstance(value.get("length"), int):
+            raise TableCorrupt(f"{where}: {head} lacks 'length', a number")
+        return VectorType(part("element"), value["length"], nullable)
     if head.startswith("MAP"):
         return MapType(part("key"), part("value"), nullable)
     if head.startswith("ROW"):
-        return RowType(tuple(parse_field(f, where) for f in value.get("fields") or ()), nullable)
+        fields = value.get("fields") or []
+        if not isinstance(fields, list):
+            raise TableCorrupt(f"{where}: 'fields' of {head} is no list")
+        return RowType(tuple(parse_field(f, where) for f in fields), nullable)
     raise TableCorrupt(f"{where}: unknown type {value['type']!r}")
 
 

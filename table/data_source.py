@@ -70,8 +70,12 @@ class DataSource:
             yield
         except ObjectNotFound:
             raise TableCorrupt(f"{self.where} is missing") from None
-        except (LakelatchError, MemoryError):
+        except LakelatchError:
             raise
+        except MemoryError as error:  # a length that damage made huge looks like that too
+            raise TableCorrupt(
+                f"{self.where} asks for more memory than there is", next_step="it is damaged, or needs a larger machine"
+            ) from error
         except OSError as error:
             if error.errno is not None:
                 raise StoreUnavailable(f"{self.where} cannot be read: {error}") from error

@@ -5,13 +5,12 @@ Owns: the columns of these views. Must not know: how they are printed. Source: c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.attempt import ATTEMPTS_PROPERTY
+from ..coordinator.attempt import lost_attempts
 from ..core.data_file import ManifestEntry
 from ..core.paths import TablePaths, format_of
 from ..core.places import codec_of
@@ -21,7 +20,6 @@ from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as one row of the history; times in milliseconds since 1970."""
-    lost = json.loads(snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]"))
     return {
         "snapshot_id": snapshot.id,
         "time_ms": snapshot.time_ms,
@@ -32,7 +30,7 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
         "schema_id": snapshot.schema_id,
         "delta_rows": snapshot.delta_record_count,
         "total_rows": snapshot.total_record_count,
-        "attempts": len(lost) + 1,
+        "attempts": len(lost_attempts(snapshot)) + 1,
         "writer": snapshot.writer_version,
         "uuid": snapshot.uuid,
     }

@@ -7,7 +7,6 @@ always looked for in all of them; a root that is listed and damaged is an error,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Literal, cast
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import TableCorrupt
+from ...core.json_text import parse_json
 from ...core.paths import (
     BRANCH_DIR,
     CHANGELOG_DIR,
@@ -110,7 +110,7 @@ def consumers(timeline: Timeline) -> dict[str, int]:
         except ObjectNotFound:
             return None
         try:
-            said = json.loads(data)["nextSnapshot"]
+            said = parse_json(data)["nextSnapshot"]
             if isinstance(said, bool) or not isinstance(said, int):
                 raise TypeError(f"nextSnapshot is {said!r}")
         except (ValueError, KeyError, TypeError) as error:

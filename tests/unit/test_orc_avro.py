@@ -5,26 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import io
 import itertools
-import random
 import time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pytest
-from golden_tables import packed, unpack
 from pyarrow import orc
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.data_file import DataFile
-from lakelatch.core.errors import LakelatchError, TableCorrupt, Unsupported
+from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.options import TableOptions
 from lakelatch.core.orc_tail import parse_tail, tail_size
 from lakelatch.core.protobuf import decode_message
-from lakelatch.core.schema import parse_schema
 from lakelatch.core.types import Field, parse_type
 from lakelatch.table import avro_file, data_source
 from lakelatch.table.avro_file import AvroFile
@@ -288,63 +284,3 @@ def test_avro_counts_cannot_run_away() -> None:
             values_of(opened(damaged, 1, "avro", {"a": {"type": "ARRAY", "element": "INT"}}))
         assert time.monotonic() - before < 5
     assert isinstance(opened(bytes(data), 1, "avro", {"a": {"type": "ARRAY", "element": "INT"}}), AvroFile)
-
-
-# --------------------------------------------------------------------------------------------------------------- fuzz
-
-
-def golden_files(file_format: str, folder: Path) -> list[tuple[list[Field], bytes, int]]:
-    """(columns, bytes, rows) of files that Apache Paimon wrote, and for ORC of one that no checksum shields."""
-    found = []
-    for table_id in packed(set_name="paimon-java-1.4.2"):
-        if not table_id.endswith(f"_{file_format}") or "evolve" in table_id:
-            continue
-        table = unpack(table_id, folder)
-        fields = list(parse_schema((table.path / "schema/schema-0").read_bytes(), "schema-0").fields)
-        for path in sorted(table.path.rglob(f"*.{file_format}"))[:1]:
-            data = path.read_bytes()
-            rows = orc.ORCFile(path).nrows if file_format == "orc" else len(list(fastavro.reader(io.BytesIO(data))))
-            found.append((fields, data, rows))
-    if file_format == "orc":
-        columns = {"id": range(500), "s": [f"v{i}" for i in range(500)], "l": [[i, None] for i in range(500)]}
-        kinds = {"id": "BIGINT", "s": "STRING", "l": {"type": "ARRAY", "element": "BIGINT"}}
-        found.append((fields_of(kinds), orc_bytes(columns, compression="uncompressed"), 500))
-    return found
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    out = bytearray(data)
-    match rng.randrange(4):
-        case 0:
-            del out[rng.randrange(len(out)) :]
-        case 1:
-            start = rng.randrange(len(out))
-            out[start:start] = rng.randbytes(rng.randrange(9))
-        case _:
-            for _ in range(rng.choice((1, 1, 2, 5, 30))):
-                out[rng.randrange(len(out))] = rng.choice((0, 127, 128, 255, rng.randrange(256)))
-    return bytes(out)
-
-
-@pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_damaged_files_end_in_one_error(file_format: str, tmp_path: Path) -> None:
-    """H11: whatever happened to the bytes: rows, or an error of the tree that names the file."""
-    files = golden_files(file_format, tmp_path)
-    assert files
-    rng = random.Random(6)
-    told = 0
-    for number in range(400):
-        fields, data, rows = rng.choice(files)
-        name = f"data-{number}.{file_format}"
-        store = MemoryStore(f"memory://formats-{next(COUNTER)}")
-        store.put(name, mutated(data, rng))
-        plan = plan_projection(fields, fields)
-        try:
-            file = open_data_file(store, name, DataFile(name, len(data), rows), plan, TableOptions({}))
-            for _, found in file.batches():
-                for field in fields:
-                    found.column(field.name)
-        except LakelatchError as error:
-            told += 1
-            assert name in str(error)
-    assert told > 200

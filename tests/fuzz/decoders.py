@@ -1,0 +1,219 @@
+"""Everything that turns bytes of a store, or text of a user, into values: by name, with sound inputs to begin from.
+
+Owns: the list. Must not know: how inputs are damaged, what is counted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+from fuzz.mutations import mutated, mutated_json
+from golden_tables import packed, unpack
+from pyarrow import orc
+
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.journal import Entry, parse_journal
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.core.binary_row import decode_row, encode_row
+from lakelatch.core.blob_file import decode_lengths, index_size
+from lakelatch.core.data_file import DataFile, DeletionVectorRange
+from lakelatch.core.deletion_vector import decode_vector
+from lakelatch.core.errors import TableCorrupt
+from lakelatch.core.json_text import parse_json
+from lakelatch.core.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from lakelatch.core.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions
+from lakelatch.core.predicate_text import parse_where
+from lakelatch.core.schema import parse_schema
+from lakelatch.core.snapshot import parse_snapshot
+from lakelatch.core.stats import SimpleStats, decode_stats
+from lakelatch.core.types import Field, parse_type
+from lakelatch.table.blob_file import blob_values
+from lakelatch.table.data_source import DataSource
+from lakelatch.table.evolution import plan_projection
+from lakelatch.table.file_formats import open_data_file
+
+Mutation = Callable[[bytes, random.Random], bytes]
+Build = Callable[[list[Path]], "Decoder"]
+"""Makes a decoder; the golden tables give it what it takes."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One way in.
+
+    Attributes:
+        decode: takes one input; may raise errors of the tree only.
+        sound: inputs that it takes.
+        mutation: what is done to one of them.
+        where: the name of the file, which each error must tell.
+    """
+
+    decode: Callable[[bytes], Any]
+    sound: Sequence[bytes]
+    mutation: Mutation = mutated
+    where: str = ""
+
+
+def unpacked(folder: Path) -> list[Path]:
+    """The golden tables that inputs are taken from, below `folder`."""
+    return [unpack(table_id, folder).path for table_id in packed("append_", "paimon-java-1.4.2")]
+
+
+# ------------------------------------------------------------------------------------------------------------ metadata
+
+
+MANIFESTS = "manifest/manifest-[0-9a-f]*-[0-9]*"
+
+
+def _on_columns(data: bytes, name: str) -> None:
+    for found in decode_manifests([(name, data)]):
+        if isinstance(found, EntryColumns):
+            found.entries()
+
+
+def _vector(data: bytes, name: str) -> None:
+    """The first vector of an index file."""
+    found = DeletionVectorRange("data-1", 1, int.from_bytes(data[1:5], "big"), None)
+    decode_vector(data[1:], found, 1000, name)
+
+
+def _file(pattern: str, parse: Callable[[bytes, str], Any], mutation: Mutation = mutated) -> Build:
+    """What reads the files of that pattern."""
+    name = f"{pattern.rpartition('/')[2].partition('-[')[0].removesuffix('-*')}-7"
+
+    def build(tables: list[Path]) -> Decoder:
+        found = [path.read_bytes() for table in tables for path in sorted(table.glob(pattern))]
+        return Decoder(lambda data: parse(data, name), found[:: max(1, len(found) // 40)], mutation, name)
+
+    return build
+
+
+METADATA: dict[str, Build] = {
+    "snapshot": _file("snapshot/snapshot-*", lambda data, name: parse_snapshot(data, name).to_json(), mutated_json),
+    "schema": _file("schema/schema-*", lambda data, name: parse_schema(data, name).to_json(), mutated_json),
+    "manifest": _file(MANIFESTS, decode_manifest),
+    "manifest on columns": _file(MANIFESTS, _on_columns),
+    "manifest list": _file("manifest/manifest-list-*", decode_manifest_list),
+    "index manifest": _file("manifest/index-manifest-*", decode_index_manifest),
+    "deletion vector": _file("index/index-*", _vector),
+}
+
+
+# ------------------------------------------------------------------------------------------------------ rows and texts
+
+ROW_TYPES = [
+    parse_type(text)
+    for text in ("INT", "STRING", "DECIMAL(9, 2)", "DECIMAL(30, 4)", "TIMESTAMP(9)", "BOOLEAN", "BYTES", "DOUBLE")
+]
+ROW = encode_row([7, "a longer text than eight", None, None, None, True, b"bytes that are many", 1.5], ROW_TYPES)
+FIELDS = [Field(i, f"f{i}", kind) for i, kind in enumerate(ROW_TYPES)]
+JOURNAL = json.dumps(Entry("a", "/t", 1, ev.CommitRequested("me", 7, "APPEND", False)).to_json()).encode()
+CONDITIONS = (
+    b"a = 1 and b like 'x%'",
+    b"(c is not null or d in (1, 2.5, 'x')) and not e between -1 and 1e9",
+    b"1 < `a b`",
+)
+TYPES = (b'"DECIMAL(10, 2) NOT NULL"', b'{"type": "ROW", "fields": [{"id": 0, "name": "a", "type": "VARCHAR(5)"}]}')
+
+
+def _one_line_hurt(data: bytes, rng: random.Random) -> bytes:
+    lines = data.split(b"\n")
+    number = rng.randrange(len(lines))
+    lines[number] = mutated_json(lines[number], rng)
+    return b"\n".join(lines)
+
+
+def _type(data: bytes) -> None:
+    try:
+        value = parse_json(data)
+    except ValueError as error:
+        raise TableCorrupt(f"no JSON, which its file's reader tells: {error}") from None
+    parse_type(value, "schema-7: field.f")
+
+
+def _of_text(parse: Callable[[str], Any], *texts: bytes) -> Decoder:
+    return Decoder(lambda data: parse(data.decode(errors="replace")), texts)
+
+
+def _of_option(option: Option[Any], *texts: bytes) -> Decoder:
+    return _of_text(lambda text: TableOptions({option.key: text}).get(option), *texts)
+
+
+TEXTS: dict[str, Build] = {
+    "binary row": lambda _: Decoder(lambda data: decode_row(data, ROW_TYPES), [ROW]),
+    "statistics": lambda _: Decoder(lambda data: decode_stats(SimpleStats(data, ROW, (0,) * 8), FIELDS), [ROW]),
+    "journal": lambda _: Decoder(
+        lambda data: list(parse_journal(data.split(b"\n"), "journal")),
+        [JOURNAL + b"\n" + JOURNAL],
+        _one_line_hurt,
+        "journal",
+    ),
+    "type": lambda _: Decoder(_type, TYPES, mutated_json),
+    "condition": lambda _: _of_text(parse_where, *CONDITIONS),
+    "size": lambda _: _of_option(TARGET_FILE_SIZE, b"128 mb", b"1g", b"7"),
+    "duration": lambda _: _of_option(COMMIT_TIMEOUT, b"1 h", b"30 s"),
+}
+
+
+# ---------------------------------------------------------------------------------------------------------- data files
+
+
+def _data_files(kind: str, rows_of: Callable[[Path], int]) -> Build:
+    """Inputs begin with a byte that says which file they were made from: its columns and rows are what is expected."""
+
+    def build(tables: list[Path]) -> Decoder:
+        files: list[tuple[bytes, list[Field], int]] = []
+        for table in tables:
+            schemas = list(table.glob("schema/schema-*"))
+            paths = sorted(p for p in table.rglob(f"data-*.{kind}") if p.parent.name.startswith("bucket-"))
+            if len(schemas) == 1 and paths:
+                schema = parse_schema(schemas[0].read_bytes(), "schema-0")
+                if not schema.options.get(DATA_EVOLUTION):
+                    files.append((paths[0].read_bytes(), list(schema.fields), rows_of(paths[0])))
+
+        def decode(data: bytes) -> None:
+            _, fields, rows = files[data[0] % len(files)]
+            name, store = f"data-7.{kind}", MemoryStore("memory://fuzz")
+            store.put(name, data[1:])
+            file = DataFile(name, len(data) - 1, rows)
+            opened = open_data_file(store, name, file, plan_projection(fields, fields), TableOptions({}))
+            for _, found in opened.batches():
+                for field in fields:
+                    found.column(field.name)
+
+        sound = [bytes([number]) + data for number, (data, _, _) in enumerate(files)]
+        return Decoder(decode, sound, lambda data, rng: data[:1] + mutated(data[1:], rng), f"data-7.{kind}")
+
+    return build
+
+
+DATA_FILES = {
+    "Parquet file": _data_files("parquet", lambda path: pq.ParquetFile(path).metadata.num_rows),
+    "ORC file": _data_files("orc", lambda path: orc.ORCFile(path).nrows),
+    "Avro file": _data_files("avro", lambda path: len(list(fastavro.reader(io.BytesIO(path.read_bytes()))))),
+}
+
+
+def _blobs(tables: list[Path]) -> Decoder:
+    def decode(data: bytes) -> None:
+        name, store = "data-7.blob", MemoryStore("memory://fuzz")
+        store.put(name, data)
+        source = DataSource(store, name, DataFile(name, len(data), rows, first_row_id=0), TableOptions({}))
+        list(blob_values([source], 0, rows))
+
+    (path,) = [path for table in tables for path in sorted(table.rglob("*.blob"))[:1]]
+    sound = path.read_bytes()
+    rows = len(decode_lengths(sound[-index_size(sound[-5:]) - 5 : -5], len(sound) - index_size(sound[-5:]) - 5))
+    return Decoder(decode, [sound], where="data-7.blob")
+
+
+DECODERS = METADATA | TEXTS | DATA_FILES | {"BLOB file": _blobs}
