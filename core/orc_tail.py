@@ -1,6 +1,7 @@
 """The end of an ORC file: its columns' types, its stripes, and in which time zone a stripe was written.
 
-Owns: postscript, footer and stripe footers. Must not know: values, stores. Source: ORC's own specification.
+Owns: postscript, footer, stripe footers, and the places of streams. Must not know: values, stores. Source: ORC's own
+specification.
 
 Invariant: what passes here does not end the process of a reader: liborc and Arrow abort on types that cannot be, they do not
 raise.
@@ -8,19 +9,15 @@ raise.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import cramjam
-
+from .orc_blocks import check_blocks, plain
 from .protobuf import Message, decode_message, numbers
 
 _LIST, _MAP, _STRUCT, _UNION, _DECIMAL = 10, 11, 12, 13, 14
 _LAST_KIND = 18
 _MAX_DEPTH = 100
 _MAGIC = b"ORC"
-_MAX_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +33,10 @@ class Stripe:
     @property
     def footer_start(self) -> int:
         return self.offset + self.index_size + self.data_size
+
+    @property
+    def end(self) -> int:
+        return self.footer_start + self.footer_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,10 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
     footer_size = _number(script, 1)
     if not 0 < footer_size <= end:
         raise ValueError(f"a footer of {footer_size} bytes")
-    footer = decode_message(_plain(tail[end - footer_size : end], compression, block_size))
+    footer = decode_message(plain(tail[end - footer_size : end], compression, block_size))
     _check_types([decode_message(_bytes(t)) for t in footer.get(4, [])])
     stripes = tuple(_stripe(decode_message(_bytes(s))) for s in footer.get(3, []))
-    if any(s.footer_start + s.footer_size > file_size for s in stripes):
+    if any(s.end > file_size for s in stripes):
         raise ValueError("a stripe lies behind the file's end")
     if sum(s.rows for s in stripes) != _number(footer, 6):
         raise ValueError("its stripes have another number of rows than it says")
@@ -91,8 +92,28 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
     """The time zone that a stripe was written in; empty where it has no times."""
-    found = decode_message(_plain(stripe_footer, tail.compression, tail.block_size)).get(3)
+    found = decode_message(plain(stripe_footer, tail.compression, tail.block_size)).get(3)
     return _bytes(found[-1]).decode() if found else ""
+
+
+def check_streams(data: bytes, stripe: Stripe, tail: OrcTail) -> None:
+    """Do a stripe's streams fill it, and blocks each stream? liborc follows sizes that damage made wrong out of its memory.
+
+    Args:
+        data: the stripe, from its offset to the end of its footer.
+
+    Raises:
+        ValueError: they do not.
+    """
+    end = stripe.index_size + stripe.data_size
+    at = 0
+    for message in decode_message(plain(data[end:], tail.compression, tail.block_size)).get(1, []):
+        size = _number(decode_message(_bytes(message)), 3)
+        if tail.compression:
+            check_blocks(data[at : at + size], tail.block_size)
+        at += size
+    if at != end:
+        raise ValueError(f"a stripe of {end} bytes with streams of {at}")
 
 
 def _postscript(last: bytes) -> Message:
@@ -142,39 +163,3 @@ def _bytes(value: int | bytes) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError("a message is a number")
     return value
-
-
-# -------------------------------------------------------------------------------------------------------- compression
-
-
-def _inflated(data: bytes, most: int) -> bytes:
-    return zlib.decompressobj(-15).decompress(data, most)
-
-
-def _unpacked(data: bytes, most: int) -> bytes:
-    block = bytearray(most)
-    return bytes(block[: cramjam.lz4.decompress_block_into(data, block, output_len=most)])
-
-
-_DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
-    1: _inflated,
-    2: lambda data, _: bytes(cramjam.snappy.decompress_raw(data)),
-    4: _unpacked,
-    5: lambda data, _: bytes(cramjam.zstd.decompress(data)),
-}
-
-
-def _plain(data: bytes, compression: int, block_size: int) -> bytes:
-    """Blocks, each behind three bytes: its size, and whether it is as it was."""
-    if compression == 0:
-        return data
-    if compression not in _DECOMPRESSORS or not 0 < block_size <= _MAX_BLOCK_BYTES:
-        raise ValueError(f"compression {compression} in blocks of {block_size} bytes")
-    out = bytearray()
-    at = 0
-    while at < len(data):
-        head = int.from_bytes(data[at : at + 3], "little")
-        block = data[at + 3 : at + 3 + (head >> 1)]
-        at += 3 + (head >> 1)
-        out += block if head & 1 else _DECOMPRESSORS[compression](block, block_size)
-    return bytes(out)

@@ -41,9 +41,14 @@ class DataSource:
         self._got: int | None = None
         self._whole: bytes | None = None
 
+    @property
+    def is_small(self) -> bool:
+        """Is it fetched whole?"""
+        return self.file.file_size <= SMALL_FILE_BYTES
+
     def open(self) -> Any:
         """A seekable file, for pyarrow; called inside of `blamed`."""
-        if self.file.file_size > SMALL_FILE_BYTES:
+        if not self.is_small:
             return self._store.open_input(self._key, self.file.file_size)
         data = self._store.get(self._key)
         self._got = len(data)
@@ -51,7 +56,7 @@ class DataSource:
 
     def range(self, start: int, end: int) -> bytes:
         """Some bytes of it; called inside of `blamed`. A small file is fetched whole, once."""
-        if self.file.file_size > SMALL_FILE_BYTES:
+        if not self.is_small:
             return self._store.get_range(self._key, start, end)
         if self._whole is None:
             self._whole = self._store.get(self._key)

@@ -20,7 +20,7 @@ from pyarrow import orc
 
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.orc_tail import OrcTail, parse_tail, tail_size, writer_zone
+from ..core.orc_tail import OrcTail, check_streams, parse_tail, tail_size, writer_zone
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import Leaf, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
@@ -90,6 +90,9 @@ class OrcFile:
 
     def _stripe(self, number: int, names: list[str] | None) -> pa.RecordBatch:
         with self._source.blamed():
+            if self._source.is_small:  # its bytes are here; of a large file only some are fetched
+                described = self._tail.stripes[number]
+                check_streams(self._bytes(described.offset, described.end), described, self._tail)
             try:
                 stripe = self._reader.read_stripe(number, names)
             except pa.ArrowInvalid as error:
@@ -111,8 +114,11 @@ class OrcFile:
 
     def _zone(self, number: int) -> str:
         stripe = self._tail.stripes[number]
-        self._input.seek(stripe.footer_start)
-        return writer_zone(bytes(self._input.read(stripe.footer_size)), self._tail)
+        return writer_zone(self._bytes(stripe.footer_start, stripe.end), self._tail)
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        self._input.seek(start)
+        return bytes(self._input.read(end - start))
 
 
 def _tail_of(source: Any) -> OrcTail:

@@ -1,0 +1,70 @@
+"""Compressed blocks, as ORC files hold them: each behind three bytes that say its size, and whether it is as it was.
+
+Owns: the frame and the codecs. Must not know: what is in the blocks. Source: ORC's own specification.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import cramjam
+
+_HEAD_BYTES = 3
+_MOST_BLOCK_BYTES = 1 << 24
+
+
+def _inflated(data: bytes, most: int) -> bytes:
+    return zlib.decompressobj(-15).decompress(data, most)
+
+
+def _unpacked(data: bytes, most: int) -> bytes:
+    block = bytearray(most)
+    return bytes(block[: cramjam.lz4.decompress_block_into(data, block, output_len=most)])
+
+
+_DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
+    1: _inflated,
+    2: lambda data, _: bytes(cramjam.snappy.decompress_raw(data)),
+    4: _unpacked,
+    5: lambda data, _: bytes(cramjam.zstd.decompress(data)),
+}
+
+
+def plain(data: bytes, compression: int, block_size: int) -> bytes:
+    """What the blocks hold.
+
+    Args:
+        compression: 0 none (then there are no blocks), 1 zlib, 2 snappy, 4 LZ4, 5 zstd.
+        block_size: the most bytes that a block holds.
+
+    Raises:
+        ValueError: damaged, or compressed in another way.
+    """
+    if compression == 0:
+        return data
+    if compression not in _DECOMPRESSORS or not 0 < block_size <= _MOST_BLOCK_BYTES:
+        raise ValueError(f"compression {compression} in blocks of {block_size} bytes")
+    check_blocks(data, block_size)
+    out = bytearray()
+    at = 0
+    while at < len(data):
+        head = int.from_bytes(data[at : at + _HEAD_BYTES], "little")
+        block = data[at + _HEAD_BYTES : at + _HEAD_BYTES + (head >> 1)]
+        at += _HEAD_BYTES + (head >> 1)
+        out += block if head & 1 else _DECOMPRESSORS[compression](block, block_size)
+    return bytes(out)
+
+
+def check_blocks(data: bytes, block_size: int) -> None:
+    """Do blocks fill the bytes, none larger than it may be?
+
+    Raises:
+        ValueError: they do not.
+    """
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + _HEAD_BYTES], "little") >> 1
+        at += _HEAD_BYTES + size
+        if at > len(data) or size > block_size:
+            raise ValueError(f"a block of {size} bytes, where at most {min(block_size, len(data))} can be")
