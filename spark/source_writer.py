@@ -84,7 +84,8 @@ class TableSourceWriter(DataSourceArrowWriter):
         given = _messages(messages)
         table = self._options.table()
         transaction = Transaction(
-            table,
+            table.committer,
+            table.timeline,
             commit_user=self._options.commit_user,
             identifier=self._options.identifier,
             isolation=self._options.isolation,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..backends.store import Store
 from ..coordinator.committer import Committer
@@ -37,6 +37,7 @@ from .plan import ScanPlan, count_rows, plan_scan
 from .read import arrow_schema_of, read_batches
 from .transaction import Transaction
 from .travel import schema_at, snapshot_at
+from .verify import Which, verify_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,11 +146,24 @@ class Table(Maintenance):
             raise InvalidArgument(f"{self.url} has no snapshot yet")
         return explain(self.timeline, found)
 
-    def verify(self, snapshots: Iterable[int] | Literal["all"] | None = None, data: bool = False) -> list[Finding]:
-        """What is wrong with the table's files (see `table.verify`); empty for a sound table."""
-        from .verify import verify
+    def verify(self, snapshots: Which = None, data: bool = False) -> list[Finding]:
+        """What is wrong with the table's files; empty for a sound table.
 
-        return verify(self, snapshots, data)
+        All schemas, snapshots, tags and hints are always read, and the lineage of the snapshots is checked. For the
+        snapshots that are chosen, every list, manifest, index manifest and file that they reference is looked for, and
+        what the metadata says is added up.
+
+        Args:
+            snapshots: ids; "all": every snapshot and tag; None: the newest snapshot (of `at`: that one), and the one that
+                it was built on.
+            data: open the footer of each data file too, and compare row counts and statistics.
+
+        Raises:
+            StoreUnavailable: the store did not answer: nothing is known.
+        """
+        if snapshots is None and self.pinned is not None:
+            snapshots = [self.pinned.id]
+        return verify_store(self.store, branch=self.paths.branch, snapshots=snapshots, data=data)
 
     # --------------------------------------------------------------------------------------------------- time travel
 
@@ -355,7 +369,8 @@ class Table(Maintenance):
     ) -> Transaction:
         """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
         return Transaction(
-            self,
+            self.committer,
+            self.timeline,
             commit_user=commit_user,
             identifier=identifier,
             isolation=isolation,

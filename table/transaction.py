@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.committer import new_commit_user
+from ..coordinator.committer import Committer, new_commit_user
 from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
@@ -30,9 +30,6 @@ from ..core.values import to_arrow_scalar
 from .conform import batches_of
 from .write import TableWriter, keys_of
 
-if TYPE_CHECKING:
-    from .table import Table
-
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
     """Both or neither."""
@@ -44,6 +41,7 @@ class Transaction:
     """Collects changes; `receipt` is there once the block has ended.
 
     Args:
+        committer, timeline: of the table's branch.
         commit_user, identifier: the identity, both or neither.
         fresh_user: for a commit without identifier: the commit user that nobody else has, where the caller wants to find
             the snapshot by it.
@@ -51,7 +49,8 @@ class Transaction:
 
     def __init__(
         self,
-        table: Table,
+        committer: Committer,
+        timeline: Timeline,
         *,
         commit_user: str | None,
         identifier: int | None,
@@ -61,8 +60,9 @@ class Transaction:
         fresh_user: str | None = None,
     ) -> None:
         check_identity(commit_user, identifier)
-        self._table, self._committer = table, table.committer
-        self._user = commit_user or fresh_user or new_commit_user(table.schema)
+        self._committer, self._timeline = committer, timeline
+        self._store, self._schema = committer.store, committer.schema
+        self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._writer: TableWriter | None = None
@@ -107,9 +107,9 @@ class Transaction:
         Args:
             read_snapshot: id of the snapshot that `data` was made from; the latest by default.
         """
-        spec = overwrite_spec(self._table.schema, partition, dynamic)
-        self._begin_overwrite(spec, snapshot_read(self._table.timeline, read_snapshot))
-        self._write(with_partition(data, spec, self._table.schema) if spec else data)
+        spec = overwrite_spec(self._schema, partition, dynamic)
+        self._begin_overwrite(spec, snapshot_read(self._timeline, read_snapshot))
+        self._write(with_partition(data, spec, self._schema) if spec else data)
         if self._writer is not None:
             self._refuse_outside(self._writer.partitions, spec)
 
@@ -134,25 +134,25 @@ class Transaction:
             read_snapshot: the latest snapshot when the work began: the one whose files are replaced (H13).
         """
         self._given.extend(messages)
-        spec = overwrite_spec(self._table.schema, partition, dynamic)
+        spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, read_snapshot)
         self._refuse_outside([m.partition for m in self._given], spec)
 
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
         """Delete the rows of partitions."""
-        codec = codec_of(self._table.schema)
+        codec = codec_of(self._schema)
         specs = [codec.parse_spec(p) for p in partitions]
         if not codec.fields:
             raise InvalidArgument("the table has no partitions", next_step="use truncate()")
         if not specs or not all(specs):
             raise InvalidArgument("drop_partitions needs at least one partition column per partition")
-        self._begin("DELETE", self._table.timeline.latest())
+        self._begin("DELETE", self._timeline.latest())
         target = self._partitions_target(specs)
         self._target = lambda _: target
 
     def truncate(self) -> None:
         """Delete all rows."""
-        self._begin("TRUNCATE", self._table.timeline.latest())
+        self._begin("TRUNCATE", self._timeline.latest())
         self._target = lambda _: lambda partition: True
 
     def _begin_overwrite(self, spec: dict[str, Any] | None, read_snapshot: Snapshot | None) -> None:
@@ -170,7 +170,7 @@ class Transaction:
         self._read = read_snapshot
 
     def _partitions_target(self, specs: list[dict[str, Any]]) -> Target:
-        codec = codec_of(self._table.schema)
+        codec = codec_of(self._schema)
 
         @cache
         def is_replaced(partition: bytes) -> bool:
@@ -186,14 +186,14 @@ class Transaction:
         target = self._partitions_target([spec])
         outside = [p for p in partitions if not target(p)]
         if outside:
-            path = codec_of(self._table.schema).path(outside[0])
+            path = codec_of(self._schema).path(outside[0])
             raise InvalidArgument(f"the data has rows of partition {path}, outside of the one to be replaced, {spec}")
 
     def _write(self, data: Any) -> None:
         if self._replayed:
             return
         if self._writer is None:
-            self._writer = TableWriter(self._table.store, self._table.schema, str(uuid.uuid4()), travelling=True)
+            self._writer = TableWriter(self._store, self._schema, str(uuid.uuid4()), travelling=True)
         self._writer.write(data)
 
     # ----------------------------------------------------------------------------------------------------- the block
@@ -243,7 +243,7 @@ class Transaction:
             self._writer.abort()
         if self._given:
             with suppress(StoreUnavailable):  # they are orphans then; what went wrong first is what is told
-                self._table.store.delete_many(keys_of(self._table.schema, self._given))
+                self._store.delete_many(keys_of(self._schema, self._given))
 
 
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:

@@ -1,6 +1,6 @@
 """The first fsck: does a table's metadata hold together, and is everything there that it names?
 
-Owns: `verify`, `verify_store`: which snapshots are looked at, and the order of the checks.
+Owns: `verify_store`: which snapshots are looked at, and the order of the checks.
 Must not know: how findings are shown, how a damaged table is repaired. Source: format-metadata §11; architecture §7.
 Invariants: it reads only; it works where a table cannot be opened; it never ends at the first finding; a store that does
 not answer is an error, not a finding.
@@ -9,7 +9,7 @@ not answer is an error, not a finding.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..backends.store import Store
 from ..coordinator.timeline import Timeline
@@ -22,45 +22,21 @@ from .verify_files import FileCheck
 from .verify_history import Roots, check_hints, check_lineage, read_roots
 from .verify_state import StateCheck
 
-if TYPE_CHECKING:
-    from .table import Table
-
 Which = Iterable[int] | Literal["all"] | None
-
-
-def verify(table: Table, snapshots: Which = None, data: bool = False) -> list[Finding]:
-    """Check a table.
-
-    All schemas, snapshots, tags and hints are always read, and the lineage of the snapshots is checked. For the snapshots
-    that are chosen, every list, manifest, index manifest and file that they reference is looked for, and what the
-    metadata says is added up.
-
-    Args:
-        table: an open table.
-        snapshots: ids; "all": every snapshot and tag; None: the newest snapshot, and the one that it was built on.
-        data: open the footer of each data file too, and compare row counts and statistics.
-
-    Returns:
-        What is wrong, empty for a sound table. Severity "error" means: rows are lost, wrong or unreadable.
-
-    Raises:
-        StoreUnavailable: the store did not answer: nothing is known.
-
-    Source: format-metadata §11.
-    """
-    if snapshots is None and table.pinned is not None:
-        snapshots = [table.pinned.id]
-    return verify_store(table.store, branch=table.paths.branch, snapshots=snapshots, data=data)
 
 
 def verify_store(
     store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: bool = False
 ) -> list[Finding]:
-    """`verify` for a table that may be too damaged to be opened.
+    """Check a table, which may be too damaged to be opened.
 
     Args:
         store: bound to the table's root.
         branch: whose history is looked at.
+        snapshots, data: as of `Table.verify`.
+
+    Returns:
+        What is wrong, empty for a sound table. Severity "error" means: rows are lost, wrong or unreadable.
 
     Raises:
         TableNotFound: there is neither a schema nor a snapshot.
