@@ -174,7 +174,7 @@ def paimon_java() -> Any:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The Spark session of this run: local[2], UTC, no UI, quick start."""
+    """The Spark session of this run: two cores, a task may fail once (Spark's own workers do, now and then), UTC, no UI."""
     home = java_home.wire()
     from pyspark.sql import SparkSession
 
@@ -191,7 +191,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2]").appName("lakelatch-tests")
+    builder = SparkSession.builder.master("local[2, 2]").appName("lakelatch-tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
