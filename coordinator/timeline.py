@@ -66,9 +66,13 @@ class Timeline:
         return self._schemas[schema_id]
 
     def latest_schema(self) -> TableSchema:
-        """The newest schema. Raises TableNotFound where there is none."""
+        """The newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
         ids = self.schema_ids()
         if not ids:
+            if self.snapshot_ids():
+                raise TableCorrupt(
+                    f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema"
+                )
             raise TableNotFound(f"there is no table at {self.store.url}")
         return self.schema(ids[-1])
 
@@ -92,7 +96,10 @@ class Timeline:
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Snapshot `snapshot_id`. Raises ObjectNotFound where there is no such file, TableCorrupt where it is damaged."""
         key = self.paths.snapshot(snapshot_id)
-        return parse_snapshot(self.store.get(key), key)
+        found = parse_snapshot(self.store.get(key), key)
+        if found.id != snapshot_id:
+            raise TableCorrupt(f"{key}: field 'id' is {found.id}: it is another snapshot's file")
+        return found
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """Snapshot `snapshot_id`, or None."""

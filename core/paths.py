@@ -89,14 +89,14 @@ class TablePaths:
     def tag(self, name: str) -> str:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
-    def manifest(self, name: str, where: str = "manifest name") -> str:
+    def manifest(self, name: str, where: str = "a list of manifests") -> str:
         """Manifests, manifest lists and index manifests all lie in one folder."""
         return f"{MANIFEST_DIR}/{safe_name(name, where)}"
 
-    def index(self, name: str, where: str = "index file name") -> str:
+    def index(self, name: str, where: str = "an index manifest") -> str:
         return f"{INDEX_DIR}/{safe_name(name, where)}"
 
-    def statistics(self, name: str, where: str = "statistics file name") -> str:
+    def statistics(self, name: str, where: str = "field 'statistics'") -> str:
         return f"{STATISTICS_DIR}/{safe_name(name, where)}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from damage import flights_table
 
 import lakelatch as ll
 from lakelatch.cli.main import main
@@ -57,14 +57,5 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture
 def flights(tmp_path: Path) -> ll.Table:
-    """A partitioned table of three snapshots: two appends, one overwrite of a partition."""
-    schema = pa.schema([("carrier", pa.string()), ("delay", pa.decimal128(8, 2)), ("month", pa.int32())])
-    table = ll.create_table(str(tmp_path / "flights"), schema, partition_by=["month"])
-    for rows in (
-        {"carrier": ["AA", "UA", None], "delay": ["1.50", "-3.00", None], "month": [1, 1, 2]},
-        {"carrier": ["DL", "B6"], "delay": ["0.25", "7.00"], "month": [2, 3]},
-    ):
-        table.append(pa.table({**rows, "delay": pa.array(rows["delay"], pa.string()).cast(pa.decimal128(8, 2))}))
-    table.overwrite(pa.table({"carrier": ["WN"], "delay": pa.nulls(1), "month": [3]}), partition={"month": 3})
-    table.committer.settle()
-    return table
+    """A partitioned table of three snapshots."""
+    return flights_table(str(tmp_path / "flights"))
