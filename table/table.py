@@ -6,7 +6,7 @@ Source: api. Invariants: reading pins one snapshot per call; a table of `at()` i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from ..coordinator.committer import Committer
 from ..coordinator.explain import explain
 from ..coordinator.journal import Journal
 from ..coordinator.object_journal import open_journal
-from ..coordinator.receipt import Receipt
 from ..coordinator.request import Isolation
 from ..coordinator.schema_commit import change_schema
 from ..coordinator.timeline import Timeline
@@ -31,6 +30,7 @@ from ..core.schema import TableSchema
 from ..core.schema_changes import SchemaChange, add_column
 from ..core.snapshot import Snapshot
 from . import system
+from .changes import Changes
 from .conform import batches_of
 from .maintenance import Maintenance
 from .plan import ScanPlan, count_rows, plan_scan
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Maintenance):
+class Table(Changes, Maintenance):
     """One branch of one table. Made by `open_table` and `create_table`.
 
     Args:
@@ -245,99 +245,7 @@ class Table(Maintenance):
         batches = read_batches(self.store, self.timeline, plan, self._schema, [], predicate, None)
         return sum(batch.num_rows for batch in batches)
 
-    # ------------------------------------------------------------------------------------------------------- writing
-
-    def append(
-        self,
-        data: Any,
-        *,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        properties: Mapping[str, str] | None = None,
-        watermark_ms: int | None = None,
-        evolve: bool = False,
-    ) -> Receipt:
-        """Add rows: one commit.
-
-        Args:
-            data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame; columns by name.
-            commit_user, identifier: exactly once: the second call answers the first one's receipt. Both or neither;
-                the identifiers of a user grow.
-            properties: kept in the snapshot.
-            watermark_ms: milliseconds; the table's watermark never goes back.
-            evolve: columns that the table lacks are added to it first, a change of its own.
-        """
-        if evolve:
-            data = self._evolve_to(data)
-        with self.transaction(
-            commit_user=commit_user, identifier=identifier, properties=properties, watermark_ms=watermark_ms
-        ) as tx:
-            tx.append(data)
-        return tx.receipt
-
-    def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
-        """Add the columns that the first batch has and the table lacks; the batches, as they were."""
-        batches = batches_of(data)
-        first = next(batches, None)
-        if first is None:
-            return iter(())
-        self._schema = self.timeline.latest_schema()  # others may have added them already
-        self._committer = None
-        new = [column for column in first.schema if column.name not in self._schema.by_name]
-        if new:
-            self.alter(*(add_column(column.name, column.type) for column in new))
-        return chain([first], batches)
-
-    def overwrite(
-        self,
-        data: Any,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        dynamic: bool = False,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-        properties: Mapping[str, str] | None = None,
-        read_snapshot: int | None = None,
-    ) -> Receipt:
-        """Replace rows: one commit.
-
-        Args:
-            partition: the partition to replace, in whole or in part; {} = the whole table.
-            dynamic: replace each partition that `data` touches.
-            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
-            read_snapshot: id of the snapshot that `data` was made from: "meanwhile" begins there; now by default.
-        """
-        with self.transaction(
-            commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
-        ) as tx:
-            tx.overwrite(data, partition=partition, dynamic=dynamic, read_snapshot=read_snapshot)
-        return tx.receipt
-
-    def drop_partitions(
-        self,
-        partitions: Iterable[Mapping[str, Any]],
-        *,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-    ) -> Receipt:
-        """Delete the rows of partitions, each given in whole or in part."""
-        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
-            tx.drop_partitions(partitions)
-        return tx.receipt
-
-    def truncate(
-        self,
-        *,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-    ) -> Receipt:
-        """Delete all rows."""
-        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
-            tx.truncate()
-        return tx.receipt
+    # ------------------------------------------------------------------------------------------------------ changing
 
     def alter(self, *changes: SchemaChange) -> TableSchema:
         """Change columns or options: all of it, or nothing, as one new schema.
@@ -357,6 +265,19 @@ class Table(Maintenance):
         self._schema = change_schema(self.timeline, changes)
         self._committer = None
         return self._schema
+
+    def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
+        """Add the columns that the first batch has and the table lacks; the batches, as they were."""
+        batches = batches_of(data)
+        first = next(batches, None)
+        if first is None:
+            return iter(())
+        self._schema = self.timeline.latest_schema()  # others may have added them already
+        self._committer = None
+        new = [column for column in first.schema if column.name not in self._schema.by_name]
+        if new:
+            self.alter(*(add_column(column.name, column.type) for column in new))
+        return chain([first], batches)
 
     def transaction(
         self,
