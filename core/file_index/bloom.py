@@ -1,0 +1,100 @@
+"""Bloom filters: a column's values as bits that each of them sets.
+
+Owns: its bytes, what it says of a comparison. Must not know: containers, columns. Source: format-metadata §8.4.
+Invariant: a value that was added is found; the number of bits is a multiple of eight, and one byte more than needed, as
+Apache Paimon counts them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from ..errors import InvalidArgument
+from .block import Block, Cursor
+from .hashes import key_hashes
+from .keys import KeyForm, Question, distinct
+
+DEFAULT_ITEMS = 1_000_000
+DEFAULT_FPP = 0.1
+_MOST_HASHES = 1 << 12
+_MOST_BITS = 2**31 - 9
+
+Array = Any
+"""`numpy.ndarray`"""
+
+
+class BloomReader:
+    """A bloom filter of a file. Raises TableCorrupt where its head is damaged."""
+
+    def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
+        self._block = block
+        self._hash_count = Cursor(block).number(4)
+        self._bits = (block.length - 4) * 8
+        if not 1 <= self._hash_count <= _MOST_HASHES or self._bits < 8:
+            raise block.damaged(f"a bloom filter of {self._bits} bits and {self._hash_count} hashes")
+        self._is_text = form.is_text
+
+    def rows(self, question: Question) -> BitMap | None:
+        """No row, or None: nothing is known. Only equality is looked at."""
+        if question.op != "in":
+            return None
+        if not question.keys:
+            return BitMap()
+        if self._is_text:
+            keys = pa.array(question.keys, pa.binary())
+        else:
+            keys = pa.array([k for k in question.keys if isinstance(k, int) and -(2**63) <= k < 2**63], pa.int64())
+        if not len(keys):
+            return BitMap()
+        data = np.frombuffer(self._block.read(4, self._block.length - 4), np.uint8)
+        places = _places(key_hashes(keys), self._hash_count, self._bits)
+        found = (data[places >> 3] >> (places & 7).astype(np.uint8)) & 1
+        return None if found.all(axis=0).any() else BitMap()
+
+    def check(self) -> None:
+        """Read all of it. Raises TableCorrupt."""
+        self._block.read(0, self._block.length)
+
+
+def _places(hashes: Array, hash_count: int, bits: int) -> Array:
+    """Which bits each value sets, shape (hashes, values)."""
+    low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
+    with np.errstate(over="ignore"):
+        mixed = low + np.arange(1, hash_count + 1, dtype=np.int32)[:, None] * high
+    return np.where(mixed < 0, ~mixed, mixed).astype(np.int64) % bits
+
+
+class BloomBuilder:
+    """Makes a bloom filter.
+
+    Args:
+        items: how many different values are expected.
+        fpp: how often a value may be found that was not added, of one.
+
+    Raises:
+        InvalidArgument: numbers that make no filter.
+    """
+
+    def __init__(self, items: int, fpp: float) -> None:
+        if items < 1 or not 0 < fpp < 1:
+            raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} cannot be meant")
+        needed = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
+        if needed > _MOST_BITS:
+            raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} is too large")
+        self._bits = np.zeros(needed + 8 - needed % 8, bool)
+        self._hash_count = max(1, math.floor(len(self._bits) / items * math.log(2) + 0.5))
+
+    def add(self, keys: Any) -> None:
+        """Add a column's keys."""
+        found = distinct(keys)
+        if len(found):
+            self._bits[_places(key_hashes(found), self._hash_count, len(self._bits)).ravel()] = True
+
+    def finish(self) -> bytes:
+        """The index."""
+        return self._hash_count.to_bytes(4, "big") + np.packbits(self._bits, bitorder="little").tobytes()

@@ -1,0 +1,95 @@
+"""Makes the indexes of one data file while it grows.
+
+Owns: `FileIndexBuilder`: from batches to a container. Must not know: where the container goes, files.
+Source: format-metadata §8.4. Invariant: every index is about every row of the file, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InvalidArgument
+from ..options import parse_size
+from .bitmap import VERSION_2
+from .bitmap_builder import DEFAULT_BLOCK_BYTES, BitmapBuilder
+from .bloom import DEFAULT_FPP, DEFAULT_ITEMS, BloomBuilder
+from .bsi import BsiBuilder
+from .container import write_container
+from .keys import KeyForm, key_array
+from .options import BITMAP, BLOOM, BSI, IndexSpec
+from .range_bitmap import DEFAULT_CHUNK_BYTES, RangeBitmapBuilder
+
+_UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
+
+
+class IndexBuilder(Protocol):
+    """Makes one index of one column."""
+
+    def add(self, keys: Any) -> None:
+        """The next rows' keys."""
+
+    def finish(self) -> bytes:
+        """The index."""
+
+
+def builder_of(spec: IndexSpec) -> IndexBuilder:
+    """What makes an index.
+
+    Raises:
+        InvalidArgument: options that cannot be meant.
+    """
+    form = KeyForm.of(spec.data_type)
+    if spec.kind == BLOOM:
+        return BloomBuilder(spec.option("items", int, DEFAULT_ITEMS), spec.option("fpp", float, DEFAULT_FPP))
+    if spec.kind == BITMAP:
+        block_bytes = spec.option("index-block-size", parse_size, DEFAULT_BLOCK_BYTES)
+        return BitmapBuilder(form, spec.option("version", int, VERSION_2), block_bytes)
+    if spec.kind == BSI:
+        return BsiBuilder()
+    default = 0 if spec.data_type.root in _UNCHUNKED else DEFAULT_CHUNK_BYTES
+    return RangeBitmapBuilder(form, spec.option("chunk-size", parse_size, default))
+
+
+class FileIndexBuilder:
+    """Makes the indexes of one data file.
+
+    Raises:
+        InvalidArgument: options that cannot be meant.
+    """
+
+    def __init__(self, specs: Sequence[IndexSpec]) -> None:
+        self._builders = [(spec, builder_of(spec)) for spec in specs]
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows.
+
+        Raises:
+            InvalidArgument: a value that a kind of index cannot hold; names the column.
+        """
+        for spec, builder in self._builders:
+            for chunk in table.column(spec.column).chunks:
+                try:
+                    builder.add(key_array(_values(chunk, spec.key), spec.data_type))
+                except OverflowError as error:
+                    raise InvalidArgument(
+                        f"column '{spec.name}' has {error}: no {spec.kind} index can hold it"
+                    ) from error
+                except InvalidArgument as error:
+                    error.message = f"column '{spec.name}': {error.message}"
+                    raise
+
+    def finish(self) -> bytes:
+        """The container."""
+        made: dict[str, dict[str, bytes | None]] = {}
+        for spec, builder in self._builders:
+            made.setdefault(spec.name, {})[spec.kind] = builder.finish()
+        return write_container(made)
+
+
+def _values(column: Any, key: str | None) -> Any:
+    """A column, or of a MAP column the value of a key, null where it is not there."""
+    return column if key is None else pc.map_lookup(column, pa.scalar(key, column.type.key_type), "first")

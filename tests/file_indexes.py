@@ -1,0 +1,47 @@
+"""File indexes made and opened in memory.
+
+Owns: the way from a column to its index and back. Must not know: what is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakelatch.core.arrow import to_arrow
+from lakelatch.core.file_index.options import IndexSpec
+from lakelatch.core.file_index.reading import FileIndex, IndexedColumn
+from lakelatch.core.file_index.writing import FileIndexBuilder
+from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.values import to_arrow_array
+
+
+def spec(kind: str, data_type: AtomicType, name: str = "c", **options: str) -> IndexSpec:
+    """An index of a column; options with `_` for `-`."""
+    return IndexSpec(kind, name, None, data_type, {key.replace("_", "-"): text for key, text in options.items()})
+
+
+def built(specs: Sequence[IndexSpec], table: pa.Table, cuts: int = 1) -> bytes:
+    """The container of a table's indexes, its rows given in several batches."""
+    builder = FileIndexBuilder(specs)
+    step = max(1, -(-table.num_rows // cuts))
+    for start in range(0, table.num_rows, step):
+        builder.add(table.slice(start, step))
+    return builder.finish()
+
+
+def opened(data: bytes, rows: int) -> FileIndex:
+    """The indexes of a file of so many rows, called "data file f" in errors."""
+    return FileIndex(lambda a, b: data[a:b], len(data), rows, "data file f")
+
+
+def asked_of(fields: Sequence[Field]) -> Mapping[str, IndexedColumn]:
+    """Columns that are asked for as they are in the file."""
+    return {f.name: IndexedColumn(f.name, f.type) for f in fields if isinstance(f.type, AtomicType)}
+
+
+def column(values: list[Any], data_type: AtomicType) -> pa.Table:
+    """A table of one column `c`, values in the form of `core.values`."""
+    return pa.table({"c": to_arrow_array(values, data_type, to_arrow(data_type))})
