@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from ..core.errors import Unsupported
 from ..core.predicate import Predicate
@@ -74,7 +75,9 @@ class AvroFile:
         """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
         """The rows, a batch at a time.
 
         Yields:

@@ -1,6 +1,6 @@
-"""Rows of data files that are deleted by position, taken out of what is read.
+"""Rows of data files that are deleted, or chosen, by position.
 
-Owns: fetching a deletion vector, and the mask of a batch. Must not know: formats, columns, plans.
+Owns: fetching a deletion vector, and the masks of a batch. Must not know: formats, columns, plans.
 Source: data-layer §6. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from ..backends.store import ObjectNotFound, Store
 from ..core.data_file import DataFile
@@ -61,3 +62,20 @@ def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
     live = np.ones(rows, bool)
     live[deleted[first:last] - position] = False
     return pa.array(live)
+
+
+def selected_mask(wanted: BitMap, position: int, rows: int) -> pa.BooleanArray:
+    """Which rows of a batch are chosen.
+
+    Args:
+        wanted: positions in the file.
+        position: of the batch's first row.
+
+    >>> selected_mask(BitMap([0, 5, 7]), 4, 3).to_pylist()
+    [False, True, False]
+    """
+    window = BitMap()
+    window.add_range(position, position + rows)
+    chosen = np.zeros(rows, bool)
+    chosen[np.asarray((wanted & window).to_array(), np.int64) - position] = True
+    return pa.array(chosen)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from pyroaring import BitMap
+
 from ..backends.store import Store
 from ..core.data_file import DataFile
 from ..core.options import TableOptions
@@ -30,8 +32,15 @@ class OpenDataFile(Protocol):
     def has_columns(self) -> bool:
         """Does the file hold any of the wanted columns?"""
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
-        """(position of the first row in the file, rows), batch by batch in the file's order."""
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
+        """(position of the first row in the file, rows), batch by batch in the file's order.
+
+        Args:
+            predicate: bound; what cannot hold a matching row may be left out.
+            wanted: positions of rows; what holds none of them may be left out. None: all are wanted.
+        """
 
 
 _READERS: dict[str, Callable[[DataSource, ProjectionPlan], OpenDataFile]] = {

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
+from pyroaring import BitMap
 
 from ..core import options as opt
 from ..core.errors import Unsupported
@@ -66,8 +67,13 @@ class OrcFile:
         """Does the file hold any of the wanted columns?"""
         return bool(self._names)
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
         """The rows, a batch at a time.
+
+        Args:
+            wanted: positions of rows; stripes without any are left out. None: all are wanted.
 
         Yields:
             The position of the first row in the file, and the rows; the file must have one of the wanted columns.
@@ -80,6 +86,9 @@ class OrcFile:
         names = None if any("." in name for name in self._names) else self._names
         position = 0
         for number, described in enumerate(self._tail.stripes):
+            if wanted is not None and not wanted.range_cardinality(position, position + described.rows):
+                position += described.rows
+                continue
             stripe = self._stripe(number, names)
             if stripe.num_rows != described.rows:
                 self._source.check_rows(position + stripe.num_rows)

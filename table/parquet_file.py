@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap
 
 from ..core.errors import Unsupported
 from ..core.predicate import Predicate
@@ -65,11 +66,14 @@ class ParquetFile:
             page_checksum_verification=True,
         )
 
-    def batches(self, predicate: Predicate | None = None, *, threads: bool = False) -> Iterator[tuple[int, FileRows]]:
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
         """The rows, a batch at a time.
 
         Args:
             predicate: bound; row groups that cannot hold a matching row are left out.
+            wanted: positions of rows; row groups without any are left out. None: all are wanted.
             threads: decode columns in parallel.
 
         Yields:
@@ -83,6 +87,8 @@ class ParquetFile:
         position = 0
         for group in range(self._metadata.num_row_groups):
             start, position = position, position + self._metadata.row_group(group).num_rows
+            if wanted is not None and not wanted.range_cardinality(start, position):
+                continue
             if chosen is None or group in chosen:
                 yield from self._group(group, start, threads)
 

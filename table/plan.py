@@ -29,6 +29,7 @@ from .bucket_pruning import BucketPruner
 from .entry_pruning import wanted_entries
 from .fallback import fallback_of
 from .file_pruning import FilePruner
+from .index_pruning import IndexPruner
 from .refusals import check_files_readable, check_schema_readable
 from .row_runs import givers, row_runs
 from .split import Split
@@ -51,6 +52,7 @@ class ScanPlan:
         files_pruned_by_partition: of these, files of other partitions.
         files_pruned_by_bucket: of these, files of buckets that cannot hold a wanted key.
         files_pruned_by_statistics: of these, files whose column statistics rule the predicate out.
+        files_pruned_by_index: of these, files whose index in the manifest rules it out; one beside the file is asked at the read.
     """
 
     snapshot: Snapshot | None
@@ -64,6 +66,7 @@ class ScanPlan:
     files_pruned_by_partition: int = 0
     files_pruned_by_bucket: int = 0
     files_pruned_by_statistics: int = 0
+    files_pruned_by_index: int = 0
 
     @property
     def file_count(self) -> int:
@@ -93,6 +96,7 @@ class ScanPlan:
             "files_pruned_by_partition": self.files_pruned_by_partition,
             "files_pruned_by_bucket": self.files_pruned_by_bucket,
             "files_pruned_by_statistics": self.files_pruned_by_statistics,
+            "files_pruned_by_index": self.files_pruned_by_index,
             "files": self.file_count,
             "row_count": self.row_count,
             "size": self.size,
@@ -111,7 +115,8 @@ class ScanPlan:
             f"files      {self.file_count} to read of {self.files_considered}"
             + _because(self.files_pruned_by_partition, "by partition")
             + _because(self.files_pruned_by_bucket, "by bucket")
-            + _because(self.files_pruned_by_statistics, "by column statistics"),
+            + _because(self.files_pruned_by_statistics, "by column statistics")
+            + _because(self.files_pruned_by_index, "by file index"),
             f"splits     {len(self.splits)}, {self.row_count} rows, {self.size} bytes",
         ]
         if self.residual is not None:
@@ -131,6 +136,7 @@ _COUNTS = (
     "files_pruned_by_partition",
     "files_pruned_by_bucket",
     "files_pruned_by_statistics",
+    "files_pruned_by_index",
 )
 
 
@@ -202,12 +208,14 @@ def _plan_branch(
     bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
     alive = [entry for entry in _alive(found.entries) if not without or entry.partition not in without]
-    in_bucket = kept = alive
+    in_bucket = by_bounds = kept = alive
     if residual is not None:
         buckets = BucketPruner(residual, schema, schema_of)
         in_bucket = [e for e in alive if buckets.may_match(e)]
         pruner = FilePruner(residual, schema, schema_of, codec)
-        kept = [e for run in _runs(in_bucket, schema) if pruner.may_match(*run) for e in run]
+        by_bounds = [e for run in _runs(in_bucket, schema) if pruner.may_match(*run) for e in run]
+        kept = _left_by_indexes(by_bounds, schema, IndexPruner.of(residual, schema, schema_of))
+    pruned_by_index = len(by_bounds) - len(kept)
     if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
         tested = frozenset() if residual is None else columns_of(residual)
         wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
@@ -225,9 +233,20 @@ def _plan_branch(
         len(alive) + found.of_other_partitions + found.ruled_out,
         found.of_other_partitions,
         len(alive) - len(in_bucket),
-        len(in_bucket) - len(kept) + found.ruled_out,
+        len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
+        pruned_by_index,
     )
     return plan, frozenset(entry.partition for entry in alive)
+
+
+def _left_by_indexes(
+    entries: list[ManifestEntry], schema: TableSchema, pruner: IndexPruner | None
+) -> list[ManifestEntry]:
+    """The files whose index, in the manifest, leaves a row. The index of one file says nothing of another's columns."""
+    if pruner is None or all(entry.file.embedded_file_index is None for entry in entries):
+        return entries
+    runs = _runs(entries, schema)
+    return [e for run in runs if len(run) > 1 or pruner.may_match(run[0].file) for e in run]
 
 
 def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:

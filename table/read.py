@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from ..backends.store import Store
 from ..coordinator.timeline import Timeline
@@ -30,10 +32,11 @@ from ..core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ..core.types import Field
 from ..core.values import to_arrow_scalar
 from .data_source import BATCH_ROWS
-from .deletion import deleted_rows, live_mask
+from .deletion import deleted_rows, live_mask, selected_mask
 from .external import located
 from .fallback import FileSchemas, file_schemas_of
 from .file_rows import Rows
+from .index_pruning import IndexPruner
 from .plan import ScanPlan
 from .read_ahead import in_order
 from .run_reader import RunReader
@@ -137,6 +140,7 @@ class SplitReader:
         for (branch, schema_id), written in file_schemas.items():
             by_branch.setdefault(branch, {})[schema_id] = written
         self._readers = {b: RunReader(stored, schemas, schema.options) for b, schemas in by_branch.items()}
+        self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the splits, in their order (see `read_batches`)."""
@@ -156,15 +160,29 @@ class SplitReader:
         """The rows of one run of files that the result wants."""
         files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
+        wanted = self._wanted(store, split, run)
+        if wanted is not None and not wanted:
+            return
         deleted = deleted_rows(store, split, run)
-        for position, rows in self._readers[split.branch].rows(files, self.residual, alone):
-            if deleted is not None:
-                rows = rows.kept(live_mask(deleted, position, len(rows)))
+        for position, rows in self._readers[split.branch].rows(files, self.residual, wanted, alone):
+            live = None if deleted is None else live_mask(deleted, position, len(rows))
+            if wanted is not None:
+                chosen = selected_mask(wanted, position, len(rows))
+                live = chosen if live is None else pc.and_(live, chosen)
+            if live is not None:
+                rows = rows.kept(live)
             if self.residual is not None:
                 tested = self._columns(self._tested, rows, constants)
                 rows = rows.kept(to_arrow_mask(self.residual, tested, self._tested))
             if len(rows):
                 yield self._columns(self.output, rows, constants)
+
+    def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
+        """The rows that a file's index leaves; None for all. The index of one file says nothing of another's columns."""
+        pruner = self._indexes[split.branch]
+        if pruner is None or len(run) > 1:
+            return None
+        return pruner.rows(store, split.keys[run[0]], split.files[run[0]])
 
     def _columns(self, fields: Sequence[Field], rows: Rows, constants: dict[str, Any]) -> pa.RecordBatch:
         """Columns of the table: those of partitions are constant, the others the file's."""

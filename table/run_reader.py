@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from ..backends.store import Store
 from ..core.data_file import DataFile
@@ -59,13 +60,14 @@ class RunReader:
             self._projection(file, fields)
 
     def rows(
-        self, files: Mapping[DataFile, Place], predicate: Predicate | None, alone: bool
+        self, files: Mapping[DataFile, Place], predicate: Predicate | None, wanted: BitMap | None, alone: bool
     ) -> Iterator[tuple[int, Rows]]:
         """(position in the run, rows), batch by batch.
 
         Args:
             files: the run's, in its order, with their places.
             predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
+            wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
             alone: nothing else is read at the same time.
 
         Raises:
@@ -73,9 +75,10 @@ class RunReader:
         """
         run = tuple(files)
         given = givers(run, self._fields, self._file_schemas.__getitem__)
+        chosen = (predicate, wanted) if len(run) == 1 else (None, None)
         whole = [file for file in given if not is_blob(file)]
         parts = [
-            (given[file], self._of_file(file, files[file], given[file], predicate, alone, len(run)))
+            (given[file], self._of_file(file, files[file], given[file], *chosen, alone))
             for file in whole
             if given[file] or len(given) == 1
         ]
@@ -92,11 +95,11 @@ class RunReader:
         place: Place,
         fields: Sequence[Field],
         predicate: Predicate | None,
+        wanted: BitMap | None,
         alone: bool,
-        run_length: int,
     ) -> Iterator[tuple[int, FileRows]]:
         projection = self._projection(file, fields)
-        found = self._opened(file, place, projection, predicate if run_length == 1 else None, alone)
+        found = self._opened(file, place, projection, predicate, wanted, alone)
         for position, rows in found if found is not None else _without_columns(file, projection, place[1]):
             if ROW_ID in fields:
                 first = file.first_row_id
@@ -113,6 +116,7 @@ class RunReader:
         place: Place,
         projection: ProjectionPlan,
         predicate: Predicate | None,
+        wanted: BitMap | None,
         alone: bool,
     ) -> Iterator[tuple[int, FileRows]] | None:
         """The rows of a file; None where it has none of the wanted columns."""
@@ -121,7 +125,7 @@ class RunReader:
         opened = open_data_file(*place, file, projection, self._options)
         if not opened.has_columns:
             return None
-        return opened.batches(predicate, threads=alone or file.file_size > SMALL_FILE_BYTES)
+        return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
         """Is it a system column that the file does not hold?"""

@@ -40,7 +40,7 @@ class Block:
         """
         if at < 0 or count < 0 or at + count > self.length:
             raise self.damaged(f"bytes {at} to {at + count} lie outside of its {self.length}")
-        data = self.fetch(self.start + at, self.start + at + count)
+        data = self.fetch(self.start + at, self.start + at + count) if count else b""
         if len(data) != count:
             raise self.damaged(f"it ends before byte {self.start + at + count}")
         return data

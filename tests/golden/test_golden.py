@@ -76,7 +76,7 @@ class View:
         return pa.Table.from_batches(batches, schema=schema)
 
 
-def check_read(path: Path, read: dict[str, Any], prunes_by_index: bool) -> None:
+def check_read(path: Path, read: dict[str, Any]) -> None:
     """One entry of `reads`: rows, counts, and that no more files were planned than Java planned."""
     view = View.of(path, read["at"])
     columns, tracked = read.get("projection"), "row_tracking" in read["at"]
@@ -95,8 +95,7 @@ def check_read(path: Path, read: dict[str, Any], prunes_by_index: bool) -> None:
     planned = read.get("plan")
     # Where Java prunes rows that match, it opens too few files (observed 2).
     if planned is not None and "java_rows" not in read:
-        most = planned.get("total_files", planned["files"]) if prunes_by_index else planned["files"]
-        assert plan.file_count <= most, f"{what}: {plan.file_count} files planned, Java plans {most}\n{plan}"
+        assert plan.file_count <= planned["files"], f"{what}: Java plans {planned['files']} files\n{plan}"
 
 
 @dataclass
@@ -119,13 +118,12 @@ class Outcome:
 
 def outcome_of(path: Path, expected: dict[str, Any]) -> Outcome:
     outcome = Outcome()
-    prunes_by_index = "index" in path.parent.name or any(k.startswith("file-index.") for k in expected["options"])
     for read in expected["reads"]:
         if OTHER_READS & set(read["at"]):
             outcome.other += 1
             continue
         try:
-            check_read(path, read, prunes_by_index)
+            check_read(path, read)
             outcome.right += 1
         except Unsupported as error:
             words = {word for word in REFUSALS if word in error.message}
@@ -212,7 +210,7 @@ def check_damaged(path: Path, expected: dict[str, Any]) -> None:
         at = behaviour["at"]
         snapshot = at.get("snapshot")
         if snapshot in expected.get("still_readable_snapshots", ()):
-            check_read(path, by_snapshot[snapshot], False)
+            check_read(path, by_snapshot[snapshot])
         elif "snapshot" in at:
             with pytest.raises((TableCorrupt, Unsupported)) as caught:
                 damaged_read(path, at)
