@@ -14,6 +14,7 @@ from typing import Any
 
 from . import options as opt
 from .errors import InvalidArgument, TableCorrupt
+from .file_index.options import index_specs
 from .json_text import parse_json
 from .types import (
     BINARY_ROOTS,
@@ -199,6 +200,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema)
     schema.options.check()
     _check_buckets(schema)
+    index_specs(schema.fields, schema.option_texts)
     if schema.options.get(opt.MANIFEST_FORMAT) != "avro":
         raise InvalidArgument("option 'manifest.format': only avro is written", next_step="leave the option out")
 

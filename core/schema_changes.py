@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from . import options as opt
 from .errors import InvalidArgument, TableCorrupt
 from .field_edits import Edit, edited, numbered, position_beside, with_field
+from .file_index.options import renamed as renamed_indexes
 from .literals import coerce_literal
 from .options import parse_bool
 from .retyping import retyping
@@ -336,4 +337,4 @@ def _renamed_in_options(texts: Mapping[str, str], old: str, new: str) -> dict[st
             text = ",".join(new if part.strip() == old else part for part in text.split(","))
         prefix = f"fields.{old}."
         made[f"fields.{new}.{key.removeprefix(prefix)}" if key.startswith(prefix) else key] = text
-    return made
+    return renamed_indexes(made, old, new)

@@ -1,7 +1,7 @@
 """One growing data file of one (partition, bucket).
 
-Owns: how much is written at once, rolling, statistics, the file's name, and whether its bytes go out now or travel with
-the commit.
+Owns: how much is written at once, rolling, statistics, indexes, the file's name, and whether its bytes go out now or travel
+with the commit.
 Must not know: partitions' meaning, commits. Source: data-layer §1.1–1.4, format-metadata §6, §7.
 Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
 """
@@ -19,9 +19,12 @@ from ..backends.store import Store
 from ..coordinator.message import PendingUpload
 from ..core import options as opt
 from ..core.data_file import SOURCE_APPEND, DataFile
+from ..core.file_index.options import IndexSpec, index_specs
+from ..core.file_index.writing import FileIndexBuilder
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
 from .file_forms import OpenOutput, Output, output_of, suffix_of
+from .index_pruning import SIDECAR_SUFFIX
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -38,6 +41,8 @@ class FileSettings:
 
     Attributes:
         target_bytes: a file is closed when it has grown to this.
+        indexes: of each file.
+        most_embedded_bytes: larger indexes lie beside their file, others in its manifest entry.
     """
 
     schema: TableSchema
@@ -46,13 +51,16 @@ class FileSettings:
     suffix: str
     modes: dict[str, StatsMode]
     dense: bool
+    indexes: tuple[IndexSpec, ...]
+    most_embedded_bytes: int
 
     @staticmethod
     def of(schema: TableSchema) -> FileSettings:
         """Read the table's options.
 
         Raises:
-            Unsupported: a file format or codec that is not written, or a column that the format cannot hold.
+            Unsupported: a file format, codec or kind of index that is not written, or a column that the format cannot hold.
+            InvalidArgument: an option of indexes that cannot be meant.
         """
         options = schema.options
         target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
@@ -67,6 +75,8 @@ class FileSettings:
             suffix=suffix_of(schema),
             modes=modes,
             dense=options.get(opt.STATS_DENSE),
+            indexes=index_specs(schema.fields, schema.option_texts),
+            most_embedded_bytes=options.get(opt.FILE_INDEX_IN_MANIFEST),
         )
 
 
@@ -158,6 +168,7 @@ class DataFileWriter:
         self._sink: SpillingSink | None = None
         self._output: Output | None = None
         self._stats: StatsCollector | None = None
+        self._index: FileIndexBuilder | None = None
         self._name = ""
         self._count = 0
         self.files: list[DataFile] = []
@@ -189,6 +200,8 @@ class DataFileWriter:
             self._open(table)
         assert self._output is not None and self._stats is not None and self._sink is not None
         self._stats.update(table)
+        if self._index is not None:
+            self._index.add(table)
         self._output.write(table)
         if self._sink.size >= self._settings.target_bytes:
             self._close()
@@ -211,6 +224,7 @@ class DataFileWriter:
         self._count += 1
         self._sink = SpillingSink(self._store, self._folder + self._name)
         self._output = settings.begin(self._sink, first_rows)
+        self._index = FileIndexBuilder(settings.indexes) if settings.indexes else None
         is_parquet = settings.suffix.endswith(".parquet")
         self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
 
@@ -218,11 +232,13 @@ class DataFileWriter:
         assert self._output is not None and self._stats is not None and self._sink is not None
         footer = self._output.close()
         value_stats, columns = self._stats.finish(footer)
-        upload = self._sink.finish(self._travelling)
-        if upload is not None:
-            self.uploads.append(upload)
-        else:
-            self.written_keys.append(self._folder + self._name)
+        index = None if self._index is None else self._index.finish()
+        self._finish(self._sink, self._folder + self._name)
+        is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
+        if index is not None and is_beside:
+            beside = SpillingSink(self._store, self._folder + self._name + SIDECAR_SUFFIX)
+            beside.write(index)
+            self._finish(beside, self._folder + self._name + SIDECAR_SUFFIX)
         rows = self._stats.row_count
         self.files.append(
             DataFile(
@@ -234,11 +250,20 @@ class DataFileWriter:
                 min_sequence_number=0,
                 max_sequence_number=rows - 1,
                 schema_id=self._settings.schema.id,
+                extra_files=(self._name + SIDECAR_SUFFIX,) if is_beside else (),
                 creation_time=_local_wall_clock_ms(),
+                embedded_file_index=None if is_beside else index,
                 file_source=SOURCE_APPEND,
             )
         )
-        self._output = self._sink = self._stats = None
+        self._output = self._sink = self._stats = self._index = None
+
+    def _finish(self, sink: SpillingSink, key: str) -> None:
+        upload = sink.finish(self._travelling)
+        if upload is not None:
+            self.uploads.append(upload)
+        else:
+            self.written_keys.append(key)
 
 
 def _local_wall_clock_ms() -> int:

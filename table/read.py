@@ -164,7 +164,7 @@ class SplitReader:
         if wanted is not None and not wanted:
             return
         deleted = deleted_rows(store, split, run)
-        for position, rows in self._readers[split.branch].rows(files, self.residual, wanted, alone):
+        for position, rows in self._readers[split.branch].rows(files, self.residual, alone, wanted):
             live = None if deleted is None else live_mask(deleted, position, len(rows))
             if wanted is not None:
                 chosen = selected_mask(wanted, position, len(rows))

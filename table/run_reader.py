@@ -60,15 +60,15 @@ class RunReader:
             self._projection(file, fields)
 
     def rows(
-        self, files: Mapping[DataFile, Place], predicate: Predicate | None, wanted: BitMap | None, alone: bool
+        self, files: Mapping[DataFile, Place], predicate: Predicate | None, alone: bool, wanted: BitMap | None = None
     ) -> Iterator[tuple[int, Rows]]:
         """(position in the run, rows), batch by batch.
 
         Args:
             files: the run's, in its order, with their places.
             predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
-            wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
             alone: nothing else is read at the same time.
+            wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or holds another number of rows than the others.

@@ -22,6 +22,7 @@ from ..coordinator.message import CommitMessage
 from ..core import options as opt
 from ..core.bucket import BucketFunction, buckets
 from ..core.errors import StoreUnavailable, Unsupported
+from ..core.file_index.options import index_specs
 from ..core.paths import TablePaths
 from ..core.places import codec_of
 from ..core.schema import TableSchema
@@ -58,9 +59,7 @@ def check_writable(schema: TableSchema) -> None:
         if getattr(field.type, "root", "") == "BLOB":
             raise Unsupported(f"writing column {field.name!r} of type BLOB is not supported yet")
     output_of(schema)
-    indexes = [key for key in schema.option_texts if key.startswith("file-index.") and key.endswith(".columns")]
-    if indexes:
-        raise Unsupported(f"writing file indexes (option '{indexes[0]}') is not supported yet")
+    index_specs(schema.fields, schema.option_texts)
 
 
 class TableWriter:
@@ -188,13 +187,14 @@ def _only_bucket(batch: pa.RecordBatch) -> Any:
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
-    """The objects that messages add: data files in their buckets' folders."""
+    """The objects that messages add: data files in their buckets' folders, and the indexes beside them."""
     codec = codec_of(schema)
     paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
     return [
-        paths.data_file(codec.path(m.partition), m.bucket, file.file_name)
+        paths.data_file(codec.path(m.partition), m.bucket, name)
         for m in messages
         for file in (*m.new_files, *m.compact_after)
+        for name in (file.file_name, *file.extra_files)
     ]
 
 

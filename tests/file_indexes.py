@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelatch.core.arrow import to_arrow
+from lakelatch.core.file_index.container import parse_container
 from lakelatch.core.file_index.options import IndexSpec
 from lakelatch.core.file_index.reading import FileIndex, IndexedColumn
 from lakelatch.core.file_index.writing import FileIndexBuilder
@@ -45,3 +46,9 @@ def asked_of(fields: Sequence[Field]) -> Mapping[str, IndexedColumn]:
 def column(values: list[Any], data_type: AtomicType) -> pa.Table:
     """A table of one column `c`, values in the form of `core.values`."""
     return pa.table({"c": to_arrow_array(values, data_type, to_arrow(data_type))})
+
+
+def parsed(data: bytes) -> dict[str, dict[str, bytes]]:
+    """The bytes of each index of a container, by column and kind."""
+    found = parse_container(lambda a, b: data[a:b], len(data), "f")
+    return {n: {k: b.read(0, b.length) for k, b in kinds.items() if b is not None} for n, kinds in found.items()}

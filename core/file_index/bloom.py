@@ -37,7 +37,7 @@ class BloomReader:
         self._bits = (block.length - 4) * 8
         if not 1 <= self._hash_count <= _MOST_HASHES or self._bits < 8:
             raise block.damaged(f"a bloom filter of {self._bits} bits and {self._hash_count} hashes")
-        self._is_text = form.is_text
+        self._form = form
 
     def rows(self, question: Question) -> BitMap | None:
         """No row, or None: nothing is known. Only equality is looked at."""
@@ -45,20 +45,25 @@ class BloomReader:
             return None
         if not question.keys:
             return BitMap()
-        if self._is_text:
+        if self._form.is_text:
             keys = pa.array(question.keys, pa.binary())
         else:
             keys = pa.array([k for k in question.keys if isinstance(k, int) and -(2**63) <= k < 2**63], pa.int64())
         if not len(keys):
             return BitMap()
         data = np.frombuffer(self._block.read(4, self._block.length - 4), np.uint8)
-        places = _places(key_hashes(keys), self._hash_count, self._bits)
+        places = _places(_hashes(keys, self._form), self._hash_count, self._bits)
         found = (data[places >> 3] >> (places & 7).astype(np.uint8)) & 1
         return None if found.all(axis=0).any() else BitMap()
 
     def check(self) -> None:
         """Read all of it. Raises TableCorrupt."""
         self._block.read(0, self._block.length)
+
+
+def _hashes(keys: Any, form: KeyForm) -> Array:
+    """The hashes of keys; of floats it is the bits that are hashed, as they are."""
+    return key_hashes(pa.array(form.numbers(np.asarray(keys)).astype(np.int64)) if form.is_float else keys)
 
 
 def _places(hashes: Array, hash_count: int, bits: int) -> Array:
@@ -80,9 +85,10 @@ class BloomBuilder:
         InvalidArgument: numbers that make no filter.
     """
 
-    def __init__(self, items: int, fpp: float) -> None:
+    def __init__(self, form: KeyForm, items: int, fpp: float) -> None:
         if items < 1 or not 0 < fpp < 1:
             raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} cannot be meant")
+        self._form = form
         needed = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
         if needed > _MOST_BITS:
             raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} is too large")
@@ -93,7 +99,7 @@ class BloomBuilder:
         """Add a column's keys."""
         found = distinct(keys)
         if len(found):
-            self._bits[_places(key_hashes(found), self._hash_count, len(self._bits)).ravel()] = True
+            self._bits[_places(_hashes(found, self._form), self._hash_count, len(self._bits)).ravel()] = True
 
     def finish(self) -> bytes:
         """The index."""

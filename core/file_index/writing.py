@@ -44,7 +44,7 @@ def builder_of(spec: IndexSpec) -> IndexBuilder:
     """
     form = KeyForm.of(spec.data_type)
     if spec.kind == BLOOM:
-        return BloomBuilder(spec.option("items", int, DEFAULT_ITEMS), spec.option("fpp", float, DEFAULT_FPP))
+        return BloomBuilder(form, spec.option("items", int, DEFAULT_ITEMS), spec.option("fpp", float, DEFAULT_FPP))
     if spec.kind == BITMAP:
         block_bytes = spec.option("index-block-size", parse_size, DEFAULT_BLOCK_BYTES)
         return BitmapBuilder(form, spec.option("version", int, VERSION_2), block_bytes)

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.java
 
 NOT_WRITTEN = (
     "primary key",
-    "file-index",
     "data-evolution",
     "manifest.format",
     "in other time zones",

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from file_indexes import asked_of, built, opened, spec
+from file_indexes import asked_of, built, opened, parsed, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -187,9 +187,3 @@ def test_rows_that_the_file_does_not_have() -> None:
             one = {"i": {k: v for k, v in parsed(data)["i"].items() if k == kind}}
             with pytest.raises(TableCorrupt, match="120 rows"):
                 opened(write_container(one), rows).rows(col("i") == 1, asked_of([Field(0, "i", types["i"])]))
-
-
-def parsed(data: bytes) -> dict[str, dict[str, bytes]]:
-    """The bytes of each index."""
-    found = parse_container(lambda a, b: data[a:b], len(data), "f")
-    return {n: {k: b.read(0, b.length) for k, b in kinds.items() if b is not None} for n, kinds in found.items()}
