@@ -80,7 +80,7 @@ class IndexPruner:
         sidecar = sidecar_of(file, key)
         if sidecar is None or not self._asked(file):
             return None
-        return self._rows(file, FileIndex(SidecarBytes(store, sidecar), None, file.row_count, f"file index {sidecar}"))
+        return self._rows(file, beside(store, sidecar, file))
 
     def _embedded(self, file: DataFile) -> BitMap | None:
         data = file.embedded_file_index
@@ -125,6 +125,11 @@ def embedded_index(file: DataFile) -> FileIndex:
     return FileIndex(lambda start, end: data[start:end], len(data), file.row_count, where)
 
 
+def beside(store: Store, sidecar: str, file: DataFile) -> FileIndex:
+    """The index in an object beside a file (see `sidecar_of`). Raises TableCorrupt."""
+    return FileIndex(SidecarBytes(store, sidecar), None, file.row_count, sidecar)
+
+
 def sidecar_of(file: DataFile, key: str) -> str | None:
     """The object with a file's index, beside it; None for a file without.
 
@@ -159,7 +164,7 @@ class SidecarBytes:
         try:
             return self._fetched(start, end)
         except ObjectNotFound:
-            raise TableCorrupt(f"file index {self._shown} is missing") from None
+            raise TableCorrupt(f"{self._shown} is missing; it is the index of a data file") from None
 
     def _fetched(self, start: int, end: int) -> bytes:
         if not self._chunks:

@@ -1,4 +1,4 @@
-"""Checks of what is inside data files and deletion vectors, against what manifests say of them.
+"""Checks of what is inside data files, their indexes and deletion vectors, against what manifests say of them.
 
 Owns: footers: row counts, null counts, bounds. Must not know: rows (no page is read), how files were found.
 Source: format-metadata §6, §7, §8.2; data-layer §1. Invariants: statistics may be wider than the data, never narrower;
@@ -15,12 +15,15 @@ from ..coordinator.timeline import Timeline
 from ..core.data_file import DataFile
 from ..core.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 from ..core.errors import TableCorrupt, Unsupported
+from ..core.file_index.options import split_name
+from ..core.file_index.reading import FileIndex
 from ..core.paths import format_of
 from ..core.schema import TableSchema
 from ..core.stats import ColumnStats, decode_stats, file_stats_fields
-from ..core.types import INTEGER_ROOTS, STRING_ROOTS, Field
+from ..core.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
 from ..core.values import order_key, root_of
 from .finding import Findings
+from .index_pruning import beside, embedded_index, sidecar_of
 from .verify_files import Expected
 
 _COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
@@ -50,7 +53,20 @@ class DataCheck:
 
     def _check_data(self, expected: Expected) -> None:
         assert expected.entry is not None
-        self._findings.attempt(expected.key, lambda: self._open(expected.key, expected.entry.file), "")  # type: ignore[union-attr]
+        key, file = expected.key, expected.entry.file
+        self._findings.attempt(key, lambda: self._open(key, file))
+        if file.embedded_file_index is not None:
+            self._findings.attempt(key, lambda: self._check_index(embedded_index(file), file))
+        sidecar = self._findings.attempt(key, lambda: sidecar_of(file, key))
+        if sidecar is not None:
+            self._findings.attempt(
+                sidecar, lambda: self._check_index(beside(self._timeline.store, sidecar, file), file)
+            )
+
+    def _check_index(self, index: FileIndex, file: DataFile) -> None:
+        """Each index is whole, and covers the file's rows; which values they have is not looked at."""
+        schema = self._schemas.get(file.schema_id)
+        index.check(lambda name: None if schema is None else _indexed_type(schema, name))
 
     def _open(self, key: str, file: DataFile) -> None:
         source = self._timeline.store.open_input(key)
@@ -139,6 +155,15 @@ def _chunks(footer: Any, column: int) -> list[Any]:
     """The statistics of a column, per row group that has rows; None where a group says nothing."""
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     return [group.column(column).statistics for group in groups if group.num_rows]
+
+
+def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
+    """The type of what an index is about: a column, or the values of a MAP column."""
+    column, key = split_name(name)
+    data_type = schema.by_name[column].type if column in schema.by_name else None
+    if key is not None:
+        data_type = data_type.value if isinstance(data_type, MapType) else None
+    return data_type if isinstance(data_type, AtomicType) else None
 
 
 def _zeros(said: ColumnStats, low: Any, high: Any) -> bool:

@@ -169,5 +169,7 @@ class FileIndex:
         for name, kinds in self._parts.items():
             data_type = type_of(name)
             for kind, block in kinds.items():
+                if block is not None:
+                    block.read(0, block.length)
                 if block is not None and data_type is not None and kind in KINDS and takes(kind, data_type):
                     self._reader(IndexedColumn(name, data_type), kind, block).check()
