@@ -6,6 +6,7 @@ Source: format-metadata §8.4. Apache Paimon writes the bitmaps in the order of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from ..errors import InvalidArgument
 from .bitmap import VERSION_1, VERSION_2
-from .keys import Key, KeyForm
+from .keys import KeyForm
 from .positions import KeyedRows
 from .roaring import bitmap_of, serialized
 
@@ -50,79 +51,75 @@ class BitmapBuilder:
         Raises:
             InvalidArgument: a value that is larger than a block.
         """
-        grouped = self._rows.grouped()
+        ranked = self._rows.ranked()
+        positions, counts = ranked.by_key()
+        starts = np.cumsum(counts) - counts
         bodies: list[bytes] = []
         at = 0
         null_offset, null_length = 0, 0
-        if len(grouped.nulls):
-            null_bytes = serialized(bitmap_of(grouped.nulls))
-            null_offset, null_length = -1 - int(grouped.nulls[0]), len(null_bytes)
-            if len(grouped.nulls) > 1:
+        if len(ranked.nulls):
+            null_bytes = serialized(bitmap_of(ranked.nulls))
+            null_offset, null_length = -1 - int(ranked.nulls[0]), len(null_bytes)
+            if len(ranked.nulls) > 1:
                 bodies.append(null_bytes)
                 null_offset, at = 0, len(null_bytes)
-        offsets = np.full(len(grouped.keys), -1, np.int64)
-        lengths = offsets.copy()
-        single = grouped.counts == 1
-        offsets[single] = -1 - grouped.positions[grouped.starts[single]]
+        numbers = np.full((len(counts), 2), -1, np.int64)  # offset, length
+        single = counts == 1
+        numbers[single, 0] = -1 - positions[starts[single]]
         for number in np.flatnonzero(~single).tolist():
-            body = serialized(bitmap_of(grouped.rows(number)))
-            offsets[number], lengths[number] = at, len(body)
+            body = serialized(bitmap_of(positions[starts[number] : starts[number] + counts[number]]))
+            numbers[number] = at, len(body)
             at += len(body)
             bodies.append(body)
-        head = [bytes((self._version,)), _i32(grouped.row_count), _i32(len(grouped.keys))]
-        head.append(bytes((bool(len(grouped.nulls)),)))
-        if len(grouped.nulls):
+        has_nulls = len(ranked.nulls) > 0
+        head = [bytes((self._version,)), _i32(ranked.row_count), _i32(len(counts)), bytes((has_nulls,))]
+        if has_nulls:
             head.append(_i32(null_offset))
         if self._version == VERSION_1:
-            parts = _spelled(grouped.keys, (offsets,), self._form)
-        else:
-            head += [_i32(null_length)] if len(grouped.nulls) else []
-            parts = self._blocks(grouped.keys, offsets, lengths)
-        return b"".join((*head, *parts, *bodies))
+            return b"".join((*head, *_entries(ranked.keys, numbers[:, :1], self._form), *bodies))
+        if has_nulls:
+            head.append(_i32(null_length))
+        return b"".join((*head, *self._blocks(ranked.keys, numbers), *bodies))
 
-    def _blocks(self, keys: Any, offsets: Array, lengths: Array) -> list[bytes]:
-        """The values of version 2, and what leads to them."""
-        entries = _spelled(keys, (offsets, lengths), self._form)
-        blocks: list[list[bytes]] = []
-        firsts: list[Key] = []
-        room = 0
-        values = keys.to_pylist()
-        for key, entry in zip(values, entries, strict=True):
-            if len(entry) > room:
-                blocks.append([])
-                firsts.append(key)
-                room = self._block_bytes - 4
-                if len(entry) > room:
-                    raise InvalidArgument(
-                        f"a value of {len(entry) - 8} bytes is larger than a block of a bitmap index, {self._block_bytes} bytes",
-                        next_step="raise option 'file-index.bitmap.<column>.index-block-size', or use a bloom filter",
-                    )
-            blocks[-1].append(entry)
-            room -= len(entry)
-        bodies = [b"".join((_i32(len(block)), *block)) for block in blocks]
+    def _blocks(self, keys: Any, numbers: Array) -> list[bytes]:
+        """The values of version 2 in blocks, and in front of them what leads there."""
+        blocks: list[bytes] = []
+        directory: list[bytes] = []
         at = 0
-        directory = [_i32(len(blocks))]
-        for first, body in zip(firsts, bodies, strict=True):
-            directory += [self._form.spelled(first), _i32(at)]
-            at += len(body)
-        return [*directory, _i32(at), *bodies]
+        for first, count, entries in self._cut(keys, numbers):
+            directory += [self._form.spelled(keys[first].as_py()), _i32(at)]
+            blocks += [_i32(count), entries]
+            at += 4 + len(entries)
+        return [_i32(len(directory) // 2), *directory, _i32(at), *blocks]
+
+    def _cut(self, keys: Any, numbers: Array) -> Iterator[tuple[int, int, bytes]]:
+        """For each block: its first value's number, how many it has, their bytes."""
+        if not len(keys):
+            return
+        room = self._block_bytes - 4
+        entries = _entries(keys, numbers, self._form)
+        sizes = np.array([len(e) for e in entries]) if self._form.is_text else np.full(len(keys), self._form.width + 8)
+        if sizes.max() > room:
+            raise InvalidArgument(
+                f"a value of {sizes.max() - 8} bytes is larger than a block of a bitmap index, {self._block_bytes} bytes",
+                next_step="raise option 'file-index.bitmap.<column>.index-block-size', or use a bloom filter",
+            )
+        whole = b"".join(entries)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        first = 0
+        while first < len(keys):
+            stop = int(np.searchsorted(ends, ends[first] + room, "right")) - 1
+            yield first, stop - first, whole[ends[first] : ends[stop]]
+            first = stop
 
 
-def _spelled(keys: pa.Array, numbers: tuple[Array, ...], form: KeyForm) -> list[bytes]:
-    """Each value's bytes, with its numbers behind it."""
-    if not len(keys):
-        return []
-    tails = np.stack(numbers, axis=1).astype(">i4")
+def _entries(keys: pa.Array, numbers: Array, form: KeyForm) -> list[bytes]:
+    """Values with their numbers behind them: of texts one by one, of values of one width all at once."""
+    tails = np.ascontiguousarray(numbers, ">i4")
     if form.is_text:
-        rest = tails.tobytes()
-        size = 4 * len(numbers)
-        return [form.spelled(key) + rest[i * size : (i + 1) * size] for i, key in enumerate(keys.to_pylist())]
-    heads = form.numbers(np.asarray(keys))
-    whole = np.concatenate(
-        [heads.view(np.uint8).reshape(len(keys), -1), tails.view(np.uint8).reshape(len(keys), -1)], 1
-    )
-    data, size = whole.tobytes(), whole.shape[1]
-    return [data[i * size : (i + 1) * size] for i in range(len(keys))]
+        return [form.spelled(key) + tail.tobytes() for key, tail in zip(keys.to_pylist(), tails, strict=True)]
+    heads = form.numbers(np.asarray(keys)).view(np.uint8).reshape(len(keys), form.width)
+    return [np.concatenate([heads, tails.view(np.uint8).reshape(len(keys), 4 * numbers.shape[1])], axis=1).tobytes()]
 
 
 def _i32(number: int) -> bytes:

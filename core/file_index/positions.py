@@ -1,6 +1,6 @@
 """The rows of a growing file by their keys.
 
-Owns: gathering keys batch by batch, and grouping rows by key. Must not know: what is made of them.
+Owns: gathering keys batch by batch, numbering them in their order. Must not know: what is made of them.
 Invariant: memory holds a number per row, and every different key about once a batch.
 """
 
@@ -18,32 +18,29 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class GroupedRows:
-    """Rows by key.
+class RankedRows:
+    """All rows, and the number of each one's key.
 
     Attributes:
-        keys: `pa.Array`, ascending.
-        positions: the rows that have a key, sorted by it, then by position.
-        starts, counts: where in `positions` each key's rows are.
-        nulls: the rows that have none.
-        row_count: all rows.
+        keys: `pa.Array`, ascending, each once.
+        positions: the rows that have a key, ascending.
+        numbers: of each of these rows the position of its key in `keys`.
+        nulls: the rows that have none, ascending.
     """
 
     keys: Any
     positions: Array
-    starts: Array
-    counts: Array
+    numbers: Array
     nulls: Array
-    row_count: int
 
-    def rows(self, number: int) -> Array:
-        """The rows of a key."""
-        start = self.starts[number]
-        return self.positions[start : start + self.counts[number]]
+    @property
+    def row_count(self) -> int:
+        return len(self.positions) + len(self.nulls)
 
-    def codes(self) -> Array:
-        """For each of `positions` the number of its key."""
-        return np.repeat(np.arange(len(self.keys)), self.counts)
+    def by_key(self) -> tuple[Array, Array]:
+        """The rows that have a key, sorted by it, then by position; and how many there are of each key."""
+        order = np.argsort(self.numbers, kind="stable")
+        return self.positions[order], np.bincount(self.numbers, minlength=len(self.keys))
 
 
 class KeyedRows:
@@ -57,11 +54,11 @@ class KeyedRows:
         if len(keys):
             self._chunks.append(keys.dictionary_encode())
 
-    def grouped(self) -> GroupedRows:
+    def ranked(self) -> RankedRows:
         """All rows by their keys."""
         if not self._chunks:
             none = np.zeros(0, np.int64)
-            return GroupedRows(pa.array([], pa.int64()), none, none, none, none, 0)
+            return RankedRows(pa.array([], pa.int64()), none, none, none)
         whole = pa.chunked_array(self._chunks).unify_dictionaries()
         dictionary = whole.chunk(0).dictionary
         indices = pa.concat_arrays([chunk.indices for chunk in whole.chunks])
@@ -69,10 +66,6 @@ class KeyedRows:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         is_null = np.asarray(indices.is_null())
-        nulls, positions = np.flatnonzero(is_null), np.flatnonzero(~is_null)
-        codes = rank[np.asarray(indices.drop_null())]
-        by_code = np.argsort(codes, kind="stable")
-        counts = np.bincount(codes, minlength=len(order))
-        starts = np.cumsum(counts) - counts
+        numbers = rank[np.asarray(indices.drop_null())]
         keys = dictionary.take(pa.array(order))
-        return GroupedRows(keys, positions[by_code], starts, counts, nulls, len(indices))
+        return RankedRows(keys, np.flatnonzero(~is_null), numbers, np.flatnonzero(is_null))

@@ -166,15 +166,15 @@ class RangeBitmapBuilder:
 
     def finish(self) -> bytes:
         """The index."""
-        grouped = self._rows.grouped()
-        count = len(grouped.keys)
+        ranked = self._rows.ranked()
+        count = len(ranked.keys)
         builder = SliceBuilder()
-        builder.add(grouped.positions, grouped.codes().astype(np.uint64))
+        builder.add(ranked.positions, ranked.numbers.astype(np.uint64))
         # Apache Paimon counts the bits of the largest number; without one it takes -1, which has all.
         bits = max((count - 1).bit_length(), 1) if count else _MOST_SLICES
-        dictionary = dictionary_bytes(grouped.keys, self._form, self._chunk_bytes)
-        ends = [self._form.spelled(grouped.keys[i].as_py()) for i in ((0, count - 1) if count else ())]
-        head = b"".join((bytes((VERSION,)), _i32(grouped.row_count), _i32(count), *ends, _i32(len(dictionary))))
+        dictionary = dictionary_bytes(ranked.keys, self._form, self._chunk_bytes)
+        ends = [self._form.spelled(ranked.keys[i].as_py()) for i in ((0, count - 1) if count else ())]
+        head = b"".join((bytes((VERSION,)), _i32(ranked.row_count), _i32(count), *ends, _i32(len(dictionary))))
         present, slices = serialized(builder.present), [serialized(s) for s in builder.padded(bits)]
         places, at = [], 0
         for each in slices:

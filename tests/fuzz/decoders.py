@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
+from file_indexes import asked_of, built, spec
 from fuzz.mutations import mutated, mutated_json
 from golden_tables import packed, unpack
 from pyarrow import orc
@@ -27,15 +29,18 @@ from lakelatch.core.blob_file import decode_lengths, index_size
 from lakelatch.core.data_file import DataFile, DeletionVectorRange
 from lakelatch.core.deletion_vector import decode_vector
 from lakelatch.core.errors import TableCorrupt
+from lakelatch.core.file_index.options import KINDS, takes
+from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.json_text import parse_json
 from lakelatch.core.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
 from lakelatch.core.manifest_columns import EntryColumns, decode_manifests
 from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions
+from lakelatch.core.predicate import col
 from lakelatch.core.predicate_text import parse_where
 from lakelatch.core.schema import parse_schema
 from lakelatch.core.snapshot import parse_snapshot
 from lakelatch.core.stats import SimpleStats, decode_stats
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.types import AtomicType, Field, parse_type, string
 from lakelatch.table.blob_file import blob_values
 from lakelatch.table.data_source import DataSource
 from lakelatch.table.evolution import plan_projection
@@ -216,4 +221,35 @@ def _blobs(tables: list[Path]) -> Decoder:
     return Decoder(decode, [sound], where="data-7.blob")
 
 
-DECODERS = METADATA | TEXTS | DATA_FILES | {"BLOB file": _blobs}
+# -------------------------------------------------------------------------------------------------------- file indexes
+
+
+def _file_index(kind: str) -> Build:
+    """A container with one kind of index over numbers and over texts."""
+    types = {"i": AtomicType("INT"), "s": string()}
+    numbers = [None if i % 7 == 0 else i * i % 23 - 9 for i in range(300)]
+    rows = pa.table({"i": pa.array(numbers, pa.int32()), "s": [None if n is None else f"text {n}" for n in numbers]})
+    questions = [
+        (col("i") == 3) | (col("s") == "text 3"),
+        (col("i") < 2) & ~col("s").is_in(["text 1", "text 4"]),
+        col("i").is_null() | (col("s") > "text 5"),
+    ]
+    asked = asked_of([Field(i, n, t) for i, (n, t) in enumerate(types.items())])
+
+    def decode(data: bytes) -> None:
+        index = FileIndex(lambda start, end: data[start:end], len(data), len(numbers), "data-7.index")
+        for question in questions:
+            index.rows(question, asked)
+        index.check(types.get)
+
+    def build(_: list[Path]) -> Decoder:
+        versions = "12" if kind == "bitmap" else "1"
+        specs = [[spec(kind, t, n, items="9", version=v) for n, t in types.items() if takes(kind, t)] for v in versions]
+        return Decoder(decode, [built(each, rows) for each in specs], where="data-7.index")
+
+    return build
+
+
+FILE_INDEXES = {f"file index {kind}": _file_index(kind) for kind in KINDS}
+
+DECODERS = METADATA | TEXTS | DATA_FILES | FILE_INDEXES | {"BLOB file": _blobs}
