@@ -18,7 +18,8 @@ from ..backends.store import ObjectNotFound, Store
 from ..core import options as opt
 from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
-from ..core.file_index.reading import FileIndex, IndexedColumn
+from ..core.file_index.asking import Asked, IndexedColumn, asked_of
+from ..core.file_index.reading import FileIndex
 from ..core.paths import format_of, safe_name
 from ..core.predicate import Predicate, columns_of
 from ..core.schema import TableSchema
@@ -48,7 +49,7 @@ class IndexPruner:
         self._predicate, self._schema_of = predicate, schema_of
         looked_at = columns_of(predicate)
         self._fields = [f for f in schema.fields if f.name in looked_at and f.name not in schema.partition_keys]
-        self._columns: dict[tuple[int, bool], Mapping[str, IndexedColumn]] = {}
+        self._known: dict[tuple[int, bool], Asked | None] = {}
 
     @staticmethod
     def of(
@@ -77,28 +78,21 @@ class IndexPruner:
         """
         if file.embedded_file_index is not None:
             return self._embedded(file)
-        sidecar = sidecar_of(file, key)
-        if sidecar is None or not self._asked(file):
-            return None
-        return self._rows(file, beside(store, sidecar, file))
+        sidecar, asked = sidecar_of(file, key), self._asked(file)
+        return None if sidecar is None or asked is None else beside(store, sidecar, file).rows(asked)
 
     def _embedded(self, file: DataFile) -> BitMap | None:
-        data = file.embedded_file_index
-        if data is None or not self._asked(file):
-            return None
-        return self._rows(file, embedded_index(file))
+        asked = None if file.embedded_file_index is None else self._asked(file)
+        return None if asked is None else embedded_index(file).rows(asked)
 
-    def _rows(self, file: DataFile, index: FileIndex) -> BitMap | None:
-        return index.rows(self._predicate, self._asked(file))
-
-    def _asked(self, file: DataFile) -> Mapping[str, IndexedColumn]:
-        """The predicate's columns as they are in the file; none where positions have no room for its rows."""
+    def _asked(self, file: DataFile) -> Asked | None:
+        """The predicate in terms of the file's columns; nothing where positions have no room for its rows."""
         if file.row_count > _MOST_ROWS:
-            return {}
-        known = file.schema_id, format_of(file.file_name) == "orc"
-        if known not in self._columns:
-            self._columns[known] = self._columns_in(*known)
-        return self._columns[known]
+            return None
+        layout = file.schema_id, format_of(file.file_name) == "orc"
+        if layout not in self._known:
+            self._known[layout] = asked_of(self._predicate, self._columns_in(*layout))
+        return self._known[layout]
 
     def _columns_in(self, schema_id: int, is_orc: bool) -> Mapping[str, IndexedColumn]:
         written = {f.id: f for f in self._schema_of(schema_id).fields}

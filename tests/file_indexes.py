@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakelatch.core.arrow import to_arrow
+from lakelatch.core.file_index.asking import IndexedColumn, asked_of
 from lakelatch.core.file_index.container import parse_container
 from lakelatch.core.file_index.options import IndexSpec
-from lakelatch.core.file_index.reading import FileIndex, IndexedColumn
+from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.file_index.writing import FileIndexBuilder
+from lakelatch.core.predicate import Predicate
 from lakelatch.core.types import AtomicType, Field
 from lakelatch.core.values import to_arrow_array
 
@@ -38,9 +41,15 @@ def opened(data: bytes, rows: int) -> FileIndex:
     return FileIndex(lambda a, b: data[a:b], len(data), rows, "data file f")
 
 
-def asked_of(fields: Sequence[Field]) -> Mapping[str, IndexedColumn]:
+def columns_of_file(fields: Sequence[Field]) -> Mapping[str, IndexedColumn]:
     """Columns that are asked for as they are in the file."""
     return {f.name: IndexedColumn(f.name, f.type) for f in fields if isinstance(f.type, AtomicType)}
+
+
+def answer(index: FileIndex, where: Predicate, columns: Mapping[str, IndexedColumn]) -> BitMap | None:
+    """The rows that an index leaves for a bound predicate; None for all."""
+    asked = asked_of(where, columns)
+    return None if asked is None else index.rows(asked)
 
 
 def column(values: list[Any], data_type: AtomicType) -> pa.Table:

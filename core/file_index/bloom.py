@@ -8,6 +8,7 @@ Apache Paimon counts them.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyroaring import BitMap
 from ..errors import InvalidArgument
 from .block import Block, Cursor
 from .hashes import key_hashes
-from .keys import KeyForm, Question, distinct
+from .keys import Key, KeyForm, Question, distinct
 
 DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
@@ -45,20 +46,31 @@ class BloomReader:
             return None
         if not question.keys:
             return BitMap()
-        if self._form.is_text:
-            keys = pa.array(question.keys, pa.binary())
-        else:
-            keys = pa.array([k for k in question.keys if isinstance(k, int) and -(2**63) <= k < 2**63], pa.int64())
-        if not len(keys):
-            return BitMap()
-        data = np.frombuffer(self._block.read(4, self._block.length - 4), np.uint8)
-        places = _places(_hashes(keys, self._form), self._hash_count, self._bits)
-        found = (data[places >> 3] >> (places & 7).astype(np.uint8)) & 1
-        return None if found.all(axis=0).any() else BitMap()
+        data = self._block.read(4, self._block.length - 4)
+        is_there = any(self._has(data, hash_) for hash_ in _literal_hashes(question.keys, self._form))
+        return None if is_there else BitMap()
+
+    def _has(self, data: bytes, hash_: int) -> bool:
+        low, high = hash_, hash_ >> 32
+        for i in range(1, self._hash_count + 1):
+            mixed = (low + i * high) & 0xFFFFFFFF
+            place = (mixed ^ 0xFFFFFFFF if mixed >> 31 else mixed) % self._bits
+            if not data[place >> 3] >> (place & 7) & 1:
+                return False
+        return True
 
     def check(self) -> None:
         """Read all of it. Raises TableCorrupt."""
         self._block.read(0, self._block.length)
+
+
+@lru_cache(maxsize=64)
+def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
+    """The hashes of what is asked for, the same for every file; a number beyond 64 bits is no value of any."""
+    if form.is_text:
+        return _hashes(pa.array(keys, pa.binary()), form).tolist()  # type: ignore[no-any-return]
+    numbers = [k for k in keys if isinstance(k, int) and -(2**63) <= k < 2**63]
+    return _hashes(pa.array(numbers, pa.int64()), form).tolist()  # type: ignore[no-any-return]
 
 
 def _hashes(keys: Any, form: KeyForm) -> Array:

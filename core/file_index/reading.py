@@ -1,28 +1,27 @@
-"""What the indexes of a data file say of a predicate.
+"""What the indexes of a data file answer.
 
-Owns: `FileIndex`: from a predicate to the rows that may be kept. Must not know: stores, schemas, which file it is.
+Owns: `FileIndex`: from what is asked to the rows that may be kept. Must not know: stores, schemas, which file it is.
 Source: data-layer §10; format-metadata §8.4.
 
-Invariants: a row that the predicate keeps is never left out; an index is read only where the predicate asks for it; where
+Invariants: a row that the predicate keeps is never left out; an index is read only where it is asked; where
 nothing is known all rows may be kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
 from pyroaring import BitMap
 
-from ..predicate import And, Comparison, Not, Or, Predicate
 from ..types import AtomicType
+from .asking import AllOf, AnyOf, Asked, IndexedColumn, Leaf
 from .bitmap import BitmapReader
 from .block import Block, Fetch
 from .bloom import BloomReader
 from .bsi import BsiReader
 from .container import parse_container
-from .keys import NEVER, KeyForm, Question, question_of
+from .keys import KeyForm, Question
 from .options import BITMAP, BLOOM, BSI, KINDS, RANGE_BITMAP, takes
 from .range_bitmap import RangeBitmapReader
 
@@ -45,21 +44,6 @@ _READERS: dict[str, Callable[[Block, KeyForm, int], IndexReader]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedColumn:
-    """A column of a predicate as the data file has it.
-
-    Attributes:
-        name: there.
-        data_type: there; every value of it has its own, equal value in the predicate's column.
-        trimmed: readers drop the blanks at its values' ends (CHAR in ORC).
-    """
-
-    name: str
-    data_type: AtomicType
-    trimmed: bool = False
-
-
 class FileIndex:
     """The indexes of one data file.
 
@@ -78,12 +62,11 @@ class FileIndex:
         self._parts = parse_container(fetch, length, where)
         self._readers: dict[tuple[str, str], IndexReader] = {}
 
-    def rows(self, predicate: Predicate, columns: Mapping[str, IndexedColumn]) -> BitMap | None:
+    def rows(self, asked: Asked) -> BitMap | None:
         """The rows that may be kept.
 
         Args:
-            predicate: bound.
-            columns: by name in the predicate, those that the file has and can be asked for.
+            asked: of columns as this file has them (see `asking.asked_of`).
 
         Returns:
             Positions in the file, not to be changed; None: all may be kept.
@@ -92,59 +75,51 @@ class FileIndex:
             TableCorrupt: an index that is asked is damaged.
             Unsupported: an index of a later version.
         """
-        return self._rows(predicate, columns, negated=False)
+        match asked:
+            case Leaf(column=column, question=question):
+                return self._leaf(column, question)
+            case AllOf(parts=parts):
+                return self._all(parts)
+            case AnyOf(parts=parts):
+                return self._any(parts)
 
-    def _rows(self, predicate: Predicate, columns: Mapping[str, IndexedColumn], negated: bool) -> BitMap | None:
-        match predicate:
-            case Comparison():
-                return self._leaf(predicate, columns, negated)
-            case Not(part=part):
-                return self._rows(part, columns, not negated)
-            case And(parts=parts) | Or(parts=parts):
-                every = isinstance(predicate, And) is not negated
-                return self._all(parts, columns, negated) if every else self._any(parts, columns, negated)
-            case _:
-                return None
-
-    def _all(self, parts: tuple[Predicate, ...], columns: Mapping[str, IndexedColumn], negated: bool) -> BitMap | None:
+    def _all(self, parts: tuple[Asked, ...]) -> BitMap | None:
         found: BitMap | None = None
         for part in parts:
-            rows = self._rows(part, columns, negated)
+            rows = self.rows(part)
             if rows is not None:
                 found = rows if found is None else found & rows
                 if not found:
                     break
         return found
 
-    def _any(self, parts: tuple[Predicate, ...], columns: Mapping[str, IndexedColumn], negated: bool) -> BitMap | None:
+    def _any(self, parts: tuple[Asked, ...]) -> BitMap | None:
         found = BitMap()
         for part in parts:
-            rows = self._rows(part, columns, negated)
+            rows = self.rows(part)
             if rows is None:
                 return None
             found = found | rows
         return found
 
-    def _leaf(self, leaf: Comparison, columns: Mapping[str, IndexedColumn], negated: bool) -> BitMap | None:
-        column = columns.get(leaf.column)
-        kinds = self._parts.get(column.name) if column is not None else None
-        if column is None or not kinds:
+    def _leaf(self, column: IndexedColumn, question: Question) -> BitMap | None:
+        kinds = self._parts.get(column.name)
+        if not kinds:
             return None
-        question = question_of(leaf, negated, column.data_type, trimmed=column.trimmed)
-        if question is None or question == NEVER:
-            return None if question is None else BitMap()
+        if question.op == "in" and not question.keys:
+            return BitMap()
         found: BitMap | None = None
         for kind in KINDS:
             if kind not in kinds or not takes(kind, column.data_type):
                 continue
-            rows = self._asked(column, kind, question)
+            rows = self._answer(column, kind, question)
             if rows is not None:
                 found = rows if found is None else found & rows
                 if not found:
                     break
         return found
 
-    def _asked(self, column: IndexedColumn, kind: str, question: Question) -> BitMap | None:
+    def _answer(self, column: IndexedColumn, kind: str, question: Question) -> BitMap | None:
         block = self._parts[column.name][kind]
         if block is None:
             return None  # made of no row at all

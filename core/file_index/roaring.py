@@ -9,6 +9,7 @@ out of order is undefined behaviour there.
 from __future__ import annotations
 
 import array
+import struct
 from typing import Any
 
 import numpy as np
@@ -74,32 +75,29 @@ def _checked_end(data: memoryview, at: int) -> int:
     start = at
     cookie = int.from_bytes(_cut(data, at, 4), "little")
     at += 4
-    runs = np.zeros(0, bool)
     if cookie & 0xFFFF == _WITH_RUNS:
         count = (cookie >> 16) + 1
-        flags = _cut(data, at, (count + 7) // 8)
-        at += len(flags)
-        runs = np.unpackbits(np.frombuffer(flags, np.uint8), bitorder="little")[:count].astype(bool)
+        flags = int.from_bytes(_cut(data, at, (count + 7) // 8), "little")
+        at += (count + 7) // 8
     elif cookie == _ONLY_ARRAYS:
-        count = int.from_bytes(_cut(data, at, 4), "little")
+        count, flags = int.from_bytes(_cut(data, at, 4), "little"), 0
         at += 4
         if count > _MOST_CONTAINERS:
             raise ValueError(f"{count} parts")
-        runs = np.zeros(count, bool)
     else:
         raise ValueError(f"its first number is {cookie}")
-    heads = np.frombuffer(_cut(data, at, 4 * count), "<u2").reshape(count, 2)
+    heads = struct.unpack(f"<{2 * count}H", _cut(data, at, 4 * count))
     at += 4 * count
-    if count > 1 and not (np.diff(heads[:, 0].astype(np.int64)) > 0).all():
+    if any(key >= after for key, after in zip(heads[::2], heads[2::2], strict=False)):
         raise ValueError("its parts are out of order")
-    offsets = None
+    offsets: tuple[int, ...] | None = None
     if cookie == _ONLY_ARRAYS or count >= _NO_OFFSETS_BELOW:
-        offsets = np.frombuffer(_cut(data, at, 4 * count), "<u4").tolist()
+        offsets = struct.unpack(f"<{count}I", _cut(data, at, 4 * count))
         at += 4 * count
-    for i, (head, is_run) in enumerate(zip((heads[:, 1].astype(np.int64) + 1).tolist(), runs.tolist(), strict=True)):
+    for i, cardinality in enumerate(heads[1::2]):
         if offsets is not None and offsets[i] != at - start:
             raise ValueError("its parts are not where it says")
-        at = _container_end(data, at, head, is_run)
+        at = _container_end(data, at, cardinality + 1, bool(flags >> i & 1))
     return at
 
 
@@ -113,12 +111,12 @@ def _container_end(data: memoryview, at: int, cardinality: int, is_run: bool) ->
             raise ValueError("its runs are out of order")
         return at + 2 + 4 * count
     if cardinality <= _ARRAY_LIMIT:
-        values = np.frombuffer(_cut(data, at, 2 * cardinality), "<u2").astype(np.int64)
-        if not (np.diff(values) > 0).all():
+        values = np.frombuffer(_cut(data, at, 2 * cardinality), "<u2")
+        if not (values[1:] > values[:-1]).all():
             raise ValueError("its positions are out of order")
         return at + 2 * cardinality
     bits = np.unpackbits(np.frombuffer(_cut(data, at, _BITSET_BYTES), np.uint8))
-    if int(bits.sum()) != cardinality:
+    if int(np.count_nonzero(bits)) != cardinality:
         raise ValueError("its bits are not as many as it says")
     return at + _BITSET_BYTES
 

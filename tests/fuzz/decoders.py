@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from file_indexes import asked_of, built, spec
+from file_indexes import answer, built, columns_of_file, spec
 from fuzz.mutations import mutated, mutated_json
 from golden_tables import packed, unpack
 from pyarrow import orc
@@ -234,12 +234,12 @@ def _file_index(kind: str) -> Build:
         (col("i") < 2) & ~col("s").is_in(["text 1", "text 4"]),
         col("i").is_null() | (col("s") > "text 5"),
     ]
-    asked = asked_of([Field(i, n, t) for i, (n, t) in enumerate(types.items())])
+    asked = columns_of_file([Field(i, n, t) for i, (n, t) in enumerate(types.items())])
 
     def decode(data: bytes) -> None:
         index = FileIndex(lambda start, end: data[start:end], len(data), len(numbers), "data-7.index")
         for question in questions:
-            index.rows(question, asked)
+            answer(index, question, asked)
         index.check(types.get)
 
     def build(_: list[Path]) -> Decoder:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from file_indexes import asked_of, built, column, opened, spec
+from file_indexes import answer, built, column, columns_of_file, opened, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lakelatch.core.arrow import to_arrow
 from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, index_specs, takes
-from lakelatch.core.file_index.reading import IndexedColumn
 from lakelatch.core.literals import Nanos
 from lakelatch.core.predicate import Comparison, bind, col
 from lakelatch.core.predicate_arrow import evaluate
@@ -46,7 +46,7 @@ def test_no_row_is_left_out(table: pa.Table, predicate: Any, kinds: set[str], cu
         for f in FIELDS
         if takes(kind, f.type) and not (kind == "bsi" and f.name == "n")  # whose digits need more than 64 bits
     ]
-    found = opened(built(specs, table, cuts), table.num_rows).rows(bound, asked_of(FIELDS))
+    found = answer(opened(built(specs, table, cuts), table.num_rows), bound, columns_of_file(FIELDS))
     kept = {i for i, row in enumerate(values_of(table)) if evaluate(bound, row) is True}
     assert found is None or kept <= set(found)
 
@@ -92,7 +92,7 @@ def test_every_type(kind: str, name: str) -> None:
             for negated in (False, True):
                 leaf = bind(Comparison(op, "c", literals), fields)
                 wanted = ~leaf if negated else leaf
-                found = index.rows(wanted, asked_of(fields))
+                found = answer(index, wanted, columns_of_file(fields))
                 kept = BitMap(i for i, v in enumerate(values) if evaluate(wanted, {"c": v}) is True)
                 assert found is None or kept <= found, (op, value, negated)
                 if op in answered and exact:
@@ -100,7 +100,7 @@ def test_every_type(kind: str, name: str) -> None:
     if data_type.root == "BOOLEAN":
         return  # which has both values
     absent = bind(col("c") == absent_value(data_type), fields)
-    assert opened(data, len(array)).rows(absent, asked_of(fields)) == BitMap()
+    assert answer(opened(data, len(array)), absent, columns_of_file(fields)) == BitMap()
 
 
 def absent_value(data_type: AtomicType) -> Any:
@@ -127,11 +127,11 @@ def test_nothing_but_nulls() -> None:
     for kind in KINDS:
         index = opened(built([spec(kind, data_type, items="5")], column([None] * 9, data_type)), 9)
         index.check(lambda _: data_type)
-        asked = asked_of([Field(0, "c", data_type)])
-        assert index.rows(col("c") == 1, asked) == BitMap()
+        asked = columns_of_file([Field(0, "c", data_type)])
+        assert answer(index, col("c") == 1, asked) == BitMap()
         if kind in POSITIONAL:
-            assert index.rows(col("c").is_null(), asked) == BitMap(range(9))
-            assert index.rows(~col("c").is_in([3]), asked) == BitMap()
+            assert answer(index, col("c").is_null(), asked) == BitMap(range(9))
+            assert answer(index, ~col("c").is_in([3]), asked) == BitMap()
 
 
 @pytest.mark.parametrize("kind", POSITIONAL)
@@ -144,12 +144,12 @@ def test_many_rows(kind: str, count: int) -> None:
     data_type = AtomicType("INT")
     index = opened(built([spec(kind, data_type, **options)], column(values, data_type), 4), count)
     index.check(lambda _: data_type)
-    asked = asked_of([Field(0, "c", data_type)])
+    asked = columns_of_file([Field(0, "c", data_type)])
     for literal in [v for v in values if v is not None][:20]:
-        assert index.rows(col("c") == literal, asked) == BitMap(i for i, v in enumerate(values) if v == literal)
+        assert answer(index, col("c") == literal, asked) == BitMap(i for i, v in enumerate(values) if v == literal)
         if kind != "bitmap":
             smaller = BitMap(i for i, v in enumerate(values) if v is not None and v < literal)
-            assert index.rows(col("c") < literal, asked) == smaller
+            assert answer(index, col("c") < literal, asked) == smaller
 
 
 @pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bloom-filter"])
@@ -161,10 +161,10 @@ def test_many_texts(kind: str) -> None:
     options = {"index_block_size": "1 kb", "chunk_size": "1 kb", "items": "400", "fpp": "0.0001"}
     index = opened(built([spec(kind, string(), **options)], column(values, string()), 3), 2000)
     index.check(lambda _: string())
-    asked = asked_of([Field(0, "c", string())])
+    asked = columns_of_file([Field(0, "c", string())])
     there = set(values)
     for text in texts:
-        found = index.rows(col("c") == text, asked)
+        found = answer(index, col("c") == text, asked)
         if kind == "bloom-filter":
             assert found is None if text in there else found in (None, BitMap())
         else:
@@ -180,11 +180,11 @@ def test_version_1_finds_what_version_2_finds() -> None:
             for version in "12"
         )
         one.check(lambda _, t=data_type: t)
-        asked = asked_of([Field(0, "c", data_type)])
+        asked = columns_of_file([Field(0, "c", data_type)])
         for v in [*range(50)]:
             where = col("c") != (v if data_type.root == "BIGINT" else "x" * v)
-            assert one.rows(where, asked) == two.rows(where, asked) is not None
-            assert one.rows(~where, asked) == two.rows(~where, asked)
+            assert answer(one, where, asked) == answer(two, where, asked) is not None
+            assert answer(one, ~where, asked) == answer(two, ~where, asked)
 
 
 # ----------------------------------------------------------------------------------------------- columns that changed
@@ -201,7 +201,7 @@ def test_a_column_that_was_widened(kind: str) -> None:
         for op in EVERY_OPERATOR:
             where = bind(Comparison(op, "c", () if op.startswith("is_") else (literal,)), fields)
             kept = BitMap(i for i, v in enumerate(values) if evaluate(where, {"c": v}) is True)
-            found = index.rows(where, asked)
+            found = answer(index, where, asked)
             assert found is None or kept <= found
             if kind in ("bsi", "range-bitmap"):
                 assert found == kept
@@ -217,13 +217,13 @@ def test_a_finer_literal_lies_between_the_values(kind: str) -> None:
     for literal in ("-1.501", "-1.5", "-0.001", "0.05", "0.1", "0.101"):
         for op in ("=", "!=", *RANGES):
             where = bind(Comparison(op, "c", (Decimal(literal),)), [Field(0, "c", now)])
-            found = index.rows(where, asked)
+            found = answer(index, where, asked)
             assert found is not None
             assert {i for i, v in enumerate(values) if evaluate(where, {"c": v}) is True} <= set(found)
     millis = timestamp(3)
     index = opened(built([spec(kind, millis)], column([0, 1_000_000], millis)), 2)
     where = bind(col("c") < pa.scalar(500, pa.timestamp("us")), [Field(0, "c", timestamp(6))])
-    assert 0 in (index.rows(where, {"c": IndexedColumn("c", millis)}) or ())
+    assert 0 in (answer(index, where, {"c": IndexedColumn("c", millis)}) or ())
 
 
 def test_nanoseconds_share_a_microsecond() -> None:
@@ -232,11 +232,11 @@ def test_nanoseconds_share_a_microsecond() -> None:
     values = [1001, 1002, 2000, None]
     for kind in ("bitmap", "bsi"):
         index = opened(built([spec(kind, nanos)], column(values, nanos)), 4)
-        asked = asked_of([Field(0, "c", nanos)])
+        asked = columns_of_file([Field(0, "c", nanos)])
         where = bind(col("c") != pa.scalar(1001, pa.timestamp("ns")), [Field(0, "c", nanos)])
-        assert {1, 2} <= set(index.rows(where, asked) or range(4))
+        assert {1, 2} <= set(answer(index, where, asked) or range(4))
         after = bind(col("c") > pa.scalar(1001, pa.timestamp("ns")), [Field(0, "c", nanos)])
-        assert {1, 2} <= set(index.rows(after, asked) or range(4))
+        assert {1, 2} <= set(answer(index, after, asked) or range(4))
 
 
 def test_blanks_that_readers_drop() -> None:
@@ -249,9 +249,9 @@ def test_blanks_that_readers_drop() -> None:
     for text in ("ab", "ab ", "", "c", "d"):
         for where in (col("c") == text, col("c") != text, col("c") < text, col("c").is_in([text, "c"])):
             bound = bind(where, [Field(0, "c", char)])
-            found = index.rows(bound, asked)
+            found = answer(index, bound, asked)
             assert found is None or {i for i, v in enumerate(shown) if evaluate(bound, {"c": v}) is True} <= set(found)
-    assert index.rows(col("c") == "ab", asked) == BitMap([0, 1])
+    assert answer(index, col("c") == "ab", asked) == BitMap([0, 1])
 
 
 def test_a_value_of_a_map() -> None:
@@ -261,8 +261,8 @@ def test_a_value_of_a_map() -> None:
     specs = index_specs([Field(0, "m", kind)], {"file-index.bitmap.columns": "m[a]"})
     index = opened(built(list(specs), pa.table({"m": maps})), 5)
     asked = {"m[a]": IndexedColumn("m[a]", AtomicType("INT"))}
-    assert index.rows(Comparison("=", "m[a]", (2,)), asked) == BitMap([2])
-    assert index.rows(Comparison("is_null", "m[a]"), asked) == BitMap([1, 3, 4])
+    assert answer(index, Comparison("=", "m[a]", (2,)), asked) == BitMap([2])
+    assert answer(index, Comparison("is_null", "m[a]"), asked) == BitMap([1, 3, 4])
 
 
 def test_what_an_index_cannot_hold() -> None:

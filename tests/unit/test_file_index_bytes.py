@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from file_indexes import asked_of, built, opened, parsed, spec
+from file_indexes import answer, built, columns_of_file, opened, parsed, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -143,7 +143,7 @@ def test_anything_may_be_an_index(data: bytes) -> None:
         for data_type in (INT, string()):
             try:
                 index = opened(wrapped, 5)
-                index.rows(col("c") == (1 if data_type == INT else "x"), asked_of([Field(0, "c", data_type)]))
+                answer(index, col("c") == (1 if data_type == INT else "x"), columns_of_file([Field(0, "c", data_type)]))
             except LakelatchError as error:
                 assert isinstance(error, TableCorrupt | Unsupported)
 
@@ -155,4 +155,4 @@ def test_rows_that_the_file_does_not_have() -> None:
         for kind in ("bitmap", "bsi", "range-bitmap"):
             one = {"i": {k: v for k, v in parsed(data)["i"].items() if k == kind}}
             with pytest.raises(TableCorrupt, match="120 rows"):
-                opened(write_container(one), rows).rows(col("i") == 1, asked_of([Field(0, "i", types["i"])]))
+                answer(opened(write_container(one), rows), col("i") == 1, columns_of_file([Field(0, "i", types["i"])]))

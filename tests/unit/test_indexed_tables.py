@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from file_indexes import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicates import FIELDS, predicates, tables, values_of
@@ -21,6 +22,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
+from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.predicate import Predicate, bind, col, columns_of
 from lakelatch.core.predicate_arrow import evaluate
@@ -131,7 +133,7 @@ def test_data_files_that_an_index_beside_them_rules_out_are_not_opened() -> None
 
 def has_odd(table: Table, file: DataFile) -> bool:
     index = index_pruning.beside(table.store, f"bucket-0/{file.file_name}.index", file)
-    return bool(index.rows(col("x") == 1, {"x": index_pruning.IndexedColumn("x", AtomicType("INT"))}))
+    return bool(answer(index, col("x") == 1, {"x": IndexedColumn("x", AtomicType("INT"))}))
 
 
 def test_an_index_beside_a_file_costs_one_request() -> None:
