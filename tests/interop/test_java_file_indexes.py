@@ -225,17 +225,18 @@ def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, kind: str,
 def test_rows_that_java_loses(tmp_path: Path, paimon_java: Any) -> None:
     """Why the filters above leave them out (docs/decisions/0012): by its own index Java 1.4.2 loses rows, lakelatch none."""
     moments = ["2024-01-01T00:00:00.000000001", "2024-01-01T00:00:00.000000002"]
-    lost = {
-        "bitmap": ("TIMESTAMP(9)", [[m] for m in moments], ["<>", "c", moments[0]]),
-        "bsi": ("TIMESTAMP(9)", [[m] for m in moments], [">", "c", moments[0]]),
-        "range-bitmap": ("INT", [[None]] * 3, ["is_null", "c"]),
-    }
-    for kind, (text, rows, filter_) in lost.items():
-        options = {f"file-index.{kind}.columns": "c", "metadata.stats-mode": "none"}
-        path = tmp_path / kind
+    lost: list[tuple[str, str, str, list[Row], Filter]] = [
+        ("bitmap", "parquet", "TIMESTAMP(9)", [[m] for m in moments], ["<>", "c", moments[0]]),
+        ("bsi", "parquet", "TIMESTAMP(9)", [[m] for m in moments], [">", "c", moments[0]]),
+        ("range-bitmap", "parquet", "INT", [[None]] * 3, ["is_null", "c"]),
+        ("bitmap", "orc", "CHAR(3)", [["a  "], ["b"]], ["=", "c", "a"]),
+    ]
+    for number, (kind, file_format, text, written, filter_) in enumerate(lost):
+        options = {f"file-index.{kind}.columns": "c", "metadata.stats-mode": "none", "file.format": file_format}
+        path = tmp_path / str(number)
         paimon_java.create_table(path, [("c", text)], options=options)
-        paimon_java.commit_rows(path, rows)
-        table = ll.open_table(str(path))
+        paimon_java.commit_rows(path, written)
+        table, rows = ll.open_table(str(path)), paimon_java.rows(path)
         wanted = kept(rows, filter_, table.schema.fields)
         assert len(paimon_java.rows(path, predicate=filter_)) < len(wanted), f"Java has learnt it: {kind}"
         where = golden_predicate(filter_, {"c": table.schema.fields[0].type})
@@ -245,6 +246,63 @@ def test_rows_that_java_loses(tmp_path: Path, paimon_java: Any) -> None:
 def reads_wrong(filter_: Filter, field: Field) -> bool:
     """Java compares ranges of binary by signed bytes, whatever the index."""
     return root_of(field.type) in ("BINARY", "VARBINARY") and filter_[0] in ("<", "<=", ">", ">=", "between")
+
+
+def test_columns_that_changed_since(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: an index speaks of its file's columns, by field id; Java, too, opens no file for a value that none has."""
+    path = tmp_path / "t"
+    options = {
+        "file-index.bitmap.columns": "a,b",
+        "file-index.bloom-filter.columns": "a,b",
+        "metadata.stats-mode": "none",
+    }
+    options |= {f"file-index.bloom-filter.{name}.items": "9" for name in "ab"}
+    paimon_java.create_table(path, [("a", "INT"), ("b", "INT")], options=options)
+    paimon_java.commit_rows(path, [[1, 10], [2, 20], [None, None]])
+    for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+        paimon_java.alter(path, "renameColumn", old, new)
+    paimon_java.alter(path, "updateColumnType", "b", paimon_java.data_type("BIGINT"))
+    table, rows = ll.open_table(str(path)), [[1, 10], [2, 20], [None, None]]
+    for filter_ in (["=", "a", 1], ["=", "a", 20], ["=", "b", 1], ["=", "b", 2**40], ["<>", "b", 1], ["is_null", "a"]):
+        wanted = kept(
+            rows,
+            filter_,
+            [Field(0, "b", table.schema.by_name["b"].type), Field(1, "a", table.schema.by_name["a"].type)],
+        )
+        where = golden_predicate(filter_, {f.name: f.type for f in table.schema.fields})
+        assert_same_rows(paimon_java.rows(path, predicate=filter_), wanted, f"Java, {filter_}")
+        assert_same_rows(encode_rows(table.to_arrow(where=where), table.schema.fields), wanted, str(filter_))
+        assert table.plan(where).file_count <= planned_by_java(paimon_java, path, filter_), filter_
+
+
+def test_compactions_of_either(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: Java compacts files with our indexes and makes its own, lakelatch those of Java."""
+    names = ["i32", "st"]
+    options = options_of("range-bitmap", names, "1 b")
+    for who in ("ours", "java"):
+        path = tmp_path / who
+        table = ll.create_table(str(path), ll.Schema(columns(names)), options=options)
+        files = in_order(table.schema.fields)
+        for number, file in enumerate(files):
+            if who == "ours":
+                table.append(decode_rows(file, table.schema.fields))
+            else:
+                paimon_java.commit_rows(path, file, identifier=number)
+        if who == "ours":
+            assert paimon_java.compact_append_table(path, "compactor", 1)
+        else:
+            table.alter(ll.set_option("compaction.min.file-num", 2))
+            table.compact()
+        after = ll.open_table(str(path))
+        (file_,) = files_of(after)
+        assert file_.extra_files == (f"{file_.file_name}.index",)
+        rows = [row for file in files for row in file]
+        filter_ = ["=", "i32", 1]
+        wanted = kept(rows, filter_, after.schema.fields)
+        where = golden_predicate(filter_, {f.name: f.type for f in after.schema.fields})
+        assert_same_rows(paimon_java.rows(path, predicate=filter_), wanted, f"Java, {who}")
+        assert_same_rows(encode_rows(after.to_arrow(where=where), after.schema.fields), wanted, who)
+        assert after.verify("all", data=True) == []
 
 
 def test_switched_off(tmp_path: Path, paimon_java: Any) -> None:

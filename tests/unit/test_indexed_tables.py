@@ -20,6 +20,7 @@ from unit.test_expire import expired
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from lakelatch.core.file_index.asking import IndexedColumn
@@ -293,6 +294,15 @@ def test_expiry_takes_the_index_with_its_file() -> None:
     expired(table, retain_max=1, retain_min=1)
     assert len(keys(table, ".parquet")) == len(keys(table, ".index")) == 1
     assert table.verify("all", data=True) == []
+
+
+def test_an_index_is_no_orphan() -> None:
+    """G7: beside a file that a snapshot needs it stays; beside one that none needs it goes with it."""
+    table = numbers(BESIDE, [1], [2])
+    left = {"bucket-0/data-x-0.parquet": b"", "bucket-0/data-x-0.parquet.index": b""}
+    for key, data in left.items():
+        table.store.put(key, data)
+    assert {info.key for info in plan_orphans(table.timeline, table.schema, 2**62).files} == set(left)
 
 
 def test_a_write_that_fails_leaves_no_index() -> None:
