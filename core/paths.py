@@ -17,6 +17,8 @@ _NAME = re.compile(r"^[^/\\\x00]+$")
 DEFAULT_BRANCH = "main"
 SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
 STATISTICS_DIR, CHANGELOG_DIR, CONSUMER_DIR, BRANCH_DIR = "statistics", "changelog", "consumer", "branch"
+INDEX_SUFFIX = ".index"
+"""Behind a data file's name: the file with its indexes, beside it."""
 POSTPONE_BUCKET = -2
 
 

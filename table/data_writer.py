@@ -21,10 +21,10 @@ from ..core import options as opt
 from ..core.data_file import SOURCE_APPEND, DataFile
 from ..core.file_index.options import IndexSpec, index_specs
 from ..core.file_index.writing import FileIndexBuilder
+from ..core.paths import INDEX_SUFFIX
 from ..core.schema import TableSchema
 from ..core.stats import StatsCollector, StatsMode
 from .file_forms import OpenOutput, Output, output_of, suffix_of
-from .index_pruning import SIDECAR_SUFFIX
 
 ROW_GROUP_BYTES = 64 << 20
 """Arrow bytes that make a row group; also what a writer holds in memory."""
@@ -236,9 +236,9 @@ class DataFileWriter:
         self._finish(self._sink, self._folder + self._name)
         is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
         if index is not None and is_beside:
-            beside = SpillingSink(self._store, self._folder + self._name + SIDECAR_SUFFIX)
+            beside = SpillingSink(self._store, self._folder + self._name + INDEX_SUFFIX)
             beside.write(index)
-            self._finish(beside, self._folder + self._name + SIDECAR_SUFFIX)
+            self._finish(beside, self._folder + self._name + INDEX_SUFFIX)
         rows = self._stats.row_count
         self.files.append(
             DataFile(
@@ -250,7 +250,7 @@ class DataFileWriter:
                 min_sequence_number=0,
                 max_sequence_number=rows - 1,
                 schema_id=self._settings.schema.id,
-                extra_files=(self._name + SIDECAR_SUFFIX,) if is_beside else (),
+                extra_files=(self._name + INDEX_SUFFIX,) if is_beside else (),
                 creation_time=_local_wall_clock_ms(),
                 embedded_file_index=None if is_beside else index,
                 file_source=SOURCE_APPEND,

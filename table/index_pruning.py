@@ -20,14 +20,13 @@ from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
 from ..core.file_index.asking import Asked, IndexedColumn, asked_of
 from ..core.file_index.reading import FileIndex
-from ..core.paths import format_of, safe_name
+from ..core.paths import INDEX_SUFFIX, format_of, safe_name
 from ..core.predicate import Predicate, columns_of
 from ..core.schema import TableSchema
 from ..core.types import AtomicType, Field
 from .external import located
 from .type_changes import widens
 
-SIDECAR_SUFFIX = ".index"
 HEAD_BYTES = 64 << 10
 """What is fetched of a sidecar first: most are no larger."""
 _AHEAD_BYTES = 16 << 10
@@ -130,7 +129,7 @@ def sidecar_of(file: DataFile, key: str) -> str | None:
     Raises:
         TableCorrupt: two of them, or a name that would leave the folder (H16).
     """
-    names = [name for name in file.extra_files if name.endswith(SIDECAR_SUFFIX)]
+    names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
     if not names:
         return None
     if len(names) > 1:

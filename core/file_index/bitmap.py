@@ -55,7 +55,11 @@ class BitmapReader:
         self._nulls: Entry | None = None
         if head.number(1):
             self._nulls = (head.number(4), head.number(4) if self.version == VERSION_2 else -1)
-        self._values = (_Blocks if self.version == VERSION_2 else _List)(head, form, self._count, self._nulls)
+        self._values: _List | _Blocks
+        if self.version == VERSION_2:
+            self._values = _Blocks(head, form)
+        else:
+            self._values = _List(head, form, self._count, self._nulls)
         self._found: dict[Key | None, BitMap] = {}
 
     def rows(self, question: Question) -> BitMap | None:
@@ -93,14 +97,15 @@ class BitmapReader:
     def check(self) -> None:
         """Read all of it: each row must have one value, or be null. Raises TableCorrupt."""
         seen = self._rows_of(None).copy()
-        count = len(seen)
-        last: Key | None = None
+        count, number, last = len(seen), -1, None
         for number, (key, entry) in enumerate(self._values.entries()):
             if self.version == VERSION_2 and last is not None and not last < key:  # type: ignore[operator]
                 raise self._block.damaged(f"its value number {number} is out of order")
             rows, last = self._bitmap(entry), key
             count += len(rows)
             seen |= rows
+        if number + 1 != self._count:
+            raise self._block.damaged(f"it has {number + 1} values, not {self._count}")
         if count != self._row_count or len(seen) != self._row_count:
             raise self._block.damaged(
                 f"its values cover {len(seen)} rows, {count} times; the file has {self._row_count}"
@@ -141,8 +146,8 @@ class _List:
 class _Blocks:
     """The values of version 2: sorted, in blocks, of which the first value is known."""
 
-    def __init__(self, head: Cursor, form: KeyForm, count: int, nulls: Entry | None) -> None:
-        self._block, self._form, self._count = head.block, form, count
+    def __init__(self, head: Cursor, form: KeyForm) -> None:
+        self._block, self._form = head.block, form
         number = head.count(4, form.width + 4, "blocks")
         self._firsts: list[Key] = []
         if form.is_text:

@@ -74,10 +74,6 @@ class KeyForm:
         """Bytes of a number; of a text, those of its length."""
         return int(self.code[2:] or 4)
 
-    def size(self, key: Key) -> int:
-        """Bytes that a key takes."""
-        return self.width + len(key) if isinstance(key, bytes) else self.width
-
     def spelled(self, key: Key) -> bytes:
         """A key's bytes."""
         if isinstance(key, bytes):
