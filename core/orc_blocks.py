@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import cramjam
 
+from .protobuf import varint
+
 _HEAD_BYTES = 3
 _MOST_BLOCK_BYTES = 1 << 24
 
@@ -23,11 +25,23 @@ def _unpacked(data: bytes, most: int) -> bytes:
     return bytes(block[: cramjam.lz4.decompress_block_into(data, block, output_len=most)])
 
 
+def _desnapped(data: bytes, most: int) -> bytes:
+    size, _ = varint(data, 0)
+    if size > most:  # the codec takes as much memory as the data say
+        raise ValueError(f"a block of {size} bytes, where at most {most} can be")
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _unzstd(data: bytes, most: int) -> bytes:
+    block = bytearray(most)
+    return bytes(memoryview(block)[: cramjam.zstd.decompress_into(data, block)])
+
+
 _DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
     1: _inflated,
-    2: lambda data, _: bytes(cramjam.snappy.decompress_raw(data)),
+    2: _desnapped,
     4: _unpacked,
-    5: lambda data, _: bytes(cramjam.zstd.decompress(data)),
+    5: _unzstd,
 }
 
 

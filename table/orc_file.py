@@ -5,7 +5,8 @@ Must not know: splits, partitions, predicates. Source: data-layer §1.3; observe
 liborc reads a fraction of a second on 1970-01-01 a second late where the writer's zone is east of Greenwich.
 
 Invariants: memory holds one stripe of the columns that are needed; a time that nanoseconds cannot hold is refused, never
-wrapped around; nothing is shown to Arrow's reader that its own end has not passed `orc_tail`.
+wrapped around; Arrow's reader is shown no file whose end has not passed `orc_tail`, and no stripe of a small one that has not
+passed `orc_streams`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pyroaring import BitMap
 
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.orc_tail import OrcTail, check_streams, parse_tail, tail_size, writer_zone
+from ..core.orc_streams import check_streams
+from ..core.orc_tail import OrcTail, parse_tail, tail_size, writer_zone
 from ..core.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import Leaf, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
@@ -101,7 +103,7 @@ class OrcFile:
         with self._source.blamed():
             if self._source.is_small:  # its bytes are here; of a large file only some are fetched
                 described = self._tail.stripes[number]
-                check_streams(self._bytes(described.offset, described.end), described, self._tail)
+                check_streams(self._bytes(described.offset, described.end), described, self._tail, names)
             try:
                 stripe = self._reader.read_stripe(number, names)
             except pa.ArrowInvalid as error:
