@@ -70,7 +70,7 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
     return bytes(out)
 
 
-def check_blocks(data: bytes, block_size: int) -> None:
+def check_blocks(data: bytes | memoryview, block_size: int) -> None:
     """Do blocks fill the bytes, none larger than it may be?
 
     Raises:

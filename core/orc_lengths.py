@@ -1,10 +1,10 @@
-"""Lengths of strings, lists and maps in an ORC stripe: how many a stream holds, and what they come to.
+"""Numbers in an ORC stripe that cannot be below 0, as lengths and the scales of decimals: how many, and what they come to.
 
-Owns: run length encoding, versions 1 and 2, of numbers without sign, decoded as far as that takes. Must not know: stripes,
-blocks, what the lengths are of. Source: ORC's own specification.
+Owns: run length encoding, versions 1 and 2, decoded as far as that takes. Must not know: stripes, blocks, what the numbers mean.
+Source: ORC's own specification.
 
-Invariant: what passes here has no length below 0, and no sum of lengths above `MOST_TOTAL`. liborc adds lengths up unseen, and
-follows the sum out of its memory.
+Invariant: what passes here has no number below 0, and no sum above `MOST_TOTAL`. liborc adds lengths up unseen, and follows the
+sum out of its memory.
 """
 
 from __future__ import annotations
@@ -18,126 +18,147 @@ from .protobuf import varint
 MOST_TOTAL = (1 << 31) - 1
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a value, by the five bits of a run's head that say so."""
-_DIRECT, _PATCHED = 1, 2
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+"""The bits of each byte."""
 
 
-def measured_lengths(data: bytes, version: int, enough: int) -> tuple[int, int]:
-    """How many lengths there are, and their sum.
+def measured(data: bytes, version: int, *, signed: bool = False, enough: int = 0) -> tuple[int, int]:
+    """How many numbers there are, and their sum.
 
     Args:
         data: the stream, without blocks.
         version: of the encoding, 1 or 2.
-        enough: up to here a bound of the sum may be returned in its place, which is cheaper.
+        signed: it has room for numbers below 0.
+        enough: up to here a bound of the sum will do, which takes much less time.
 
     Raises:
-        ValueError: damaged; a length below 0, or a sum above `MOST_TOTAL`.
+        ValueError: damaged; a number below 0, or a sum above `MOST_TOTAL`.
 
-    >>> measured_lengths(bytes.fromhex("0a2710"), 2, 0)
+    >>> measured(bytes.fromhex("0a2710"), 2)
     (5, 50000)
     """
     try:
-        count, total = _old_runs(data) if version == 1 else _runs(data, enough)
+        count, total = _old_runs(data, signed) if version == 1 else _runs(data, signed, exactly=signed or not enough)
+        if total > enough > 0 and version > 1:
+            count, total = _runs(data, signed, exactly=True)
     except IndexError:
-        raise ValueError("a run of lengths is cut off") from None
+        raise ValueError("a run of numbers is cut off") from None
     if total > MOST_TOTAL:
-        raise ValueError(f"lengths that come to {total}")
+        raise ValueError(f"numbers that come to {total}")
     return count, total
 
 
-def _runs(data: bytes, enough: int) -> tuple[int, int]:
+def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
     at, end = 0, len(data)
-    count = total = bound = 0
-    packed: list[tuple[int, int, int]] = []  # where packed values lie, how many, and the bits of each
+    count = total = 0
+    packed: dict[tuple[int, bool], list[bytes]] = {}  # by the bits of each value, and whether the last tells the sign
     while at < end:
         head = data[at]
-        if head < 64:  # a value, 3 to 10 times
+        if head < 8 and not signed:  # the most usual of the next
+            size = 3 + head
+            total += size * data[at + 1]
+            at += 2
+        elif head < 64:  # a value, 3 to 10 times
             size, start, at = 3 + (head & 7), at + 1, at + 2 + (head >> 3)
-            total += size * int.from_bytes(data[start:at], "big")
-        else:
-            mode, width = head >> 6, _WIDTHS[head >> 1 & 31]
-            size, start = 1 + (head & 1) * 256 + data[at + 1], at + 2
-            if mode > _PATCHED:
-                sum_, at = _delta(data, start, size, width if head & 62 else 0)
-                total += sum_
+            total += size * _plain(int.from_bytes(data[start:at], "big"), signed)
+        elif head < 128:
+            width, size, start = _WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1], at + 2
+            at = start + (size * width + 7 >> 3)
+            if exactly:
+                packed.setdefault((width, signed), []).append(data[start:at])
             else:
-                if mode == _PATCHED:
-                    sum_, start, at = _patches(data, start, size, width)
-                    total += sum_
+                total += size << width
+        else:
+            width, size = _WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1]
+            if head < 192:
+                values, sum_, at = _patched(data, at + 2, size, width)
+                if exactly:
+                    packed.setdefault((width, False), []).append(values)
                 else:
-                    at = start + _bytes_of(size, width)
-                packed.append((start, size, width))
-                bound += size << width
+                    total += size << width
+            else:
+                sum_, at = _delta(data, at + 2, size, width if head & 62 else 0, signed)
+            total += sum_
         count += size
-        if at > end:
-            raise IndexError
-    if total + bound <= enough:
-        return count, total + bound
-    return count, total + sum(_sum(data, start, size, width) for start, size, width in packed)
+    if at > end:
+        raise IndexError
+    return count, total + sum(_sum(values, width, zigzag) for (width, zigzag), values in packed.items())
 
 
-def _patches(data: bytes, at: int, size: int, width: int) -> tuple[int, int, int]:
-    """What stands beside the packed values of a run: its base, times its size, and the high bits of some; where the values begin,
-    and where the run ends."""
+def _sum(packed: list[bytes], width: int, signed: bool) -> int:
+    """Of values of so many bits: as eight of them fill bytes, each place of a byte stands for the same bits again and again."""
+    whole = b"".join(values + bytes(-len(values) % width) for values in packed)
+    places = np.frombuffer(whole, np.uint8).reshape(-1, width)
+    counts = np.concatenate([np.bincount(places[:, i], minlength=256) @ _BITS for i in range(width)])
+    by_bit = [int(each) for each in counts.reshape(8, width).sum(axis=0)]
+    if signed and by_bit[-1]:
+        raise ValueError("a number below 0")
+    return sum(each << width - 1 - n for n, each in enumerate(by_bit)) >> signed
+
+
+def _patched(data: bytes, at: int, size: int, width: int) -> tuple[bytes, int, int]:
+    """The packed values of a run, what stands beside them (the base of all, the high bits of some), and where the run ends."""
     base_bytes, patch_width = 1 + (data[at] >> 5), _WIDTHS[data[at] & 31]
     gap_width, patches = 1 + (data[at + 1] >> 5), data[at + 1] & 31
     base = int.from_bytes(data[at + 2 : at + 2 + base_bytes], "big")
     if base >> base_bytes * 8 - 1 or patch_width + gap_width > 64:
-        raise ValueError("a run of lengths with a base below 0, or patches that are none")
+        raise ValueError("a run of numbers below 0, or with patches that are none")
     start = at + 2 + base_bytes
-    entry_width = _WIDTHS[bisect.bisect_left(_WIDTHS, patch_width + gap_width)]
     first = start + _bytes_of(size, width)
-    end = first + _bytes_of(patches, entry_width)
-    entries = int.from_bytes(data[first:end], "big") >> -patches * entry_width % 8
-    high = sum(entries >> n * entry_width & (1 << patch_width) - 1 for n in range(patches))
-    return size * base + (high << width), start, end
+    patch_bits = _WIDTHS[bisect.bisect_left(_WIDTHS, patch_width + gap_width)]
+    end = first + _bytes_of(patches, patch_bits)
+    entries = int.from_bytes(data[first:end], "big") >> -patches * patch_bits % 8
+    high = sum(entries >> n * patch_bits & (1 << patch_width) - 1 for n in range(patches))
+    return data[start:first], size * base + (high << width), end
 
 
-def _delta(data: bytes, at: int, size: int, width: int) -> tuple[int, int]:
-    """The sum of lengths that only grow or only shrink, and where their run ends."""
+def _delta(data: bytes, at: int, size: int, width: int, signed: bool) -> tuple[int, int]:
+    """The sum of a run that only grows or only shrinks, and where it ends."""
     first, at = varint(data, at)
     zigzag, at = varint(data, at)
-    step = zigzag >> 1 ^ -(zigzag & 1)
+    first, step = _plain(first, signed), zigzag >> 1 ^ -(zigzag & 1)
+    second, more = first + step, max(0, size - 2) if width else 0
+    start, at = at, at + _bytes_of(more, width)
+    if at > len(data):
+        raise IndexError
     if not width:
         last, sum_ = first + (size - 1) * step, size * first + size * (size - 1) // 2 * step
     else:
-        more = max(0, size - 2)
-        start, at = at, at + _bytes_of(more, width)
-        sign = -1 if step < 0 else 1
-        last = first + step + sign * _sum(data, start, more, width)
-        sum_ = first + (size - 1) * (first + step) + sign * _sum(data, start, more, width, np.arange(more, 0, -1))
+        bits = np.unpackbits(np.frombuffer(data, np.uint8, at - start, start), count=more * width).reshape(more, width)
+        weights, sign = [1 << n for n in reversed(range(width))], -1 if step < 0 else 1
+        last = second + sign * sum(map(int.__mul__, bits.sum(axis=0, dtype=np.int64).tolist(), weights))
+        times = np.arange(more, 0, -1) @ bits  # a step counts in each value behind it
+        sum_ = first + (size - 1) * second + sign * sum(map(int.__mul__, times.tolist(), weights))
     if last < 0:
-        raise ValueError(f"a length of {last}")
+        raise ValueError(f"a number below 0: {last}")
     return sum_, at
 
 
-def _sum(data: bytes, start: int, size: int, width: int, times: np.ndarray | None = None) -> int:
-    """The sum of packed values, each as often as `times` says: how often each bit is set, then what it stands for."""
-    if start + _bytes_of(size, width) > len(data):
-        raise IndexError
-    packed = np.frombuffer(data, np.uint8, _bytes_of(size, width), start)
-    bits = np.unpackbits(packed, count=size * width).reshape(size, width)
-    counts = bits.sum(axis=0, dtype=np.int64) if times is None else times @ bits
-    return sum(int(each) << width - 1 - n for n, each in enumerate(counts))
+def _plain(value: int, signed: bool) -> int:
+    if signed and value & 1:
+        raise ValueError("a number below 0")
+    return value >> signed
 
 
 def _bytes_of(size: int, width: int) -> int:
     return size * width + 7 >> 3
 
 
-def _old_runs(data: bytes) -> tuple[int, int]:
+def _old_runs(data: bytes, signed: bool) -> tuple[int, int]:
     at = count = total = 0
     while at < len(data):
         head, at = data[at], at + 1
         if head < 128:  # a value, and what is added each time
             size, step = head + 3, (data[at] ^ 128) - 128
-            first, at = varint(data, at + 1)
+            value, at = varint(data, at + 1)
+            first = _plain(value, signed)
             if first + (size - 1) * step < 0:
-                raise ValueError(f"a length of {first + (size - 1) * step}")
+                raise ValueError("a number below 0")
             total += size * first + size * (size - 1) // 2 * step
         else:
             size = 256 - head
             for _ in range(size):
                 value, at = varint(data, at)
-                total += value
+                total += _plain(value, signed)
         count += size
     return count, total

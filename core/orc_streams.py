@@ -3,7 +3,8 @@
 Owns: which streams there are, where they lie, and whether what they say of each other can be. Must not know: values, stores.
 Source: ORC's own specification.
 
-Invariant: what passes here leads liborc neither out of its memory nor to more of it than the file's bytes can fill.
+Invariant: of the streams that are checked, none leads liborc out of its memory, to more memory than the file's bytes can fill, or
+into minutes of work, nor Arrow to an end of the process.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .orc_blocks import check_blocks, plain
-from .orc_lengths import measured_lengths
-from .orc_tail import OrcTail, Stripe
+from .orc_lengths import measured
+from .orc_tail import DECIMAL, MAP, OrcTail, Stripe
 from .protobuf import Message, decode_message, message_of, number_of
 
-_DATA, _LENGTH, _DICTIONARY_DATA = 1, 2, 3
+_PRESENT, _DATA, _LENGTH, _DICTIONARY_DATA, _SECONDARY = 0, 1, 2, 3, 5
 _DICTIONARY, _DIRECT_V2, _DICTIONARY_V2 = 1, 2, 3
 _MOST_UINT32 = (1 << 32) - 1
-_HARMLESS = 1 << 24
-"""Bytes, or elements, for which memory is there in any case."""
+_HARMLESS_BYTES, _HARMLESS_ELEMENTS = 1 << 29, 1 << 27
+"""For so many there is memory in any case."""
 _VALUES_PER_BYTE = 520
 """No encoding says more with a byte: two say 130 times eight bits."""
+_MOST_SCALE = 38
 
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
     """The streams of the columns that will be read, by column and kind."""
 
-    found: dict[tuple[int, int], bytes]
+    found: dict[tuple[int, int], memoryview]
     tail: OrcTail
 
     def plain(self, column: int, kind: int) -> bytes:
-        return plain(self.found.get((column, kind), b""), self.tail.compression, self.tail.block_size)
+        return plain(bytes(self.found.get((column, kind), b"")), self.tail.compression, self.tail.block_size)
 
     def room(self, column: int) -> int:
         """How many elements the parts of a column can have at most."""
-        top = self.tail.tops[column]
-        parts = [key for key in self.found if key[0] > column and self.tail.tops[key[0]] == top]
+        columns = self.tail.columns
+        parts = [key for key in self.found if key[0] > column and columns[key[0]].top == columns[column].top]
         return _VALUES_PER_BYTE * sum(len(self.plain(*key)) for key in parts)
 
 
@@ -50,24 +52,24 @@ def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[
         names: the top columns that will be read; None = all.
 
     Raises:
-        ValueError: they do not.
+        ValueError: they do not; or a map has keys that are NULL.
     """
     end = stripe.index_size + stripe.data_size
     footer = decode_message(plain(data[end:], tail.compression, tail.block_size))
-    wanted = [names is None or not number or top in names for number, top in enumerate(tail.tops)]
-    streams = _Streams(_found(data[:end], footer, tail, wanted), tail)
     encodings = [message_of(each) for each in footer.get(2, [])]
-    if len(encodings) != len(tail.tops):
-        raise ValueError(f"a stripe of {len(encodings)} columns, in a file of {len(tail.tops)}")
+    if len(encodings) != len(tail.columns):
+        raise ValueError(f"a stripe of {len(encodings)} columns, in a file of {len(tail.columns)}")
+    wanted = [names is None or not number or column.top in names for number, column in enumerate(tail.columns)]
+    streams = _Streams(_found(memoryview(data)[:end], footer, wanted), tail)
+    for stream in streams.found.values() if tail.compression else ():
+        check_blocks(stream, tail.block_size)
     for column, encoding in enumerate(encodings):
-        if number_of(encoding, 1) > _DICTIONARY_V2:
-            raise ValueError(f"column {column} is encoded in no known way")
         if wanted[column]:
-            _check_lengths(column, encoding, streams)
+            _check_column(column, encoding, streams)
 
 
-def _found(data: bytes, footer: Message, tail: OrcTail, wanted: Sequence[bool]) -> dict[tuple[int, int], bytes]:
-    found: dict[tuple[int, int], bytes] = {}
+def _found(data: memoryview, footer: Message, wanted: Sequence[bool]) -> dict[tuple[int, int], memoryview]:
+    found: dict[tuple[int, int], memoryview] = {}
     at = 0
     for each in footer.get(1, []):
         message = message_of(each)
@@ -76,8 +78,6 @@ def _found(data: bytes, footer: Message, tail: OrcTail, wanted: Sequence[bool]) 
             raise ValueError(f"a stream of column {column}, which is none")
         if wanted[column]:
             stream = data[at : at + size]
-            if tail.compression:
-                check_blocks(stream, tail.block_size)
             found.setdefault((column, kind), stream)
         at += size
     if at != len(data):
@@ -85,21 +85,25 @@ def _found(data: bytes, footer: Message, tail: OrcTail, wanted: Sequence[bool]) 
     return found
 
 
-def _check_lengths(column: int, encoding: Message, streams: _Streams) -> None:
-    kind, words = number_of(encoding, 1), number_of(encoding, 2)
-    version = 2 if kind >= _DIRECT_V2 else 1
-    count, total = measured_lengths(streams.plain(column, _LENGTH), version, _HARMLESS)
-    if kind in (_DICTIONARY, _DICTIONARY_V2):
-        if words > count:
-            raise ValueError(f"column {column} has a dictionary of {words} words with {count} lengths")
-        holder = _DICTIONARY_DATA
-    else:
-        holder = _DATA
-    if total <= _HARMLESS:
-        return
-    if (column, holder) in streams.found:
-        room = len(streams.plain(column, holder))
-    else:
-        room = streams.room(column)
-    if total > room:
-        raise ValueError(f"column {column} has lengths of {total}, where at most {room} can be")
+def _check_column(column: int, encoding: Message, streams: _Streams) -> None:
+    encoded, words = number_of(encoding, 1), number_of(encoding, 2)
+    if encoded > _DICTIONARY_V2:
+        raise ValueError(f"column {column} is encoded in no known way")
+    version = 2 if encoded >= _DIRECT_V2 else 1
+    has_words = encoded in (_DICTIONARY, _DICTIONARY_V2)
+    holder = (column, _DICTIONARY_DATA if has_words else _DATA)
+    harmless = _HARMLESS_BYTES if holder in streams.found else _HARMLESS_ELEMENTS
+    count, total = measured(streams.plain(column, _LENGTH), version, enough=harmless)
+    if has_words and words > count:
+        raise ValueError(f"column {column} has a dictionary of {words} words with {count} lengths")
+    if total > harmless:
+        room = len(streams.plain(*holder)) if holder in streams.found else streams.room(column)
+        if total > room:
+            raise ValueError(f"column {column} has lengths of {total}, where at most {room} can be")
+    kind = streams.tail.columns[column].kind
+    if kind == MAP and (column + 1, _PRESENT) in streams.found:
+        raise ValueError(f"column {column + 1}, the keys of a map, holds NULLs")
+    if kind == DECIMAL:
+        count, total = measured(streams.plain(column, _SECONDARY), version, signed=True)
+        if total > _MOST_SCALE * count:  # liborc would divide for minutes
+            raise ValueError(f"column {column} has {count} decimals with scales of {total}")

@@ -10,11 +10,13 @@ raise.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .orc_blocks import plain
 from .protobuf import Message, bytes_of, decode_message, message_of, number_of, numbers
 
-_LIST, _MAP, _STRUCT, _UNION, _DECIMAL = 10, 11, 12, 13, 14
+MAP, DECIMAL = 11, 14
+_LIST, _STRUCT, _UNION = 10, 12, 13
 _LAST_KIND = 18
 _MAX_DEPTH = 100
 _MAGIC = b"ORC"
@@ -39,19 +41,26 @@ class Stripe:
         return self.footer_start + self.footer_size
 
 
+class OrcColumn(NamedTuple):
+    """What is known of a column: its type, and the name of the top column that it is, or is a part of; empty for the rows."""
+
+    kind: int
+    top: str
+
+
 @dataclass(frozen=True, slots=True)
 class OrcTail:
     """What an ORC file says of itself.
 
     Attributes:
         stripes: in the file's order.
-        tops: by the number of a column, the name of the top column that it is a part of, or itself; empty for the rows.
+        columns: by their numbers, parts after what they are parts of; the first is the rows.
         compression: 0 none, 1 zlib, 2 snappy, 3 LZO, 4 LZ4, 5 zstd.
         block_size: the most bytes that a compressed block holds.
     """
 
     stripes: tuple[Stripe, ...]
-    tops: tuple[str, ...]
+    columns: tuple[OrcColumn, ...]
     compression: int
     block_size: int
 
@@ -83,13 +92,13 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
     if not 0 < footer_size <= end or number_of(script, 5) > file_size:
         raise ValueError(f"a footer of {footer_size} bytes, and statistics of {number_of(script, 5)}")
     footer = decode_message(plain(tail[end - footer_size : end], compression, block_size))
-    tops = _check_types([message_of(each) for each in footer.get(4, [])])
+    columns = _columns([message_of(each) for each in footer.get(4, [])])
     stripes = tuple(_stripe(message_of(each)) for each in footer.get(3, []))
     if any(s.end > file_size for s in stripes):
         raise ValueError("a stripe lies behind the file's end")
     if sum(s.rows for s in stripes) != number_of(footer, 6):
         raise ValueError("its stripes have another number of rows than it says")
-    return OrcTail(stripes, tops, compression, block_size)
+    return OrcTail(stripes, columns, compression, block_size)
 
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
@@ -111,9 +120,9 @@ def _stripe(message: Message) -> Stripe:
     return Stripe(*(number_of(message, field) for field in (1, 2, 3, 4, 5)))
 
 
-def _check_types(types: list[Message]) -> tuple[str, ...]:
-    """One tree of known types, each before its parts and these before the next, with decimals that exist; `OrcTail.tops`."""
-    tops: list[str] = []
+def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
+    """One tree of known types, each before its parts and these before the next, with decimals that exist."""
+    columns: list[OrcColumn] = []
     awaited = [(0, 1, "")]  # the number of a column, how deep it lies, and its top
     for number, message in enumerate(types):
         kind, children = number_of(message, 1), numbers(message.get(2, []))
@@ -122,18 +131,18 @@ def _check_types(types: list[Message]) -> tuple[str, ...]:
             break
         if number != at or kind > _LAST_KIND or kind == _UNION or depth > _MAX_DEPTH:
             raise ValueError(f"column {number} is of no known type")
-        if kind == _DECIMAL and not number_of(message, 6) <= number_of(message, 5) <= 38:
+        if kind == DECIMAL and not number_of(message, 6) <= number_of(message, 5) <= 38:
             raise ValueError(f"column {number} is a decimal of {number_of(message, 5)} digits")
-        if len(children) != {_LIST: 1, _MAP: 2}.get(kind, len(children) if kind == _STRUCT else 0):
+        if len(children) != {_LIST: 1, MAP: 2}.get(kind, len(children) if kind == _STRUCT else 0):
             raise ValueError(f"column {number} has {len(children)} parts")
         names = [bytes_of(name).decode() for name in message.get(3, [])]
         if kind == _STRUCT and len(names) != len(children):
             raise ValueError(f"column {number} has parts without names")
-        tops.append(top)
+        columns.append(OrcColumn(kind, top))
         parts = zip(children, names if number == 0 else [top] * len(children), strict=True)
         awaited += reversed([(child, depth + 1, part) for child, part in parts])
-    if not tops:
+    if not columns:
         raise ValueError("it holds no rows")
     if awaited:
         raise ValueError(f"column {awaited[-1][0]} is missing")
-    return tuple(tops)
+    return tuple(columns)
