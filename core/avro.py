@@ -63,6 +63,9 @@ def _read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
         if data[:3] == _ORC:
             from pyarrow import orc
 
+            from .orc_streams import check_file
+
+            check_file(data)
             table = orc.ORCFile(pa.BufferReader(data)).read()
         else:
             from pyarrow import parquet

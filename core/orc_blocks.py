@@ -66,8 +66,15 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
         head = int.from_bytes(data[at : at + _HEAD_BYTES], "little")
         block = data[at + _HEAD_BYTES : at + _HEAD_BYTES + (head >> 1)]
         at += _HEAD_BYTES + (head >> 1)
-        out += block if head & 1 else _DECOMPRESSORS[compression](block, block_size)
+        out += block if head & 1 else _decompressed(block, compression, block_size)
     return bytes(out)
+
+
+def _decompressed(block: bytes, compression: int, most: int) -> bytes:
+    try:
+        return _DECOMPRESSORS[compression](block, most)
+    except (zlib.error, cramjam.DecompressionError) as error:
+        raise ValueError(f"a block cannot be decompressed: {error}") from error
 
 
 def check_blocks(data: bytes | memoryview, block_size: int) -> None:

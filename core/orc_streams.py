@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from .orc_blocks import check_blocks, plain
 from .orc_lengths import measured
-from .orc_tail import DECIMAL, MAP, OrcTail, Stripe
+from .orc_tail import DECIMAL, MAP, OrcTail, Stripe, parse_tail
 from .protobuf import Message, decode_message, message_of, number_of
 
 _PRESENT, _DATA, _LENGTH, _DICTIONARY_DATA, _SECONDARY = 0, 1, 2, 3, 5
@@ -42,6 +42,17 @@ class _Streams:
         columns = self.tail.columns
         parts = [key for key in self.found if key[0] > column and columns[key[0]].top == columns[column].top]
         return _VALUES_PER_BYTE * sum(len(self.plain(*key)) for key in parts)
+
+
+def check_file(data: bytes) -> None:
+    """Can all of a file be shown to Arrow's reader?
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    tail = parse_tail(data, len(data))
+    for stripe in tail.stripes:
+        check_streams(data[stripe.offset : stripe.end], stripe, tail)
 
 
 def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> None:

@@ -129,7 +129,9 @@ def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
         at, depth, top = awaited.pop() if awaited else (-1, 0, "")
         if number == 0 and kind != _STRUCT:
             break
-        if number != at or kind > _LAST_KIND or kind == _UNION or depth > _MAX_DEPTH:
+        if number != at or depth > _MAX_DEPTH:
+            raise ValueError(f"column {number} has no place among the others")
+        if kind > _LAST_KIND or kind == _UNION:
             raise ValueError(f"column {number} is of no known type")
         if kind == DECIMAL and not number_of(message, 6) <= number_of(message, 5) <= 38:
             raise ValueError(f"column {number} is a decimal of {number_of(message, 5)} digits")

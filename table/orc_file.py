@@ -52,7 +52,7 @@ class OrcFile:
         self.projection = projection
         with source.blamed():
             self._input = source.open()
-            self._tail = _tail_of(self._input)
+            self._tail = tail_of(self._input)
             self._reader = orc.ORCFile(self._input)
             there = set(self._reader.schema.names)
         self._names = [c.source for c in projection.columns if c.source is not None and c.source in there]
@@ -132,7 +132,15 @@ class OrcFile:
         return bytes(self._input.read(end - start))
 
 
-def _tail_of(source: Any) -> OrcTail:
+def tail_of(source: Any) -> OrcTail:
+    """The tail of a file.
+
+    Args:
+        source: the file, seekable.
+
+    Raises:
+        ValueError: damaged.
+    """
     size = source.seek(0, os.SEEK_END)
     last = _last(source, size, _TAIL_BYTES)
     needed = tail_size(last)

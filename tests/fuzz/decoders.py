@@ -24,6 +24,7 @@ from pyarrow import orc
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.journal import Entry, parse_journal
 from lakelatch.coordinator.protocol import events as ev
+from lakelatch.core.avro import read_records
 from lakelatch.core.binary_row import decode_row, encode_row
 from lakelatch.core.blob_file import decode_lengths, index_size
 from lakelatch.core.data_file import DataFile, DeletionVectorRange
@@ -102,10 +103,31 @@ def _file(pattern: str, parse: Callable[[bytes, str], Any], mutation: Mutation =
     return build
 
 
+def _without_null(kind: pa.DataType) -> pa.DataType:
+    """ORC has no type of which all values are null."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(part.name, _without_null(part.type)) for part in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_without_null(kind.value_type))
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _orc_manifest(tables: list[Path]) -> Decoder:
+    """Manifests of older tables come in ORC too."""
+    found = []
+    for path in [path for table in tables for path in sorted(table.glob(MANIFESTS))][::20]:
+        sink = io.BytesIO()
+        records = pa.Table.from_pylist(read_records(path.read_bytes(), path.name))
+        orc.write_table(records.cast(pa.schema([(f.name, _without_null(f.type)) for f in records.schema])), sink)
+        found.append(sink.getvalue())
+    return Decoder(lambda data: decode_manifest(data, "manifest-7"), found, where="manifest-7")
+
+
 METADATA: dict[str, Build] = {
     "snapshot": _file("snapshot/snapshot-*", lambda data, name: parse_snapshot(data, name).to_json(), mutated_json),
     "schema": _file("schema/schema-*", lambda data, name: parse_schema(data, name).to_json(), mutated_json),
     "manifest": _file(MANIFESTS, decode_manifest),
+    "ORC manifest": _orc_manifest,
     "manifest on columns": _file(MANIFESTS, _on_columns),
     "manifest list": _file("manifest/manifest-list-*", decode_manifest_list),
     "index manifest": _file("manifest/index-manifest-*", decode_index_manifest),

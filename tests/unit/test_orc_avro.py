@@ -170,6 +170,32 @@ def test_orc_tails_are_checked_before_arrow_sees_them() -> None:
         decode_message(bytes([0x12, 5, 1]))
 
 
+@pytest.mark.parametrize(
+    ("damaged", "told"),
+    [
+        ("080d12020203", "column 1 is of no known type"),  # a union
+        ("080c12020302", "column 2 has no place"),
+        ("080c12020204", "column 3 has no place"),
+        ("080c12020202", "column 3 has no place"),
+        ("080c12020201", "column 3 has no place"),
+        ("080b12020203", None),  # a map
+    ],
+)
+def test_orc_columns_are_one_tree(damaged: str, told: str | None) -> None:
+    """H11: liborc numbers columns by their places in the tree; whatever else a file says leads it astray."""
+    kind = pa.struct([("x", pa.int32()), ("y", pa.int32())])
+    data = orc_bytes({"r": pa.array([{"x": 1, "y": 2}], kind)}, compression="uncompressed")
+    sound = bytes.fromhex("080c12020203")
+    assert data.count(sound) == 1
+    data = data.replace(sound, bytes.fromhex(damaged))
+    tail = data[-tail_size(data) :]
+    if told is None:
+        assert [column.top for column in parse_tail(tail, len(data)).columns] == ["", "r", "r", "r"]
+    else:
+        with pytest.raises(ValueError, match=told):
+            parse_tail(tail, len(data))
+
+
 # --------------------------------------------------------------------------------------------------------------- Avro
 
 
