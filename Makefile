@@ -62,6 +62,7 @@ nightly: setup lint
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
 	$(BIN)/python .ci/requirements.py bench | $(BIN)/python -m pip install -q -c .ci/constraints.txt -r /dev/stdin
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
+	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py
 
 diagram: setup
 	$(BIN)/python -m lakelatch.coordinator.protocol.diagram > docs/commit-machine.md
