@@ -1,6 +1,7 @@
 """A store that counts: requests by operation, bytes, and how many round trips were waited for one after another.
 
-Owns: the counts. Must not know: any particular store, what the requests are for. It changes no answer.
+Owns: the counts, and telling somebody of each request. Must not know: any particular store, what the requests are for. It
+changes no answer.
 Invariants: every request that goes through is counted when it ended, whether it was answered or failed; readings are
 consistent under many threads. Files opened for reading go through `get_range`, as an object store would be read.
 """
@@ -16,8 +17,9 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from ..core.errors import LakelatchError
 from .files import OutputFile, RangeInput
-from .store import Capabilities, ObjectInfo, PutOutcome, Store
+from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Store, Unknown
 
 T = TypeVar("T")
 
@@ -47,8 +49,35 @@ class Usage:
         return sum(self.by_operation.values())
 
 
+@dataclass(frozen=True, slots=True)
+class StoreRequest:
+    """One request that ended.
+
+    Attributes:
+        operation: as in `Usage.by_operation`.
+        key: of the object, the prefix that was listed, or the first of the keys that were deleted.
+        outcome: `ok`; of a `put_if_absent` `created`, `already there` or `unknown`; `not found`; else the error's code, or
+            its class where it is none of ours.
+        seconds: from its begin to its end.
+        requests: how many it stands for: objects may be sent in parts, keys deleted in pages.
+        sent, received: bytes.
+    """
+
+    operation: str
+    key: str
+    outcome: str
+    seconds: float
+    requests: int
+    sent: int
+    received: int
+
+
 class MeteredStore:
     """A store with counters around it.
+
+    Args:
+        store: where the requests go.
+        heard: told of every request as it ends, by the thread that made it; it must not raise.
 
     >>> from .memory import MemoryStore
     >>> store = MeteredStore(MemoryStore("memory://doctest-metered"))
@@ -59,8 +88,9 @@ class MeteredStore:
     (2, 5, 5, 2)
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, heard: Callable[[StoreRequest], None] | None = None) -> None:
         self.inner = store
+        self._heard = heard
         self._lock = Lock()
         self._clear()
 
@@ -90,28 +120,28 @@ class MeteredStore:
         return self.inner.capabilities
 
     def get(self, key: str) -> bytes:
-        return self._counted("get", lambda: self.inner.get(key), received=len)
+        return self._counted("get", key, lambda: self.inner.get(key), received=len)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        return self._counted("get_range", lambda: self.inner.get_range(key, start, end), received=len)
+        return self._counted("get_range", key, lambda: self.inner.get_range(key, start, end), received=len)
 
     def head(self, key: str) -> ObjectInfo:
-        return self._counted("head", lambda: self.inner.head(key))
+        return self._counted("head", key, lambda: self.inner.head(key))
 
     def put(self, key: str, data: bytes) -> None:
-        self._counted("put", lambda: self.inner.put(key, data), sent=len(data))
+        self._counted("put", key, lambda: self.inner.put(key, data), sent=len(data))
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        return self._counted("put_if_absent", lambda: self.inner.put_if_absent(key, data), sent=len(data))
+        return self._counted("put_if_absent", key, lambda: self.inner.put_if_absent(key, data), sent=len(data))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        return self._listed(self.inner.list(prefix))
+        return self._listed(prefix, self.inner.list(prefix))
 
     def delete_many(self, keys: Iterable[str]) -> None:
         doomed = tuple(keys)
         requests = -(-len(doomed) // getattr(self.inner, "delete_page", _PAGE))
         if requests:
-            self._counted("delete_many", lambda: self.inner.delete_many(doomed), requests=requests)
+            self._counted("delete_many", doomed[0], lambda: self.inner.delete_many(doomed), requests=requests)
 
     def open_input(self, key: str, size: int | None = None) -> Any:
         return RangeInput(self, key, size)
@@ -127,42 +157,71 @@ class MeteredStore:
     def _counted(
         self,
         operation: str,
+        key: str,
         request: Callable[[], T],
         *,
         requests: int = 1,
         sent: int = 0,
         received: Callable[[T], int] | None = None,
     ) -> T:
-        start, count = time.monotonic(), 0
+        start, count, outcome = time.monotonic(), 0, "interrupted"
         try:
             answer = request()
-            count = received(answer) if received is not None else 0
+            count, outcome = received(answer) if received is not None else 0, _outcome_of(answer)
             return answer
+        except Exception as error:
+            outcome = _failure_of(error)
+            raise
         finally:
-            self._add(operation, start, requests, sent, count)
+            self._add(operation, key, start, requests, sent, count, outcome)
 
-    def _add(self, operation: str, start: float, requests: int, sent: int, received: int) -> None:
+    def _add(
+        self, operation: str, key: str, start: float, requests: int, sent: int, received: int, outcome: str
+    ) -> None:
+        end = time.monotonic()
         with self._lock:
             self._counts[operation] += requests
             self._bytes_out += sent
             self._bytes_in += received
             # Requests come here in the order of their ends: taking each that begins after the last one taken is longest.
             if start >= self._chain_end:
-                self._depth, self._chain_end = self._depth + 1, time.monotonic()
+                self._depth, self._chain_end = self._depth + 1, end
+        if self._heard is not None:
+            self._heard(StoreRequest(operation, key, outcome, end - start, requests, sent, received))
 
-    def _listed(self, listing: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
+    def _listed(self, prefix: str, listing: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
         # One request per page: the time that the caller takes between two objects is not the store's.
         page: list[ObjectInfo] = []
         first = True
         while first or len(page) == _PAGE:
-            start, page = time.monotonic(), []
+            start, page, outcome = time.monotonic(), [], "ok"
             try:
                 page.extend(islice(listing, _PAGE))
+            except Exception as error:
+                outcome = _failure_of(error)
+                raise
             finally:
                 if first or page:
-                    self._add("list", start, 1, 0, 0)
+                    self._add("list", prefix, start, 1, 0, 0, outcome)
             first = False
             yield from page
+
+
+def _outcome_of(answer: object) -> str:
+    match answer:
+        case Created():
+            return "created"
+        case AlreadyThere():
+            return "already there"
+        case Unknown():
+            return "unknown"
+    return "ok"
+
+
+def _failure_of(error: Exception) -> str:
+    if isinstance(error, ObjectNotFound):
+        return "not found"
+    return error.code if isinstance(error, LakelatchError) else type(error).__name__
 
 
 class _MeteredOutput(OutputFile):
@@ -177,12 +236,15 @@ class _MeteredOutput(OutputFile):
         self._inner.write(data)
 
     def _publish(self) -> None:
-        start = time.monotonic()
+        start, outcome = time.monotonic(), "ok"
         try:
             self._inner.close()
+        except Exception as error:
+            outcome = _failure_of(error)
+            raise
         finally:
             self.requests = self._inner.requests
-            self._meter._add("put", start, max(1, self.requests), self.tell(), 0)
+            self._meter._add("put", self.key, start, max(1, self.requests), self.tell(), 0, outcome)
 
     def _discard(self) -> None:
         self._inner.abort()

@@ -26,6 +26,7 @@ from .bucket_numbers import BucketMemory
 from .driver import Driver
 from .identity import trace
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
+from .observe import About, Watch, watch
 from .protocol import effects as do
 from .protocol.effects import Outcome
 from .protocol.events import SnapshotRef
@@ -91,13 +92,16 @@ class Committer:
         turns_s = self._crowd.turns_s(self._around.monotonic_s())
         self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
-        metered = MeteredStore(self.store)
-        run = self._run(request, metered, crowded=turns_s > 0)
+        name = str(self._around.new_uuid())
         address, branch = address_of(self.store.url), self.paths.branch
-        journal = BoundJournal(self.journal, run.writer.names.uuid, address, self._around, branch)
-        budget = TimeBudget(self._policy.timeout_ms, self._around)
-        driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id, budget)
-        outcome = driver.commit()
+        with self._watch("commit", name, request) as seen:
+            metered = MeteredStore(self.store, seen.heard)
+            run = self._run(request, name, metered, crowded=turns_s > 0)
+            journal = BoundJournal(self.journal, name, address, self._around, branch)
+            budget = TimeBudget(self._policy.timeout_ms, self._around)
+            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id, budget, seen)
+            outcome = driver.commit()
+            seen.ended(outcome, driver.state.attempt)
         elapsed_ms = (self._around.monotonic_s() - began) * 1000
         self._learn(run, outcome)
         self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
@@ -105,8 +109,13 @@ class Committer:
             raise self._unknown(run, journal, outcome)
         return self._receipt(run.request, outcome, driver.state.attempt, metered, elapsed_ms, run.sent)
 
-    def _run(self, request: CommitRequest, store: Store, crowded: bool) -> CommitRun:
-        writer = MetadataWriter(self.schema, self.paths, FileNames(str(self._around.new_uuid())))
+    def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
+        address, branch = address_of(self.store.url), self.paths.branch
+        about = About(doing, name, address, branch, request.commit_user, request.identifier, request.kind)
+        return watch(about, self._around.monotonic_s)
+
+    def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
+        writer = MetadataWriter(self.schema, self.paths, FileNames(name))
         with self._lock:
             known = self._known
         return CommitRun(
@@ -218,9 +227,11 @@ class Committer:
     def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
         """Find out how a commit of this process ended, and say so in its journal."""
         began = self._around.monotonic_s()
-        metered = MeteredStore(self.store)
         case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema)
-        outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+        with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
+            metered = MeteredStore(self.store, seen.heard)
+            outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+            seen.ended(outcome, len(run.tried))
         if isinstance(outcome, do.Undecided):
             raise self._unknown(run, journal, outcome)
         journal.record(resolved(outcome))

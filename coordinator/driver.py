@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..core.errors import LakelatchError
 from .attempt import Blob
 from .journal import BoundJournal
+from .observe import Watch
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.effects import Effect, Outcome
@@ -33,6 +34,7 @@ class Driver:
         pool: where uploads run side by side.
         aside: where hint and clean-up run after the caller was told.
         newest_id: the newest snapshot that this committer published, for the hint.
+        seen: who watches: told of each event once it is recorded and the machine has taken it.
     """
 
     run: CommitRun
@@ -42,6 +44,7 @@ class Driver:
     aside: Executor
     newest_id: Callable[[], int]
     budget: TimeBudget
+    seen: Watch
     state: CommitState = field(default_factory=CommitState)
     _began: float = 0.0
     _attempt_began: float = 0.0
@@ -69,7 +72,9 @@ class Driver:
         return self.run.around.monotonic_s() - self._attempt_began
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
-        self.state, effects = step(self.state, self.journal.record(event))
+        counts = self.journal.record(event)
+        self.state, effects = step(self.state, counts)
+        self.seen.happened(counts, self.state)
         return effects
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:

@@ -1,4 +1,5 @@
-"""H19: what was given as a credential is nowhere to be read afterwards: objects, journals, logs, reprs, `explain`, errors."""
+"""H19: what was given as a credential is nowhere to be read afterwards: objects, journals, logs, spans, metrics, reprs,
+`explain`, errors."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from exported import Exported
 
 import lakelatch as ll
 
@@ -34,6 +36,7 @@ def test_nothing_tells(
     options, secrets = options_of(faulty, monkeypatch)
     url, journal = f"{faulty.url}/table", tmp_path / "journal.jsonl"
     shown: list[str] = []
+    exported = Exported(monkeypatch)
     with caplog.at_level(logging.DEBUG, logger="lakelatch"):
         ll.create_table(url, pa.schema([("x", pa.int64())]), storage_options=options)
         table = ll.open_table(url, storage_options=options, journal=journal)
@@ -49,6 +52,11 @@ def test_nothing_tells(
     stored = [past.get(info.key) for info in past.list("")]
     assert len(stored) > 4
     assert "Publish" in journal.read_text()
+    records = [record.__dict__ for record in caplog.records]
+    assert any(record["lakelatch"]["at"] == "StoreRequest" for record in records)
+    spans, metrics = exported.spans(), exported.metrics()
+    assert {"lakelatch.commit", "lakelatch.request put_if_absent"} <= {span.name for span in spans}
+    shown += [repr(records), *(span.to_json() for span in spans), repr(metrics)]
     everything = "\n".join([*shown, caplog.text, journal.read_text()]).encode() + b"\n".join(stored)
     for secret in secrets:
         assert secret.encode() not in everything

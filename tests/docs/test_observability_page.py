@@ -1,0 +1,36 @@
+"""The page about logs and telemetry is run as it stands, and what it names is what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from lakelatch.coordinator.observe import RETRY_REASONS
+
+PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
+
+
+def test_what_the_page_says_is_so(tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    lines = done.stdout.splitlines()
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert [(line["at"], line.get("outcome")) for line in logged if line["identifier"] == 1] == [
+        ("FoundAnother", None),
+        ("Ended", "committed"),
+    ]
+    spans = [line.split(" ")[0] for line in lines if not line.startswith("{")]
+    text = PAGE.read_text()
+    assert {"lakelatch.commit", "lakelatch.attempt", "lakelatch.verify", "lakelatch.request", "nightly"} <= set(spans)
+    assert all(f"  {span}" in text for span in set(spans) - {"nightly"})
+    assert "lakelatch.commit committed" in lines
+
+
+def test_every_reason_is_on_the_page() -> None:
+    assert all(f"`{reason}`" in PAGE.read_text() for reason in RETRY_REASONS.values())
