@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.local import local_path
+from ..backends.registry import scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
@@ -30,8 +31,9 @@ from ..table.plan import ScanPlan, count_rows
 from ..table.read import SplitReader, fields_of
 from ..table.split import Split
 from ..table.table import Table
+from .hadoop import hadoop_options
 from .predicate import Untranslatable, column_of, to_column
-from .session import FILE_SYSTEMS, hadoop_options, has_time_type, package_for, parallelism, setting, tells_case
+from .session import FILE_SYSTEMS, has_time_type, parallelism, setting, tells_case
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
 
@@ -46,6 +48,7 @@ OPEN_BYTES = 1 << 20
 """What opening a file counts when tasks are made, in bytes read."""
 _GLOB = frozenset("*?[]{}\\")
 _DEFAULT_PREFIX = "data-"
+_AZURE, _ACCOUNT_URL = ("abfs", "abfss", "az"), "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
 
 
 def read(
@@ -159,19 +162,12 @@ class Scan:
     def _no_native(self) -> str | None:
         scheme = self.table.store.capabilities.native_scheme
         if scheme is None:
-            return "Spark has no way to open its store"
-        if not FILE_SYSTEMS.can_open(self.spark, scheme):
-            package = package_for(scheme)
-            _LOG.warning(
-                "this session cannot open %s:// URLs, so %s is read by Arrow; spark.jars.packages=%s (in the version of"
-                " Spark's Hadoop) makes scans native",
-                scheme,
-                self.table.url,
-                package,
-            )
+            wanted = f": say {_ACCOUNT_URL}" if scheme_of(self.table.url) in _AZURE else ""
+            return f"Spark has no way to open its store by this URL{wanted}"
+        if FILE_SYSTEMS.opening(self.spark, scheme) is None:
             return f"this session cannot open {scheme}://"
-        if hadoop_options(scheme, self.storage_options) is None:
-            return "its storage options have no equal in Hadoop's"
+        if hadoop_options(native_root(self.table.store), self.storage_options) is None:
+            return "its storage options have no equal in Hadoop's (docs/stores)"
         if self.plan.residual is not None:
             try:
                 to_column(self.plan.residual, self.table.schema.fields)
@@ -202,7 +198,8 @@ class Scan:
         if _GLOB.intersection(root):
             return None
         paths = [f"{root}/{key}" for split in splits for key in split.keys]
-        options = hadoop_options(root.partition(":")[0], self.storage_options) or {}
+        opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
+        options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
         try:
             # A schema of its own: Spark neither opens a file to learn one, nor makes columns of `month=1/`.
             reader = self.spark.read.schema(spark_schema(self.touched)).option("mergeSchema", "false")
@@ -210,7 +207,10 @@ class Scan:
         except Exception as error:
             if root.startswith("file:"):
                 raise
-            _LOG.warning("%s is read by Arrow, because Spark cannot: %s", store.url, str(error).partition("\n")[0])
+            said = "; ".join(
+                line.strip(": ") for line in str(error).splitlines()[:2]
+            )  # the first only says where in Java
+            _LOG.warning("%s is read by Arrow, because Spark cannot: %s", store.url, said)
             return None
         if self.plan.residual is not None:
             frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))

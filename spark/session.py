@@ -1,26 +1,35 @@
 """What a Spark session can do, asked without its JVM: everything here runs under Spark Connect too.
 
-Owns: whether the session knows a type, tells case apart, can open a scheme, how many tasks to make, and Hadoop's names
-for storage options. Must not know: tables, plans.
+Owns: whether the session knows a type, tells case apart, can open a scheme, and how many tasks to make. Must not know:
+tables, plans.
 Source: pyspark §1; design §6. Invariant: a session is only ever asked, nothing is set in it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
-
+_HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:VERSION, in the version of Spark's own Hadoop,"
 _FILE_SYSTEMS = {
-    "s3a": ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.hadoop:hadoop-aws"),
-    "gs": ("com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem", "com.google.cloud.bigdataoss:gcs-connector"),
-    "abfs": ("org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem", "org.apache.hadoop:hadoop-azure"),
-    "abfss": ("org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem", "org.apache.hadoop:hadoop-azure"),
+    "s3a": ("org.apache.hadoop.fs.s3a.S3AFileSystem", _HADOOPS.format("hadoop-aws")),
+    "gs": (
+        "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.jars=FILE with the shaded jar of com.google.cloud.bigdataoss:gcs-connector",
+    ),
+    "abfs": ("org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem", _HADOOPS.format("hadoop-azure")),
+    "abfss": ("org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem", _HADOOPS.format("hadoop-azure")),
+    "hdfs": ("org.apache.hadoop.hdfs.DistributedFileSystem", _HADOOPS.format("hadoop-client-api")),
 }
-_ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
-_TEMPORARY = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
-_SIMPLE = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+"""Scheme -> Hadoop's class for it, and the setting that brings it; the last one is among PySpark's own jars."""
+_NEEDED = {
+    "gs": {
+        "parquet.hadoop.vectored.io.enabled": "false"
+    },  # Google's connector 3.1 calls what Hadoop 3.4 has under another name
+}
+_NO_CLIENT = ("No FileSystem for scheme", "ClassNotFoundException", "NoClassDefFoundError")
+_LOG = logging.getLogger("lakelatch.spark")
 
 
 def setting(session: Any, key: str, default: str) -> str:
@@ -38,76 +47,52 @@ def tells_case(session: Any) -> bool:
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"
 
 
-def class_exists(session: Any, name: str) -> bool:
-    """Is a Java class on the class path? Asked in SQL, which Connect has too."""
-    found = session.range(1, numPartitions=1).select(
-        F.try_reflect(F.lit("java.lang.Class"), F.lit("forName"), F.lit(name))
-    )
-    return found.collect()[0][0] is not None
-
-
 class FileSystems:
-    """Which schemes sessions can open; each is asked once."""
+    """Which schemes sessions can open; each is asked once.
+
+    A session is asked for a URL that no client takes, so that none of them goes to the network: the error says whether there
+    is a client. (A class of its own name could be there and not be found: packages that Spark adds have their own loader.)
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], bool] = {}
+        self._known: dict[tuple[str, str], Mapping[str, str] | None] = {}
 
-    def can_open(self, session: Any, scheme: str) -> bool:
-        """Can this session open URLs of a scheme?"""
+    def opening(self, session: Any, scheme: str) -> Mapping[str, str] | None:
+        """What a reader must be told, besides credentials, to open URLs of a scheme; None where this session cannot.
+
+        The first such answer is a warning that says what would help.
+        """
         if scheme == "file":
-            return True
+            return {}
         if scheme not in _FILE_SYSTEMS:
-            return False
+            return None
         key = (str(getattr(session, "session_id", None) or id(session)), scheme)
         if key not in self._known:
-            self._known[key] = class_exists(session, _FILE_SYSTEMS[scheme][0])
+            name, wanted = _FILE_SYSTEMS[scheme]
+            # Hadoop looks clients up by scheme only among the jars that Spark itself was started with.
+            needed = _NEEDED.get(scheme, {})
+            ways = (needed, {**needed, f"fs.{scheme}.impl": name})
+            self._known[key] = next((way for way in ways if _has_client(session, scheme, way)), None)
+            if self._known[key] is None:
+                _LOG.warning(
+                    "this session cannot open %s:// URLs, so their files are read by Arrow; %s makes scans native (docs/stores)",
+                    scheme,
+                    wanted,
+                )
         return self._known[key]
 
 
 FILE_SYSTEMS = FileSystems()
 
 
-def package_for(scheme: str) -> str | None:
-    """The package that makes a scheme known to Spark."""
-    return _FILE_SYSTEMS[scheme][1] if scheme in _FILE_SYSTEMS else None
-
-
-def hadoop_options(scheme: str, storage_options: Mapping[str, Any]) -> dict[str, str] | None:
-    """Storage options as reader options in Hadoop's names; None where one has no equal there.
-
-    >>> hadoop_options("s3a", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9000"})["fs.s3a.endpoint"]
-    'http://127.0.0.1:9000'
-    >>> hadoop_options("s3a", {"profile": "work"}) is None
-    True
-    """
-    if scheme == "file":
-        return {}
-    if not storage_options:
-        return {}
-    if scheme != "s3a":
-        return None
-    left = dict(storage_options)
-    made: dict[str, str] = {}
-    client = dict(left.pop("client_kwargs", None) or {})
-    endpoint = left.pop("endpoint_url", None) or client.pop("endpoint_url", None)
-    region = client.pop("region_name", None)
-    key, secret, token = left.pop("key", None), left.pop("secret", None), left.pop("token", None)
-    if left.pop("anon", False):
-        made["fs.s3a.aws.credentials.provider"] = _ANONYMOUS
-    elif key and secret:
-        made |= {"fs.s3a.access.key": str(key), "fs.s3a.secret.key": str(secret)}
-        made["fs.s3a.aws.credentials.provider"] = _TEMPORARY if token else _SIMPLE
-        if token:
-            made["fs.s3a.session.token"] = str(token)
-    if endpoint:
-        made |= {"fs.s3a.endpoint": str(endpoint), "fs.s3a.path.style.access": "true"}
-        made["fs.s3a.connection.ssl.enabled"] = str(not str(endpoint).startswith("http://")).lower()
-    if region:
-        made["fs.s3a.endpoint.region"] = str(region)
-    if left or client:
-        return None
-    # Hadoop keeps one file system per bucket, with the first options that it saw.
-    return made | {"fs.s3a.impl.disable.cache": "true"}
+def _has_client(session: Any, scheme: str, options: Mapping[str, str]) -> bool:
+    told = {f"fs.{scheme}.impl.disable.cache": "true", "fs.gs.auth.type": "UNAUTHENTICATED", **options}
+    reader = session.read.schema("x INT").options(**told)
+    try:
+        reader.parquet(f"{scheme}:///lakelatch").schema  # noqa: B018  Connect looks now
+    except Exception as error:
+        return not any(said in str(error) for said in _NO_CLIENT)
+    return True
 
 
 def parallelism(session: Any) -> int:

@@ -6,10 +6,8 @@ All addresses are of 127.0.0.1. The jars lack the folders of the web pages, with
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
-import shutil
 import subprocess
 import tempfile
 import uuid
@@ -21,19 +19,13 @@ from typing import Any
 
 import java_home
 
-from . import go_binaries, process
+from . import maven, process
 
 VERSION = "3.5.0"
 GIVEN_URL = "LAKELATCH_HDFS_URL"
 """Environment: an HDFS that runs already, `hdfs://host:port`."""
 
 _ARTIFACTS = ("hadoop-hdfs", "hadoop-common", "hadoop-hdfs-client")
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>lakelatch.tests</groupId><artifactId>hdfs</artifactId><version>1</version>
-<dependencies>{}</dependencies></project>"""
-_DEPENDENCY = (
-    "<dependency><groupId>org.apache.hadoop</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-)
 _WEB_PAGES = ("hdfs", "datanode", "static")
 
 
@@ -161,30 +153,8 @@ def _wait_for_the_data_node(server: HdfsServer) -> None:
 
 def find() -> Path | None:
     """The folder of the jars, fetched now if it is not there yet; None where they cannot be."""
-    folder = go_binaries.cache_folder() / "java" / f"hdfs-{VERSION}"
-    if folder.is_dir():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        return None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(f"hdfs-{VERSION}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            _fetch(maven, folder)
-    return folder
-
-
-def _fetch(maven: str, folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-        dependencies = "".join(_DEPENDENCY.format(artifact, VERSION) for artifact in _ARTIFACTS)
-        Path(place, "pom.xml").write_text(_POM.format(dependencies))
-        command = [maven, "-q", "-B", "-f", f"{place}/pom.xml", "dependency:copy-dependencies"]
-        command += [f"-DoutputDirectory={place}/jars", "-DincludeScope=runtime"]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"HDFS {VERSION} could not be fetched: {(done.stdout + done.stderr)[-1000:]}")
-        os.replace(f"{place}/jars", folder)
+    artifacts = [maven.Artifact(f"org.apache.hadoop:{artifact}:{VERSION}") for artifact in _ARTIFACTS]
+    return maven.fetched(f"hdfs-{VERSION}", artifacts)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.schema import new_schema
 from lakelatch.core.types import sql
 from lakelatch.spark.columns import match_columns
+from lakelatch.spark.hadoop import hadoop_options
 from lakelatch.spark.scan import packed
-from lakelatch.spark.session import hadoop_options
 from lakelatch.spark.source_options import SourceOptions
 from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
@@ -152,15 +152,52 @@ def test_secrets_travel_but_do_not_show() -> None:
 
 
 def test_storage_options_in_hadoops_words() -> None:
+    """Each way to sign in that Hadoop's clients know too; None for what they have no name for."""
     told = hadoop_options(
-        "s3a", {"key": "k", "secret": "s", "token": "t", "client_kwargs": {"region_name": "eu-west-1"}}
+        "s3a://b/t", {"key": "k", "secret": "s", "token": "t", "client_kwargs": {"region_name": "eu-west-1"}}
     )
     assert told is not None
     assert told["fs.s3a.session.token"] == "t"
     assert told["fs.s3a.endpoint.region"] == "eu-west-1"
-    assert hadoop_options("s3a", {"key": "k", "secret": "s", "sse_algorithm": "aws:kms"}) is None, "unknown to Hadoop"
-    assert hadoop_options("file", {"fsync": False}) == {}
-    assert hadoop_options("s3a", {}) == {}
+    assert hadoop_options("file:/t", {"fsync": False}) == {}
+    for root in ("s3a://b/t", "gs://b/t", "abfss://c@shop.dfs.core.windows.net/t", "hdfs://lake/t"):
+        assert hadoop_options(root, {}) == {}
+        assert hadoop_options(root, {"request_timeout": 5, "use_listings_cache": False}) == {}, "lakelatch's own"
+    google = hadoop_options("gs://b/t", {"token": "/k.json", "project": "p", "requester_pays": True})
+    assert google is not None
+    assert google["fs.gs.auth.service.account.json.keyfile"] == "/k.json"
+    assert google["fs.gs.requester.pays.project.id"] == "p"
+    host = "shop.dfs.core.windows.net"
+    azure = {"account_name": "shop", "tenant_id": "t", "client_id": "i", "client_secret": "s"}
+    told = hadoop_options(f"abfss://c@{host}/t", azure)
+    assert told is not None
+    assert told[f"fs.azure.account.oauth2.client.endpoint.{host}"] == "https://login.microsoftonline.com/t/oauth2/token"
+    signed = hadoop_options(f"abfs://c@{host}/t", {"sas_token": "?sv=1&sig=x"})
+    assert signed is not None
+    assert signed[f"fs.azure.sas.fixed.token.{host}"] == "sv=1&sig=x"
+    shared = hadoop_options(f"abfs://c@{host}/t", {"account_key": "k"})
+    assert shared is not None
+    assert shared[f"fs.azure.account.key.{host}"] == "k"
+
+
+@pytest.mark.parametrize(
+    ("root", "options"),
+    [
+        ("s3a://b/t", {"key": "k", "secret": "s", "sse_algorithm": "aws:kms"}),
+        ("s3a://b/t", {"key": "k"}),
+        ("s3a://b/t", {"client_kwargs": {"verify": False}}),
+        ("gs://b/t", {"token": "ya29.x"}),
+        ("gs://b/t", {"token": {"type": "service_account"}}),
+        ("abfss://c@shop.dfs.core.windows.net/t", {"account_name": "other"}),
+        ("abfss://c@shop.dfs.core.windows.net/t", {"account_key": "k", "sas_token": "s"}),
+        ("abfss://c@shop.dfs.core.windows.net/t", {"connection_string": "x"}),
+        ("hdfs://lake/t", {"dfs.replication": 1, "kerberos_keytab": "/k"}),
+        ("ftp://h/t", {"user": "u"}),
+    ],
+)
+def test_storage_options_without_an_equal_in_hadoops_words(root: str, options: dict[str, Any]) -> None:
+    """None is dropped in silence: such files are read by Arrow."""
+    assert hadoop_options(root, options) is None
 
 
 def test_splits_are_packed_into_few_even_tasks() -> None:
