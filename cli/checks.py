@@ -29,13 +29,15 @@ def register(commands: Commands) -> None:
     which.add_argument("--all", action="store_true", help="every snapshot and tag")
     parser.add_argument("--data", action="store_true", help="open each data file's footer: row counts and statistics")
     about = (
-        "Check a store. Can it be reached and written, does it create atomically, how fast is it, do clocks agree, and"
-        " whether the table's history stands? Writes a few small objects of its own, and deletes them."
+        "Check a store. What may be done there, does it create atomically, do listings show at once what was made, how fast"
+        " is it, how many commits a minute is that, do clocks agree, and does the table's history stand? Writes a few small"
+        " objects of its own, and deletes them."
     )
     parser = add_command(commands, "doctor", doctor, about, "lakelatch doctor s3://lake/flights --race 8")
     add_branch(parser)
     parser.add_argument("--race", type=int, metavar="N", help="let N processes race to create the same objects")
     parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, metavar="R", help="objects they race for (20)")
+    parser.add_argument("--writers", type=int, default=8, metavar="N", help="say what to expect of N at once (8)")
 
 
 def verify(args: argparse.Namespace, output: Output) -> int:
@@ -70,8 +72,10 @@ def doctor(args: argparse.Namespace, output: Output) -> int:
         raise InvalidArgument(f"--race {args.race}: between 2 and 256 processes can race")
     if args.rounds < 1:
         raise InvalidArgument(f"--rounds {args.rounds}: at least one")
+    if not 1 <= args.writers <= 256:
+        raise InvalidArgument(f"--writers {args.writers}: between 1 and 256")
     store = open_store_of(args)
-    checks = examine(store, storage_options_of(args), args.branch, args.race, args.rounds)
+    checks = examine(store, storage_options_of(args), args.branch, args.race, args.rounds, args.writers)
     failed = any(check.status == "fail" for check in checks)
     if output.as_json:
         output.record({"url": store.url, "ok": not failed, "checks": [check.to_dict() for check in checks]})

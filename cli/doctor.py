@@ -1,7 +1,7 @@
 """What `doctor` looks at, one check after another.
 
 Owns: the checks and what each answer means. Must not know: arguments, printing.
-Invariants: what it writes has a name of its own, and is deleted; it asks about fifteen requests, the table's snapshots and
+Invariants: what it writes has a name of its own, and is deleted; it asks about forty requests, the table's snapshots and
 a race aside; a check that cannot be made says so, and the others go on.
 """
 
@@ -10,21 +10,28 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+from ..backends.local import local_path
 from ..backends.probe import ProbedStores, probe
 from ..backends.race import race
 from ..backends.registry import scheme_of
 from ..backends.storage_options import is_secret
-from ..backends.store import Created, Store
+from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import LakelatchError
 from ..core.paths import TablePaths
 
 Status = Literal["ok", "warn", "fail"]
 
 ROUND_TRIPS = 3
+LISTED = 4
+"""Objects whose listing is looked at, after each that is made and after all are gone."""
+WRITERS = 8
+FORECAST_COMMITS = 5
 SLOW_MS = 2_000
 SKEW_MS = 5_000
 """Clocks may differ by this much; the store's own is rounded to seconds by some."""
@@ -55,6 +62,7 @@ def examine(
     branch: str = "main",
     racers: int | None = None,
     rounds: int = 20,
+    writers: int = WRITERS,
 ) -> list[Check]:
     """Run the checks.
 
@@ -63,6 +71,7 @@ def examine(
         options: the storage options that were given: only their names are looked at.
         racers: processes that race to create the same objects; None for no race.
         rounds: objects that they race for.
+        writers: at once, for the commits per minute to expect.
     """
     reached = _made("reach", lambda: _reach(store))
     checks = [reached, _credentials(store, options)]
@@ -71,13 +80,18 @@ def examine(
     scratch = f"lakelatch-doctor-{secrets.token_hex(8)}"
     checks.append(_made("table", lambda: _table(store, branch)))
     try:
+        checks.append(_made("permissions", lambda: _permissions(store, f"{scratch}/may")))
         checks.append(_made("atomic create", lambda: _atomic_create(store, f"{scratch}-create")))
-        checks += _write_and_clock(store, f"{scratch}-write")
+        checks.append(_made("list", lambda: _listing(store, f"{scratch}/")))
+        measured, latency_ms = _write_and_clock(store, f"{scratch}-write")
+        checks += measured
+        if latency_ms is not None:
+            checks.append(_expectation(latency_ms, writers))
         checks.append(_made("history", lambda: _history(store, branch)))
         if racers is not None:
             checks.append(_made("race", lambda: _race(store, racers, rounds, f"{scratch}-race-")))
     finally:
-        left = _made("clean up", lambda: _clean_up(store, [f"{scratch}-create", f"{scratch}-write"]))
+        left = _made("clean up", lambda: _clean_up(store, scratch))
     return [*checks, left] if left.status != "ok" else checks
 
 
@@ -122,6 +136,60 @@ def _table(store: Store, branch: str) -> Check:
     return Check("table", "ok", f"schema {schema.id}, {len(schema.fields)} columns; {span}")
 
 
+def _permissions(store: Store, key: str) -> Check:
+    """Each thing that a commit or maintenance asks for, on an object of its own; all that is refused is told at once."""
+    folder = f"{key.rpartition('/')[0]}/"
+    asked: dict[str, Callable[[], object]] = {
+        "create": lambda: store.put_if_absent(key, b"one"),
+        "write": lambda: store.put(key, b"other"),
+        "read": lambda: (store.get(key), store.get_range(key, 1, 3), store.head(key)),
+        "list": lambda: list(store.list(folder)),
+        "delete": lambda: store.delete_many([key]),
+    }
+    refused: dict[str, str] = {}
+    for name, ask in asked.items():
+        try:
+            ask()
+        except LakelatchError as error:
+            refused[name] = error.message
+        except ObjectNotFound as error:
+            refused[name] = str(error)
+    if not refused:
+        return Check("permissions", "ok", f"may {', '.join(asked)}")
+    detail = f"may not {', '.join(refused)}: {next(iter(refused.values()))}"
+    if list(refused) == ["delete"]:
+        next_step = f"commits work, but not clean-up and maintenance: allow it, and delete {key}"
+        return Check("permissions", "warn", detail, next_step)
+    return Check("permissions", "fail", detail, f"allow {', '.join(refused)} below {store.url}")
+
+
+def _listing(store: Store, folder: str) -> Check:
+    """Does a listing show at once what was made, and no more what was deleted?"""
+    keys = [f"{folder}{number}" for number in range(LISTED)]
+    late = 0
+    for number, key in enumerate(keys, 1):
+        store.put(key, b"1")
+        late += not set(keys[:number]) <= {info.key for info in store.list(folder)}
+    store.delete_many(keys)
+    ghosts = len({info.key for info in store.list(folder)} & set(keys))
+    if not late and not ghosts:
+        return Check("list", "ok", f"{LISTED} objects were listed as soon as they were made, and none once deleted")
+    detail = f"{late} of {LISTED} listings lacked what had just been made, {ghosts} deleted objects were still listed"
+    return Check("list", "fail", detail, "use a store with consistent listings: the newest snapshot is found by one")
+
+
+def _expectation(latency_ms: float, writers: int) -> Check:
+    """Commits per minute on a store as far away as this one, by the shipped committer in virtual time."""
+    from ..lab.simulate import simulate
+
+    one, many = (simulate(n, commits=FORECAST_COMMITS, latency_ms=max(latency_ms, 0.1)) for n in (1, writers))
+    together = (
+        f"{writers} at once {many.commits_per_minute:.0f} together, half of them within {many.p50_ms / 1000:.2f} s"
+    )
+    detail = f"one writer can commit {one.commits_per_minute:.0f} times a minute, {together} (simulated, {latency_ms:.1f} ms)"
+    return Check("expect", "ok", detail)
+
+
 def _atomic_create(store: Store, key: str) -> Check:
     """Must succeed where nothing is, and be refused where something is (G9, H1)."""
     name, data = "atomic create", b"one"
@@ -138,7 +206,8 @@ def _atomic_create(store: Store, key: str) -> Check:
     )
 
 
-def _write_and_clock(store: Store, key: str) -> list[Check]:
+def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]:
+    """The checks, and what a request takes, milliseconds, where that could be seen."""
     put_ms, get_ms = [], []
     skew: Check | None = None
     try:
@@ -152,15 +221,15 @@ def _write_and_clock(store: Store, key: str) -> list[Check]:
             get_ms.append((time.monotonic() - written) * 1000)
             if read != data:
                 detail = "an object that was replaced still reads as it was"
-                return [Check("write", "fail", detail, "use a store with strong read-after-write consistency")]
+                return [Check("write", "fail", detail, "use a store with strong read-after-write consistency")], None
         skew = _clock(store.head(key).modified_ms, wall_ms, put_ms[-1])
     except LakelatchError as error:
-        return [Check("write", "fail", error.message, error.next_step)]
+        return [Check("write", "fail", error.message, error.next_step)], None
     put, get = statistics.median(put_ms), statistics.median(get_ms)
     detail = f"put {put:.1f} ms, get {get:.1f} ms (median of {ROUND_TRIPS}); a commit waits for about three puts"
     if put > SLOW_MS:
-        return [Check("write", "warn", detail, "write from nearer to the store"), skew]
-    return [Check("write", "ok", detail), skew]
+        return [Check("write", "warn", detail, "write from nearer to the store"), skew], (put + get) / 2
+    return [Check("write", "ok", detail), skew], (put + get) / 2
 
 
 def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
@@ -211,6 +280,11 @@ def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:
     return Check("race", "fail", detail, "do not let two writers commit to this store: rows would be lost")
 
 
-def _clean_up(store: Store, keys: Sequence[str]) -> Check:
-    store.delete_many(keys)
+def _clean_up(store: Store, scratch: str) -> Check:
+    listed = [f"{scratch}/{number}" for number in range(LISTED)]
+    store.delete_many([f"{scratch}-create", f"{scratch}-write", f"{scratch}/may", *listed])
+    store.delete_many([scratch])  # where folders are real: HDFS deletes an empty one as it does a file
+    if store.capabilities.native_scheme == "file":
+        with suppress(FileNotFoundError):
+            Path(local_path(store.url), scratch).rmdir()
     return Check("clean up", "ok", "")

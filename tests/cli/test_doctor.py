@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +59,46 @@ class OtherClock(MemoryStore):
         return ObjectInfo(found.key, found.size, found.modified_ms - 3_600_000)
 
 
+class Refusing(MemoryStore):
+    """A store whose identity may not do what the URL names: `refusing://delete/…`."""
+
+    def __init__(self, url: str, storage_options: Any = None) -> None:
+        super().__init__(url, storage_options)
+        self.refused = url.partition("://")[2].partition("/")[0]
+
+    def _allowed(self, what: str) -> None:
+        if what == self.refused:
+            raise StoreUnavailable(f"{self.url} refused to {what}: AccessDenied")
+
+    def put(self, key: str, data: bytes) -> None:
+        self._allowed("write")
+        super().put(key, data)
+
+    def delete_many(self, keys: Any) -> None:
+        self._allowed("delete")
+        super().delete_many(keys)
+
+
+class LateListings(MemoryStore):
+    """A store whose listings lack the newest object, and show the last one that was deleted."""
+
+    newest = ""
+
+    def put(self, key: str, data: bytes) -> None:
+        super().put(key, data)
+        self.newest = key
+
+    def delete_many(self, keys: Any) -> None:
+        doomed = list(keys)
+        super().delete_many(doomed)
+        self.ghost = doomed[-1]
+
+    def list(self, prefix: str) -> Any:
+        found = [info for info in super().list(prefix) if info.key != self.newest]
+        ghost = getattr(self, "ghost", "")
+        return iter([*found, ObjectInfo(ghost, 1, 0)] if ghost and ghost.startswith(prefix) else found)
+
+
 class Silent(MemoryStore):
     """A store that answers nothing."""
 
@@ -68,7 +109,8 @@ class Silent(MemoryStore):
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stores of this file, as an installed package would offer them."""
-    stores = {"careless": IgnoresConditions, "late": _of("late", OtherClock), "silent": _of("silent", Silent)}
+    kinds = {"late": OtherClock, "silent": Silent, "refusing": Refusing, "lagging": LateListings}
+    stores = {"careless": IgnoresConditions, **{scheme: _of(scheme, kind) for scheme, kind in kinds.items()}}
     points = [SimpleNamespace(name=name, load=lambda store=store: store) for name, store in stores.items()]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
 
@@ -88,7 +130,19 @@ def test_a_good_store(run: Any, flights: ll.Table) -> None:
     assert answer.code == 0, answer
     assert list(answer.json) == ["url", "ok", "checks"]
     assert checks(answer) == dict.fromkeys(
-        ("reach", "credentials", "table", "atomic create", "write", "clock", "history"), "ok"
+        (
+            "reach",
+            "credentials",
+            "table",
+            "permissions",
+            "atomic create",
+            "list",
+            "write",
+            "clock",
+            "expect",
+            "history",
+        ),
+        "ok",
     )
     assert all(list(check) == ["check", "status", "detail", "next_step"] for check in answer.json["checks"])
     assert sorted(Path(flights.url).rglob("*")) == before
@@ -109,6 +163,42 @@ def test_a_store_that_ignores_conditions(run: Any) -> None:
     failed = next(c for c in answer.json["checks"] if c["check"] == "atomic create")
     assert "ignores the condition" in failed["detail"]
     assert "allow_unsafe" in failed["next_step"]
+
+
+def detail_of(answer: Any, name: str) -> str:
+    return str(next(check["detail"] for check in answer.json["checks"] if check["check"] == name))
+
+
+@pytest.mark.usefixtures("offered")
+@pytest.mark.parametrize(("right", "code", "status"), [("write", 1, "fail"), ("delete", 1, "warn")])
+def test_a_right_that_is_missing(run: Any, right: str, code: int, status: str) -> None:
+    """What is refused is named; without the right to delete commits work all the same, and what was left is said."""
+    answer = run("doctor", f"refusing://{right}/t", "--json")
+    assert (answer.code, checks(answer)["permissions"]) == (code, status)
+    assert detail_of(answer, "permissions").startswith(f"may not {right}: ")
+    assert checks(answer)["atomic create"] == "ok"
+    assert ("clean up" in checks(answer)) is (right == "delete")
+
+
+@pytest.mark.usefixtures("offered")
+def test_listings_that_lag(run: Any) -> None:
+    """H7: a store whose listings are behind is told from one whose are not."""
+    answer = run("doctor", "lagging://doctor-lagging/t", "--json")
+    assert (answer.code, checks(answer)["list"]) == (1, "fail")
+    assert detail_of(answer, "list").startswith("4 of 4 listings lacked what had just been made, 1 deleted objects")
+
+
+def test_what_to_expect(run: Any, flights: ll.Table) -> None:
+    """Of one writer and of many, at the latency that was measured."""
+    few, many = (run("doctor", flights.url, "--json", "--writers", n) for n in (1, 16))
+    numbers = [
+        re.findall(r"(\d+) times a minute, (\d+) at once (\d+) together", detail_of(a, "expect")) for a in (few, many)
+    ]
+    ((one, writers, together),) = numbers[0]
+    assert (writers, one) == ("1", together)
+    assert int(one) > 100
+    assert numbers[1][0][1] == "16"
+    assert run("doctor", flights.url, "--writers", 0).code == 2
 
 
 @pytest.mark.usefixtures("offered")
