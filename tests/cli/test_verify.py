@@ -11,7 +11,8 @@ import golden_tables
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from damage import DAMAGES, Damage, Planted
+from damage import DAMAGES, Damage
+from planted import Planted
 
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore

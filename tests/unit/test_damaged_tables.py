@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import DAMAGES, Damage, Planted, flights_table
+from damage import DAMAGES, Damage, flights_table
+from planted import Planted
 
 import lakelatch as ll
 from lakelatch.core.errors import LakelatchError
