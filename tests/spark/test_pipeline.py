@@ -12,6 +12,7 @@ import pytest
 
 import lakelatch as ll
 import lakelatch.spark as lake
+from lakelatch.spark.session import FileSystems
 
 pytestmark = pytest.mark.spark
 DDL = "part int, k bigint, v string"
@@ -152,6 +153,7 @@ def test_a_retried_task_gives_its_rows_once(tmp_path: Path) -> None:
 import sys
 from pyspark.sql import SparkSession
 import lakelatch.spark as lake
+from lakelatch.spark.session import FileSystems
 import lakelatch as ll
 spark = (SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
          .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate())
@@ -299,3 +301,18 @@ def test_object_stores_that_spark_cannot_open_are_read_by_arrow(spark: Any, s3: 
     lake.write(frame(spark, [(1, 1, "a"), (2, 2, "b")]), url, partition_by=["part"], storage_options=options)
     found = lake.read(spark, url, where="part = 2", storage_options=options)
     assert [tuple(row) for row in found.collect()] == [(2, 2, "b")]
+
+
+def test_which_stores_the_session_opens_by_itself(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """PySpark's own jars have a client for HDFS and none for S3; a session is asked once, and no client goes to the network."""
+    systems = FileSystems()
+    assert [systems.opening(spark, scheme) for scheme in ("file", "hdfs", "s3a", "s3a", "nowhere")] == [
+        {},
+        {},
+        None,
+        None,
+        None,
+    ]
+    assert [
+        record.getMessage().partition(" so ")[0] for record in caplog.records if record.name == "lakelatch.spark"
+    ] == ["this session cannot open s3a:// URLs,"]
