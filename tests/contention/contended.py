@@ -54,6 +54,7 @@ class Contention:
     Args:
         url: of a table that does not exist yet.
         through: storage options of the writers (a faulty proxy, say); `storage_options` are the auditor's own.
+        way: the table's URL as the writers go, where that is another one: through a proxy of HDFS.
         journals: each writer keeps a journal in a file.
     """
 
@@ -66,6 +67,7 @@ class Contention:
         writers: int,
         commits: int,
         through: dict[str, Any] | None = None,
+        way: str | None = None,
         pause_s: float = 0.0,
         journals: bool = False,
     ) -> None:
@@ -76,7 +78,7 @@ class Contention:
         given = storage_options if through is None else through
         self.orders = {
             name: writer.Orders(
-                name, folder, url, given, commits, pause_s, folder / f"{name}.journal" if journals else None
+                name, folder, way or url, given, commits, pause_s, folder / f"{name}.journal" if journals else None
             )
             for name in self.names
         }

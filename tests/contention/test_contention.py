@@ -77,21 +77,3 @@ def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(s3_host: 
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
     check(books, WRITERS * COMMITS, f"S3, {dropped} answers to PUT dropped")
     assert dropped >= WRITERS * COMMITS // 10, "too little was dropped to show anything"
-
-
-@pytest.mark.parametrize("kind", ["gcs", "adls"])
-@pytest.mark.parametrize(
-    ("writers", "commits"), [(4, 8), pytest.param(WRITERS, COMMITS, marks=pytest.mark.slow)], ids=["small", "whole"]
-)
-def test_a_tenth_of_the_answers_dropped_on_other_stores(
-    kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path
-) -> None:
-    """G1, G2, G3, H2, H3 on the other stores."""
-    host = request.getfixturevalue({"gcs": "gcs_host", "adls": "azure_host"}[kind])
-    url, options = f"{host.new_root()}/table", host.storage_options()
-    with FaultProxy(host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
-        through = host.storage_options(proxy.url)
-        books = Contention(folder, url, options, writers=writers, commits=commits, through=through).run()
-        dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
-    check(books, writers * commits, f"{kind}, {writers} x {commits}, {dropped} answers dropped")
-    assert dropped >= writers * commits // 10, "too little was dropped to show anything"
