@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contention.contended import Contention
+from contention.contended import Books, Contention
 from contention.test_contention import COMMITS, WRITERS, check
+from figures import keep
 from servers import FaultProxy, toxiproxy
 
 HOSTS = {"s3": "s3_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
@@ -23,6 +24,13 @@ CUT_AFTER_MS = 700
 def sizes(small: tuple[int, int]) -> Any:
     whole = pytest.param(WRITERS, COMMITS, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])
     return pytest.mark.parametrize(("writers", "commits"), [small, whole], ids=["small", "whole"])
+
+
+def settle(books: Books, writers: int, commits: int, run: str, told: str = "") -> None:
+    """Check the books; those of a whole run are kept on the page of guarantees."""
+    check(books, writers * commits, f"{run}, {writers} x {commits}{told}")
+    if (writers, commits) == (WRITERS, COMMITS):
+        keep("guarantees.md", f"contended {run}", f"* {run}{told}: {books}")
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def test_contended_appends(kind: str, writers: int, commits: int, request: pytes
     """G1: nothing lost, nothing doubled, no error with default options."""
     host = request.getfixturevalue(HOSTS[kind])
     run = Contention(folder, f"{host.new_root()}/table", host.storage_options(), writers=writers, commits=commits)
-    check(run.run(1500), writers * commits, f"{kind}, {writers} x {commits}")
+    settle(run.run(1500), writers, commits, kind)
 
 
 @sizes((4, 8))
@@ -53,7 +61,7 @@ def test_a_tenth_of_the_answers_dropped_after_they_were_applied(
         through = host.storage_options(proxy.url)
         books = Contention(folder, url, options, writers=writers, commits=commits, through=through).run(1500)
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
-    check(books, writers * commits, f"{kind}, {writers} x {commits}, {dropped} answers dropped")
+    settle(books, writers, commits, f"{kind}, answers dropped", f" ({dropped} of them)")
     assert dropped >= writers * commits // 10, "too little was dropped to show anything"
 
 
@@ -77,4 +85,4 @@ def test_a_slow_network_that_cuts_connections(
         else:
             ways = {"through": host.storage_options(line.url)}
         run = Contention(folder, f"{root}/table", options, writers=writers, commits=commits, **ways)
-        check(run.run(1500), writers * commits, f"{kind}, {writers} x {commits}, slow and cut")
+        settle(run.run(1500), writers, commits, f"{kind}, cut")
