@@ -26,7 +26,7 @@ from .bucket_numbers import BucketMemory
 from .driver import Driver
 from .identity import trace
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
-from .observe import About, Watch, watch
+from .observe import Watch, watch
 from .protocol import effects as do
 from .protocol.effects import Outcome
 from .protocol.events import SnapshotRef
@@ -38,6 +38,7 @@ from .run import CommitRun
 from .surroundings import MACHINE, Surroundings
 from .time_budget import TimeBudget
 from .timeline import Timeline
+from .watching import About
 
 UPLOAD_THREADS = 8
 

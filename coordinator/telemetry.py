@@ -18,9 +18,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from ..backends.metered import StoreRequest
-from .observe import RETRY_REASONS, TROUBLE, About, Ended
 from .protocol.events import Event, event_json
 from .protocol.machine import CommitState, Phase
+from .watching import RETRY_REASONS, TROUBLE, About, Ended
 
 SCOPE = "lakelatch"
 """Name of the tracer and of the meter."""
