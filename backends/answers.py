@@ -29,17 +29,27 @@ class Answer(enum.Enum):
     BUSY = "the store is busy or failed inside"
     NO_ANSWER = "no answer"
     NOT_SENT = "the request could not be made"
+    BROKEN_OFF = "the connection broke before the store was asked for the key"
     DENIED = "the store refused"
     NO_CONDITION = "the store does not know conditional requests"
 
 
-REPEATABLE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.NO_ANSWER})
+REPEATABLE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.NO_ANSWER, Answer.BROKEN_OFF})
 """A read, a plain put or a delete that came to one of these is sent again: it is idempotent."""
 
-REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY})
+REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.BROKEN_OFF})
 """A create is sent again, with the same bytes, after these (H4). Not after silence: the caller reads back first."""
 
-APPLIED_NOTHING = frozenset({Answer.NOT_SENT, Answer.DENIED, Answer.MISSING, Answer.NO_CONTAINER, Answer.NO_CONDITION})
+APPLIED_NOTHING = frozenset(
+    {
+        Answer.NOT_SENT,
+        Answer.BROKEN_OFF,
+        Answer.DENIED,
+        Answer.MISSING,
+        Answer.NO_CONTAINER,
+        Answer.NO_CONDITION,
+    }
+)
 """The request that came to one of these changed nothing; an earlier send of the same bytes may have."""
 
 
@@ -115,6 +125,7 @@ COMMON_TYPES: Mapping[str, Answer] = {
     "FSTimeoutError": Answer.NO_ANSWER,
     "TimeoutError": Answer.NO_ANSWER,
     "ConnectionError": Answer.NO_ANSWER,
+    "ClientDied": Answer.NO_ANSWER,
 }
 """fsspec's own vocabulary, for clients that give nothing but a Python exception."""
 

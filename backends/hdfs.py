@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ..core.errors import InvalidArgument, Unsupported
-from .answers import APPLIED_NOTHING, Answer, AnswerTable, chain
+from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
 from .keys import safe_key
-from .object_store import OWN_OPTIONS, FsspecStore
+from .object_store import OWN_OPTIONS, ClientDied, FsspecStore
 from .store import Capabilities
 from .upload import Multipart, SpooledUpload
+
+T = TypeVar("T")
 
 _CLIENT_OPTIONS = frozenset({"config_dir", "kerberos_principal", "kerberos_keytab", "kerberos_cache"})
 _PIECE_BYTES = 4 << 20
@@ -99,7 +102,7 @@ class HdfsStore(FsspecStore):
     async def _connect(self) -> Any:
         options = {name: str(value) for name, value in self._options.items()}
         own = {name: options.pop(name) for name in _CLIENT_OPTIONS if name in options}
-        client = _hdfs_native().AsyncClient(f"hdfs://{self._host}", options, own.pop("config_dir", None), **own)
+        client = _hdfs_native().Client(f"hdfs://{self._host}", options, own.pop("config_dir", None), **own)
         return _Connection(client, asyncio.get_running_loop())
 
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
@@ -107,7 +110,7 @@ class HdfsStore(FsspecStore):
             raise FileExistsError(path)
         temporary = await _written(fs, path, len(data), lambda offset, count: data[offset : offset + count])
         try:
-            await fs.client.rename(temporary, path, overwrite=False)
+            await _in_thread(fs.client.rename, temporary, path, False)
         except BaseException:
             # Also where nobody knows what came of it: a file that is gone cannot be renamed later (H9).
             await _dropped(fs, temporary)
@@ -116,7 +119,9 @@ class HdfsStore(FsspecStore):
     def _classify(self, error: BaseException) -> Answer:
         if isinstance(error, _BeforeTheRename):
             answer = self._classify(error.__cause__ or error)
-            return answer if answer in APPLIED_NOTHING else Answer.NOT_SENT
+            if answer in APPLIED_NOTHING:
+                return answer
+            return Answer.BROKEN_OFF if answer in REPEATABLE else Answer.NOT_SENT
         for link in chain(error):
             for name, answer in JAVA_EXCEPTIONS.items():
                 if name in str(link):
@@ -124,16 +129,13 @@ class HdfsStore(FsspecStore):
         return _TYPES.classify(error)
 
     async def _read(self, fs: Any, path: str) -> bytes:
-        reader = await fs.client.read(path)
-        return bytes(await reader.read_range(0, reader.size))
+        return await _in_thread(_read, fs.client, path, 0, None)
 
     async def _read_range(self, fs: Any, path: str, start: int, end: int) -> bytes:
-        reader = await fs.client.read(path)
-        end = min(end, reader.size)
-        return bytes(await reader.read_range(start, end - start)) if start < end else b""
+        return await _in_thread(_read, fs.client, path, start, end)
 
     async def _stat(self, fs: Any, path: str) -> tuple[int, int]:
-        found = await fs.client.get_file_info(path)
+        found = await _in_thread(fs.client.get_file_info, path)
         if found.isdir:
             raise FileNotFoundError(path)
         return int(found.length), int(found.modification_time)
@@ -142,10 +144,10 @@ class HdfsStore(FsspecStore):
         await _replaced(fs, path, len(data), lambda offset, count: data[offset : offset + count])
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
-        found = fs.client.list_status(prefix.rstrip("/"), recursive=True)
+        found = await _in_thread(lambda: list(fs.client.list_status(prefix.rstrip("/"), True)))
         return [
             (one.path, int(one.length), int(one.modification_time))
-            async for one in found
+            for one in found
             if not one.isdir and not is_temporary(one.path.rpartition("/")[2])
         ], None
 
@@ -155,7 +157,7 @@ class HdfsStore(FsspecStore):
         async def delete(path: str) -> None:
             async with gate:
                 try:
-                    await fs.client.delete(path, recursive=False)
+                    await _in_thread(fs.client.delete, path, False)
                 except Exception as error:
                     if self._classify(error) is not Answer.MISSING:
                         raise
@@ -178,7 +180,7 @@ class _BeforeTheRename(Exception):
 
 async def _exists(fs: Any, path: str) -> bool:
     try:
-        await fs.client.get_file_info(path)
+        await _in_thread(fs.client.get_file_info, path)
     except FileNotFoundError:
         return False
     except Exception as error:
@@ -191,10 +193,7 @@ async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], byt
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{temporary_name(name)}"
     try:
-        writer = await fs.client.create(temporary, _hdfs_native().WriteOptions(overwrite=False, create_parent=True))
-        for offset in range(0, size, _PIECE_BYTES):
-            await writer.write(read(offset, min(_PIECE_BYTES, size - offset)))
-        await writer.close()
+        await _in_thread(_write, fs.client, temporary, size, read)
     except BaseException as error:
         await _dropped(fs, temporary)
         if isinstance(error, Exception):
@@ -206,7 +205,7 @@ async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], byt
 async def _replaced(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
     temporary = await _written(fs, path, size, read)
     try:
-        await fs.client.rename(temporary, path, overwrite=True)
+        await _in_thread(fs.client.rename, temporary, path, True)
     except BaseException:
         await _dropped(fs, temporary)
         raise
@@ -214,7 +213,53 @@ async def _replaced(fs: Any, path: str, size: int, read: Callable[[int, int], by
 
 async def _dropped(fs: Any, temporary: str) -> None:
     with contextlib.suppress(Exception):
-        await fs.client.delete(temporary, recursive=False)
+        await _in_thread(fs.client.delete, temporary, False)
+
+
+def _read(client: Any, path: str, start: int, end: int | None) -> bytes:
+    reader = client.read(path)
+    end = reader.size if end is None else min(end, reader.size)
+    return bytes(reader.read_range(start, end - start)) if start < end else b""
+
+
+def _write(client: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
+    options = _hdfs_native().WriteOptions(overwrite=False, create_parent=True)
+    writer = client.inner.create(path, options)  # the writer around it would close once more when it is forgotten
+    for offset in range(0, size, _PIECE_BYTES):
+        writer.write(read(offset, min(_PIECE_BYTES, size - offset)))
+    writer.close()
+
+
+async def _in_thread(call: Callable[..., T], *args: Any) -> T:
+    """What a call of the client answers, made in a thread of its own; nobody waits for it any more once it is cancelled.
+
+    Not the client's own coroutines: where its connection is cut they panic as soon as they would wait before they ask again.
+    The thread is a daemon, and not a pool's: one that hangs must keep neither the next call nor the process's end.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(cast("T", result))
+        elif isinstance(error, Exception):
+            answer.set_exception(error)
+        else:
+            answer.set_exception(ClientDied(f"{type(error).__name__}: {error}"))
+
+    def work() -> None:
+        result, failure = None, None
+        try:
+            result = call(*args)
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+            loop.call_soon_threadsafe(tell, result, failure)
+
+    threading.Thread(target=work, name="lakelatch-hdfs", daemon=True).start()
+    return await answer
 
 
 def _hdfs_native() -> Any:

@@ -9,6 +9,7 @@ Synchronous file systems join through `fsspec.implementations.asyn_wrapper.Async
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from abc import ABC, abstractmethod
@@ -20,7 +21,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import tenacity
 
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
-from .answers import REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
+from .answers import APPLIED_NOTHING, REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
 from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
@@ -206,15 +207,18 @@ class FsspecStore(ABC):
         self._request("write", key, self._seconds(len(data)), self._write, self._path(key), data)
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        path, seconds, sends = self._path(key), self._seconds(len(data)), 0
+        path, seconds = self._path(key), self._seconds(len(data))
+        answers: list[Answer] = []
         if len(data) > CREATE_LIMIT_BYTES:
             raise InvalidArgument(f"{key}: {len(data)} bytes cannot be created in one conditional request")
         self._filesystem()  # what goes wrong before anything was sent is no outcome
 
         def send() -> None:
-            nonlocal sends
-            sends += 1
-            self._bounded(seconds, self._create, path, data)
+            try:
+                self._bounded(seconds, self._create, path, data)
+            except Exception as error:
+                answers.append(self._classify(error))
+                raise
 
         try:
             # Bounded in time too: the longer a create tries, the older is what its bytes were derived from (H6).
@@ -224,7 +228,8 @@ class FsspecStore(ABC):
             raise
         except Exception as error:
             answer = self._classify(error)
-            outcome = create_outcome(answer, f"creating {key}: {self._line(answer, error)}", earlier_send=sends > 1)
+            earlier_send = any(earlier not in APPLIED_NOTHING for earlier in answers[:-1])
+            outcome = create_outcome(answer, f"creating {key}: {self._line(answer, error)}", earlier_send)
             if outcome is None:
                 self._fail("create", key, answer, error)
             return outcome
@@ -293,7 +298,7 @@ class FsspecStore(ABC):
         from fsspec.asyn import sync
 
         fs = self._filesystem()
-        return cast("T", sync(fs.loop, call, fs, *args, timeout=min(seconds, left_s())))
+        return cast("T", sync(fs.loop, _alive, call, fs, *args, timeout=min(seconds, left_s())))
 
     def _request(self, action: str, key: str, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """An idempotent request, sent again while that may help.
@@ -329,6 +334,20 @@ class FsspecStore(ABC):
         raise StoreUnavailable(message, next_step=NEXT_STEPS.get(answer)) from cause
 
 
+class ClientDied(Exception):
+    """The client below failed in a way that is no `Exception`: a panic of native code. It proves nothing (H2)."""
+
+
+async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """The call's answer. fsspec takes a failure that is no `Exception` for the answer None: for success (H2)."""
+    try:
+        return await call(*args)
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise ClientDied(f"{type(error).__name__}: {error}") from error
+
+
 class _PastEnd(Exception):
     """A range behind the end: an empty answer for `get_range`."""
 
@@ -339,6 +358,7 @@ NEXT_STEPS: Mapping[Answer, str] = {
     Answer.DENIED: "see what the store says: credentials (profile, key and secret, role), rights on the path, region",
     Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
     Answer.NO_ANSWER: "check the network and the endpoint, then run it again",
+    Answer.BROKEN_OFF: "check the network and the endpoint, then run it again",
     Answer.BUSY: "the store is overloaded: run it again later, or with fewer writers",
 }
 

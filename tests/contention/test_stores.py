@@ -5,7 +5,10 @@ The small runs are of `make test`; the whole ones, of 8 processes with 25 commit
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,34 @@ from contention.contended import Books, Contention
 from contention.test_contention import COMMITS, WRITERS, check
 from figures import keep
 from servers import FaultProxy, toxiproxy
+from servers.toxiproxy import ToxicProxy
 
 HOSTS = {"s3": "s3_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
 LATENCY_MS = 20
-CUT_AFTER_MS = 700
-"""A third of the connections is reset that long after it was made, whatever is on its way then."""
+SWALLOWED, RESET_AFTER_MS = 0.33, 700
+"""A third of the connections takes a request and answers nothing; it is reset that long after the answer should have come."""
+CUT_EVERY_S = 2.0
+"""So often every connection is cut, whatever is on its way then."""
+
+
+@contextmanager
+def cut_again_and_again(line: ToxicProxy) -> Iterator[list[float]]:
+    """Cuts all connections of a proxy every now and then; the moments."""
+    over, moments = threading.Event(), list[float]()
+
+    def cut() -> None:
+        while not over.wait(CUT_EVERY_S):
+            line.enable(False)
+            moments.append(time.monotonic())
+            line.enable(True)
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    try:
+        yield moments
+    finally:
+        over.set()
+        thread.join()
 
 
 def sizes(small: tuple[int, int]) -> Any:
@@ -70,14 +96,16 @@ def test_a_tenth_of_the_answers_dropped_after_they_were_applied(
 def test_a_slow_network_that_cuts_connections(
     kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path
 ) -> None:
-    """G1, G2, G3, H2, H9: 20 ms to each answer, and connections that end in the middle of anything; HDFS's too: its name
-    node is asked through the proxy, which knows nothing of what it carries."""
+    """G1, G2, G3, H2, H9: 20 ms to each answer, answers that never come, and connections that end in the middle of anything.
+
+    HDFS's too: its name node is asked through the proxy, which knows nothing of what it carries.
+    """
     host = request.getfixturevalue(HOSTS[kind])
     root, options = host.new_root(), host.storage_options()
     with ExitStack() as stack:
         line = stack.enter_context(toxiproxy()).proxy(host.endpoint_url)
         stack.enter_context(line.toxic("latency", latency=LATENCY_MS))
-        stack.enter_context(line.toxic("reset_peer", toxicity=0.33, timeout=CUT_AFTER_MS))
+        stack.enter_context(line.toxic("reset_peer", toxicity=SWALLOWED, timeout=RESET_AFTER_MS))
         if kind == "hdfs":
             ways: dict[str, Any] = {
                 "way": f"{root.replace(host.endpoint_url, line.url.replace('http:', 'hdfs:'))}/table"
@@ -85,4 +113,7 @@ def test_a_slow_network_that_cuts_connections(
         else:
             ways = {"through": host.storage_options(line.url)}
         run = Contention(folder, f"{root}/table", options, writers=writers, commits=commits, **ways)
-        settle(run.run(1500), writers, commits, f"{kind}, cut")
+        with cut_again_and_again(line) as cuts:
+            books = run.run(1500)
+    settle(books, writers, commits, f"{kind}, cut", f" ({len(cuts)} times)")
+    assert len(cuts) > 1, "too little was cut to show anything"
