@@ -13,7 +13,7 @@ partitions that are written to; a committer's own manifests never are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..core.data_file import ADD, SOURCE_APPEND, ManifestEntry
 from ..core.folding import may_hold
@@ -110,8 +110,8 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
             place = (entry.partition, entry.bucket)
             first = last.get(place, -1) + 1
             last[place] = first + entry.file.row_count - 1
-            file = replace(entry.file, min_sequence_number=first, max_sequence_number=last[place])
-            entry = replace(entry, file=file)
+            file = entry.file._replace(min_sequence_number=first, max_sequence_number=last[place])
+            entry = entry._replace(file=file)
         made.append(entry)
     return tuple(made)
 

@@ -8,7 +8,6 @@ one that lands second numbers its rows behind the first one's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..core.data_file import ADD, SOURCE_APPEND, ManifestEntry
 
@@ -30,10 +29,10 @@ def tracked(
     for entry in entries:
         file = entry.file
         if entry.kind == ADD and file.file_source == SOURCE_APPEND and file.first_row_id is None:
-            file = replace(
-                file, first_row_id=next_row_id, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id
+            file = file._replace(
+                first_row_id=next_row_id, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id
             )
             next_row_id += file.row_count
-            entry = replace(entry, file=file)
+            entry = entry._replace(file=file)
         made.append(entry)
     return tuple(made), next_row_id

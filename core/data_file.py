@@ -4,11 +4,13 @@ Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and 
 Must not know: Avro (see `manifest`), Arrow, paths. Source: format-metadata §4.5, §6, §7, §8.1.
 
 Invariant: an entry that was read is written back byte for byte the same; partition and key rows are opaque bytes here.
+What manifests hold by the hundred thousand are named tuples: seven times faster made than frozen dataclasses of 21 fields.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 ADD = 0
 DELETE = 1
@@ -22,8 +24,7 @@ EMPTY_ROW = bytes(12)
 NO_BUCKETS = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleStats:
+class SimpleStats(NamedTuple):
     """Minimum, maximum and null count per column.
 
     Attributes:
@@ -40,8 +41,7 @@ class SimpleStats:
 NO_STATS = SimpleStats()
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(NamedTuple):
     """`_FILE` of a manifest entry; attribute names are the format's without the underscore (format-metadata §7)."""
 
     file_name: str
@@ -71,8 +71,7 @@ class DataFile:
 EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
+class ManifestEntry(NamedTuple):
     """One line of a manifest: a data file added to or deleted from (partition, bucket).
 
     Attributes:

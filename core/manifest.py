@@ -189,7 +189,7 @@ def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
                     _file(record["_FILE"]),
                 )
             )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableCorrupt(f"{where}: a manifest entry lacks or garbles a field: {error!r}") from error
     return entries
 
@@ -215,7 +215,7 @@ def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:
             for r in avro.read_records(data, where)
             if _check_version(r, MANIFEST_VERSION, where)
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableCorrupt(f"{where}: a manifest list entry lacks or garbles a field: {error!r}") from error
 
 
@@ -236,7 +236,7 @@ def decode_index_manifest(data: bytes, where: str) -> list[IndexEntry]:
             )
             entries.append(IndexEntry(r["_KIND"], r["_PARTITION"], r["_BUCKET"], file))
         return entries
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableCorrupt(f"{where}: an index manifest entry lacks or garbles a field: {error!r}") from error
 
 

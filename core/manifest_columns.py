@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from .avro_blocks import MAGIC, Irregular, schema_of
-from .avro_columns import Column, Columns, read_columns
+from .avro_columns import Columns, read_columns
+from .avro_layout import Column
+from .avro_numbers import Array
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
 from .errors import TableCorrupt
 from .manifest import MANIFEST_VERSION, decode_manifest
 
-Array: TypeAlias = Any
-"""A NumPy array."""
 _REQUIRED = (
     *("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"),
     *(f"_FILE._{name}" for name in ("FILE_NAME", "FILE_SIZE", "ROW_COUNT", "MIN_KEY", "MAX_KEY", "SCHEMA_ID", "LEVEL")),
@@ -39,42 +40,36 @@ class EntryColumns:
 
     Attributes:
         kind, schema_id, row_count: one value per entry.
-        data: what spans point into, as bytes of NumPy.
+        data: what spans point into.
 
     Raises:
         Irregular: an entry of an unknown version or kind, or a field is missing.
     """
 
     def __init__(self, columns: Columns, names: Sequence[str]) -> None:
-        self._by_name, self._bytes, self._names = columns.by_name, columns.data, names
-        self.rows = columns.rows
-        self.data = np.frombuffer(columns.data, np.uint8)
-        self.kind: Array = self._column("_KIND").values
-        self.schema_id: Array = self._column("_FILE._SCHEMA_ID").values
-        self.row_count: Array = self._column("_FILE._ROW_COUNT").values
+        self._columns, self._names = columns, names
+        self.rows, self.data = columns.rows, columns.data
         for name in _REQUIRED:
-            self._column(name)
-        if (self._column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
+            if name not in columns:
+                raise Irregular(f"there is no field {name}")
+        self.kind: Array = columns.column("_KIND").values
+        self.schema_id: Array = columns.column("_FILE._SCHEMA_ID").values
+        if (columns.column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
             raise Irregular("an entry of an unknown version or kind")
-
-    def _column(self, name: str) -> Column:
-        if name not in self._by_name:
-            raise Irregular(f"there is no field {name}")
-        return self._by_name[name]
 
     # ------------------------------------------------------------------------------------------------------- looking
 
     def spans(self, name: str) -> tuple[Array, Array]:
         """Where in `data` a text or bytes column's values begin, and their lengths."""
-        column = self._column(name)
+        column = self._columns.column(name)
         return column.values, column.lengths
 
     def is_null(self, name: str) -> Array:
         """Where a column is null: everywhere, where the writer had no such column."""
-        column = self._by_name.get(name)
-        if column is None:
+        if name not in self._columns:
             return np.ones(self.rows, bool)
-        return np.zeros(self.rows, bool) if column.valid is None else ~column.valid
+        valid = self._columns.column(name).valid
+        return np.zeros(self.rows, bool) if valid is None else ~valid
 
     def partitions(self) -> tuple[list[bytes], Array]:
         """The different partitions, and which of them each entry is of."""
@@ -96,14 +91,14 @@ class EntryColumns:
         if not self.rows:
             return [], np.zeros(0, np.int64)
         width = int(lengths[0])
-        if (lengths != width).any() or width > 64:
+        if (lengths != width).any():
             numbers: dict[bytes, int] = {}
             places = [numbers.setdefault(value, len(numbers)) for value in self._slices(name, None)]
             return list(numbers), np.array(places, np.int64)
-        table = self.data[starts[:, None] + np.arange(width)]
-        whole = np.ascontiguousarray(table).view(np.dtype((np.void, width)))[:, 0]
-        values, which = np.unique(whole, return_inverse=True)
-        return [value.tobytes() for value in values], which
+        found = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(width), self.rows, [None, pa.py_buffer(self.data.cut(starts, width))]
+        ).dictionary_encode()
+        return found.dictionary.to_pylist(), found.indices.to_numpy()
 
     # ------------------------------------------------------------------------------------------------------- objects
 
@@ -156,11 +151,11 @@ class EntryColumns:
         )
 
     def _picked(self, name: str, rows: Array | None, optional: bool) -> Column | None:
-        """Some rows of a column; None where it is nothing but nulls."""
-        if optional and (name not in self._by_name or self._by_name[name].is_empty):
+        """Some rows of a column; None where they are nothing but nulls."""
+        if optional and name not in self._columns:
             return None
-        column = self._column(name)
-        return column if rows is None else column.picked(rows)
+        column = self._columns.column(name, rows)
+        return None if optional and column.is_empty else column
 
     def _nones(self, rows: Array | None) -> list[None]:
         return [None] * (self.rows if rows is None else len(rows))
@@ -171,7 +166,7 @@ class EntryColumns:
 
     def _slices(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
         column = self._picked(name, rows, optional)
-        return self._nones(rows) if column is None else column.slices(self._bytes)
+        return self._nones(rows) if column is None else column.slices(self.data.whole)
 
     def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
         """Bytes of which most are alike: each is kept once."""
@@ -183,23 +178,31 @@ class EntryColumns:
 
     def _number_lists(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
         column = self._picked(name, rows, optional)
-        return self._nones(rows) if column is None else column.lists(column.items[""].numbers())
+        return self._nones(rows) if column is None else column.lists(_items(column).numbers())
 
     def _text_lists(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
         column = self._picked(name, rows, optional)
         if column is None:
             return self._nones(rows)
-        return column.lists([value.decode() for value in column.items[""].slices(self._bytes)])
+        return column.lists([value.decode() for value in _items(column).slices(self.data.whole)])
 
     def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
+        """Statistics; where there are none, the same object for many."""
         counts = self._number_lists(f"{name}._NULL_COUNTS", rows, optional=True)
-        low, high = self._shared(f"{name}._MIN_VALUES", rows), self._shared(f"{name}._MAX_VALUES", rows)
-        seen: dict[Any, SimpleStats] = {}
-        for key in zip(low, high, counts, strict=True):
-            found = seen.get(key)
-            if found is None:
-                found = seen[key] = SimpleStats(*key)
-            yield found
+        low, high = self._slices(f"{name}._MIN_VALUES", rows), self._slices(f"{name}._MAX_VALUES", rows)
+        nothing: dict[Any, SimpleStats] = {}
+        for least, most, nulls in zip(low, high, counts, strict=True):
+            if least == EMPTY_ROW == most:
+                if nulls not in nothing:
+                    nothing[nulls] = SimpleStats(EMPTY_ROW, EMPTY_ROW, nulls)
+                yield nothing[nulls]
+            else:
+                yield SimpleStats(least, most, nulls)
+
+
+def _items(column: Column) -> Column:
+    assert column.items is not None
+    return column.items
 
 
 def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:

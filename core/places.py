@@ -56,10 +56,9 @@ class FilePlaces:
             TableCorrupt: a name that would leave the table's directory.
             Unsupported: a file outside of the table that no option of the table names.
         """
+        folder = self.paths.bucket_dir(partition_path, bucket)
         return tuple(
-            self.paths.data_file(partition_path, bucket, f.file_name, "a manifest")
-            if f.external_path is None
-            else self.external(f.external_path)
+            folder + safe_name(f.file_name, "a manifest") if f.external_path is None else self.external(f.external_path)
             for f in files
         )
 

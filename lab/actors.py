@@ -129,7 +129,7 @@ def compactor() -> Role:
             return
         commits = [commit for entry in inputs for commit in commits_in(entry.file.file_name)]
         name, row_count = file_of(*commits, label), sum(entry.file.row_count for entry in inputs)
-        made = replace(inputs[0], file=DataFile(file_name=name, file_size=1, row_count=row_count))
+        made = inputs[0]._replace(file=DataFile(file_name=name, file_size=1, row_count=row_count))
         request = CommitRequest(
             kind="COMPACT",
             entries=(*(entry.deletion() for entry in inputs), made),

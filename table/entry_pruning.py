@@ -30,6 +30,7 @@ Array: TypeAlias = Any
 _WIDTHS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "DATE": 32, "TIME": 32, "BIGINT": 64}
 _HEADER_BITS = 8
 _INLINE_SHIFT = np.uint64(56)
+_PREFIX = np.uint64((1 << 8 * PREFIX_BYTES) - 1)
 
 
 @dataclass
@@ -179,33 +180,24 @@ class _Statistics:
             & columns.is_null("_FILE._WRITE_COLS")
         )
         self._fixed = PREFIX_BYTES + null_area_bytes(self._arity) + SLOT_BYTES * self._arity
+        arity = np.uint64(int.from_bytes(self._arity.to_bytes(PREFIX_BYTES, "big"), "little"))
         for name in ("_MIN_VALUES", "_MAX_VALUES"):
             starts, lengths = columns.spans(f"_FILE._VALUE_STATS.{name}")
-            self.known &= (lengths >= self._fixed) & (self._words(starts, 4) == self._arity)
+            self.known &= (lengths >= self._fixed) & (columns.data.words(starts) & _PREFIX == arity)
 
     def bound(self, name: str, index: int, field: Field) -> tuple[Array, Array]:
         """A bound of every entry as a key that compares as the values do, and where it is unknown."""
         starts, lengths = self._columns.spans(f"_FILE._VALUE_STATS.{name}")
         rows = np.where(self.known, starts + PREFIX_BYTES, 0)
         bit = _HEADER_BITS + index
-        is_null = (self._columns.data[rows + (bit >> 3)] >> np.uint8(bit & 7)) & 1
+        is_null = (self._columns.data.at(rows + (bit >> 3)) >> np.uint8(bit & 7)) & 1
         at = rows + null_area_bytes(self._arity) + SLOT_BYTES * index
-        key = self._text_key(rows, at, lengths) if _is_text(field) else _signed(self._slots(at), field)
+        slots = self._columns.data.words(at)
+        key = self._text_key(rows, at, slots, lengths) if _is_text(field) else _signed(slots, field)
         return key, is_null.astype(bool)
 
-    def _slots(self, at: Array) -> Array:
-        return self._gather(at, 8).view("<u8")[:, 0]
-
-    def _words(self, at: Array, size: int) -> Array:
-        return self._gather(at, size).view(">u4")[:, 0]
-
-    def _gather(self, at: Array, size: int) -> Array:
-        """`size` bytes from each place, shape (entries, size)."""
-        return np.ascontiguousarray(self._columns.data[at[:, None] + np.arange(size)])
-
-    def _text_key(self, rows: Array, at: Array, lengths: Array) -> Array:
+    def _text_key(self, rows: Array, at: Array, slots: Array, lengths: Array) -> Array:
         """The first eight bytes of texts as big-endian numbers; they lie in the slot, or where it points to."""
-        slots = self._slots(at)
         inline = slots >> np.uint64(63) == 1
         size = np.where(inline, (slots >> _INLINE_SHIFT) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(
             np.int64
@@ -214,9 +206,9 @@ class _Statistics:
         inside = inline | ((offset >= 0) & (offset + size <= lengths - PREFIX_BYTES))
         self.known &= inside & (~inline | (size <= INLINE_BYTES))
         begin = np.where(inline, at, np.where(inside, rows + offset, 0))
-        found = self._gather(begin, 8)
-        found[np.arange(8)[None, :] >= size[:, None]] = 0
-        return found.view(">u8")[:, 0]
+        unused = np.uint64(8) * (np.uint64(8) - np.minimum(size, 8).astype(np.uint64))
+        first = self._columns.data.words(begin).byteswap()
+        return np.where(size > 0, first >> unused << unused, 0)
 
 
 def _is_text(field: Field) -> bool:

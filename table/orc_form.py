@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
@@ -77,11 +78,40 @@ class OrcOutput:
 
 def _stored(column: Any, field: pa.Field) -> Any:
     try:
-        return column.cast(field.type)
+        stored = column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InvalidArgument(
             f"column '{field.name}': ORC files hold times of the years 1678 to 2261 only: {error}"
         ) from error
+    return (
+        pa.chunked_array([_settled(chunk) for chunk in stored.chunks], field.type) if _has_rows(field.type) else stored
+    )
+
+
+def _settled(array: pa.Array) -> pa.Array:
+    """An array whose ROWs begin at its first place, and whose fields are null wherever their ROW is.
+
+    Arrow's writer puts values of other rows into the file where one of the two does not hold
+    (apache/arrow, cpp/src/arrow/adapters/orc/util.cc, NormalizeArray).
+    """
+    return _with_nulls(array.take(pa.array(np.arange(len(array)))))
+
+
+def _with_nulls(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if not _has_rows(kind):
+        return array
+    if _kinds.is_struct(kind):
+        parts = [_with_nulls(part) for part in array.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if _kinds.is_map(kind):
+        keys, items = _with_nulls(array.keys), _with_nulls(array.items)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
+    return pa.ListArray.from_arrays(array.offsets, _with_nulls(array.values), type=kind, mask=array.is_null())
+
+
+def _has_rows(kind: pa.DataType) -> bool:
+    return _kinds.is_struct(kind) or any(_has_rows(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _orc_field(field: pa.Field) -> pa.Field:

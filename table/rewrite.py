@@ -116,5 +116,5 @@ def _numbered(files: Iterable[DataFile], first: int) -> Iterable[DataFile]:
     """Files as a compaction's, their rows counted on from the first file's sequence number, as Apache Paimon does."""
     for file in files:
         last = first + file.row_count - 1
-        yield replace(file, file_source=SOURCE_COMPACT, min_sequence_number=first, max_sequence_number=last)
+        yield file._replace(file_source=SOURCE_COMPACT, min_sequence_number=first, max_sequence_number=last)
         first = last + 1

@@ -7,13 +7,16 @@ and keep the order of their sequence numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from ..core.data_file import DataFile, DeletionVectorRange
 from ..core.paths import DEFAULT_BRANCH
 from .row_runs import row_count
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +107,27 @@ class Split:
         }
 
 
-def pack(files: Iterable[DataFile], target_bytes: int, open_cost_bytes: int) -> Iterator[tuple[DataFile, ...]]:
+def pack(
+    files: Iterable[tuple[DataFile, T]], target_bytes: int, open_cost_bytes: int
+) -> Iterator[Sequence[tuple[DataFile, T]]]:
     """Files in runs of about the target size, in the order of their sequence numbers.
 
     Args:
+        files: each with whatever is known of it.
         target_bytes: a run is closed when the next file would make it larger; option `source.split.target-size`.
         open_cost_bytes: the least that a file counts; option `source.split.open-file-cost`.
 
-    >>> [len(run) for run in pack([DataFile(f"f{i}", 40, 1) for i in range(5)], 100, 4)]
+    >>> [len(run) for run in pack([(DataFile(f"f{i}", 40, 1), None) for i in range(5)], 100, 4)]
     [2, 2, 1]
     """
-    run: list[DataFile] = []
+    run: list[tuple[DataFile, T]] = []
     weight = 0
-    for file in sorted(files, key=lambda f: f.min_sequence_number):
-        cost = max(file.file_size, open_cost_bytes)
+    for known in sorted(files, key=lambda known: known[0].min_sequence_number):
+        cost = max(known[0].file_size, open_cost_bytes)
         if run and weight + cost > target_bytes:
-            yield tuple(run)
+            yield run
             run, weight = [], 0
-        run.append(file)
+        run.append(known)
         weight += cost
     if run:
-        yield tuple(run)
+        yield run

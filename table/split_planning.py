@@ -78,19 +78,19 @@ class SplitPlanner:
                 if len(run) > 1:
                     yield self._split(empty, run, ["files hold columns of each other's rows"], is_one_run=True)
             files = [run[0] for run in runs if len(run) == 1]
-        reasons = {file: self._reasons(empty, file) for file in files}
+        reasons = [self._reasons(empty, file) for file in files]
         for plain in (True, False):
-            chosen = [file for file in files if plain is not bool(reasons[file])]
+            chosen = [(file, why) for file, why in zip(files, reasons, strict=True) if plain is not bool(why)]
             for packed in pack(chosen, self._target, self._open_cost):
-                yield self._split(empty, packed, sorted({reason for file in packed for reason in reasons[file]}))
+                yield self._split(empty, [file for file, _ in packed], sorted({r for _, why in packed for r in why}))
 
     def _split(
-        self, empty: Split, files: tuple[DataFile, ...], reasons: Sequence[str], is_one_run: bool = False
+        self, empty: Split, files: Sequence[DataFile], reasons: Sequence[str], is_one_run: bool = False
     ) -> Split:
         places = tuple(self._deletion(empty, file) for file in files)
         return replace(
             empty,
-            files=files,
+            files=tuple(files),
             keys=self._places.keys(empty.partition_path, empty.bucket, files),
             needs_arrow=tuple(reasons),
             deletions=places if any(places) else (),

@@ -155,7 +155,7 @@ def partitions_of_manifest(table: Planted) -> str:
 
 def deletes_what_never_was(table: Planted) -> str:
     entries = table.entries(3)
-    ghost = replace(entries[0], kind=DELETE, file=replace(entries[0].file, file_name="data-ghost-0.parquet"))
+    ghost = entries[0]._replace(kind=DELETE, file=entries[0].file._replace(file_name="data-ghost-0.parquet"))
     return table.put_entries(3, [*entries, ghost])
 
 
@@ -165,7 +165,7 @@ def adds_twice(table: Planted) -> str:
 
 def climbing_file_name(table: Planted) -> str:
     entries = table.entries(3)
-    bad = replace(entries[0], file=replace(entries[0].file, file_name="../../outside.parquet"))
+    bad = entries[0]._replace(file=entries[0].file._replace(file_name="../../outside.parquet"))
     return table.put_entries(3, [bad, *entries[1:]])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ def test_footers(run: Any, flights: ll.Table) -> None:
 
 
 def _of_size(entry: ManifestEntry, path: Path) -> ManifestEntry:
-    return replace(entry, file=replace(entry.file, file_size=path.stat().st_size))
+    return entry._replace(file=entry.file._replace(file_size=path.stat().st_size))
 
 
 BROKEN = golden_tables.packed(set_name="bad")

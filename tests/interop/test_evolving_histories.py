@@ -33,8 +33,9 @@ WIDER = {"i8": "i16", "i16": "i32", "i32": "i64", "f32": "f64", "vc": "st", "ch"
 
 
 def values_of(domain: str) -> list[Any]:
-    """Its values, but for times that ORC's readers take for others (before 1970, or out of an int64 of nanoseconds)."""
-    values = EVERY[domain][1]
+    """Its values, but for those that ORC's readers take for others: times before 1970 or out of an int64 of nanoseconds, and
+    Java's -0.0, which it reads as 0.0, or that as -0.0, where a batch holds nothing but zeros."""
+    values = [v for v in EVERY[domain][1] if v != "-0.0"]
     return [v for v in values if "1970" < str(v)[:4] < "2262"] if domain[:2] in ("ts", "tz") else values
 
 

@@ -263,10 +263,9 @@ def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Pa
 
 
 def split_with_name(table: Any, name: str) -> tuple[Any, ...]:
-    from dataclasses import replace
 
     split = table.plan().splits[0]
-    files = (replace(split.files[0], file_name=name),)
+    files = (split.files[0]._replace(file_name=name),)
     return split.partition, split.partition_path, 0, -1, files, (f"part=7/bucket-0/{name}",)
 
 

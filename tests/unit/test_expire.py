@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -306,7 +305,7 @@ def table_expire(table: Table, **arguments: Any) -> ExpiryPlan:
 
 def test_files_outside_of_the_table_are_refused(table: Table) -> None:
     entry = table.entries()[0]
-    outside = replace(entry, file=replace(entry.file, file_name="x.parquet", external_path="s3://other/x.parquet"))
+    outside = entry._replace(file=entry.file._replace(file_name="x.parquet", external_path="s3://other/x.parquet"))
     table.committer.commit(CommitRequest("APPEND", (outside,), "me"))
     table.committer.commit(CommitRequest("OVERWRITE", (outside.deletion(),), "me"))
     table.append(rows("a", 9))

@@ -57,7 +57,7 @@ class Hostile(Planted):
         """Snapshot 2 adds what the change makes of one of its files, and snapshot 3 deletes it again: expiry would take it."""
         bad = change(self.entries(2)[0])
         self.put_entries(2, [bad, *self.entries(2)[1:]])
-        self.put_entries(3, [*self.entries(3), replace(bad, kind=DELETE)])
+        self.put_entries(3, [*self.entries(3), bad._replace(kind=DELETE)])
 
     def grow_old(self) -> None:
         """Everything is two days old: maintenance spares what is young."""
@@ -73,7 +73,7 @@ class Hostile(Planted):
 
 
 def named(table: Hostile, **changes: Any) -> None:
-    table.both(lambda entry: replace(entry, file=replace(entry.file, **changes)))
+    table.both(lambda entry: entry._replace(file=entry.file._replace(**changes)))
 
 
 def climbing_data_file(table: Hostile) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -366,7 +365,7 @@ def test_a_missing_or_damaged_index_is_told() -> None:
 def test_a_damaged_index_in_the_manifest_is_told() -> None:
     table = numbers({}, [1, 2, 3])
     (entry,) = table.entries()
-    broken = replace(entry.file, embedded_file_index=(entry.file.embedded_file_index or b"")[:-1])
+    broken = entry.file._replace(embedded_file_index=(entry.file.embedded_file_index or b"")[:-1])
     pruner = index_pruning.IndexPruner(col("x") == 1, table.schema, lambda _: table.schema)
     with pytest.raises(TableCorrupt, match=entry.file.file_name):
         pruner.may_match(broken)
@@ -381,4 +380,4 @@ def test_hostile_names(name: str) -> None:
     pruner = index_pruning.IndexPruner(col("x") == 1, table.schema, lambda _: table.schema)
     for names, word in (((name,), "leave the table"), (("a.index", "b.index"), "2 file indexes")):
         with pytest.raises(TableCorrupt, match=word):
-            pruner.rows(table.store, "bucket-0/" + entry.file.file_name, replace(entry.file, extra_files=names))
+            pruner.rows(table.store, "bucket-0/" + entry.file.file_name, entry.file._replace(extra_files=names))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakelatch.core import types as ty
@@ -228,6 +230,16 @@ def test_a_damaged_byte_is_refused_or_reads_the_same_shape() -> None:
             decode_manifest(damaged, "manifest-x")
         except LakelatchError as error:
             assert "manifest-x" in str(error)
+
+
+def test_an_entry_without_its_file_is_refused_by_field() -> None:
+    """Manifests in ORC and Parquet have no field that must be there."""
+    row = {"_VERSION": 2, "_KIND": 0, "_PARTITION": bytes(12), "_BUCKET": 0, "_TOTAL_BUCKETS": -1, "_FILE": None}
+    table = pa.Table.from_pylist([row, {**row, "_FILE": {"_FILE_NAME": "a"}}])
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    with pytest.raises(TableCorrupt, match="manifest-x: a manifest entry lacks or garbles a field"):
+        decode_manifest(sink.getvalue(), "manifest-x")
 
 
 def test_folding_keeps_unmet_deletes_and_live_drops_them() -> None:

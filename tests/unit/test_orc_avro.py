@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import itertools
+import random
 import time
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from pyarrow import orc
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.core.arrow import to_arrow
 from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.options import TableOptions
@@ -26,6 +28,7 @@ from lakelatch.table import avro_file, data_source
 from lakelatch.table.avro_file import AvroFile
 from lakelatch.table.evolution import plan_projection
 from lakelatch.table.file_formats import OpenDataFile, open_data_file
+from lakelatch.table.orc_form import OrcOutput
 
 COUNTER = itertools.count()
 COLUMNS = {"id": "INT", "s": "STRING", "d": "DECIMAL(9, 2)", "t": "TIMESTAMP(3)"}
@@ -90,6 +93,39 @@ def test_orc_stripes_are_read_one_by_one() -> None:
     assert orc.ORCFile(io.BytesIO(data)).nstripes > 2
     columns = {"id": "INT", "s": "STRING"}
     assert values_of(opened(data, count, "orc", columns, ["id"])) == [(i,) for i in range(count)]
+
+
+@pytest.mark.parametrize("shape", ["r", "rr", "rrr", "ra", "rra"])
+def test_orc_rows_within_rows_keep_their_nulls(shape: str) -> None:
+    """G1: parts of a batch are written as they are; Arrow's own writer takes values of other rows (see `orc_form`)."""
+    rng, kind = random.Random(shape), {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}
+    for letter in reversed(shape[:-1] if shape[-1] == "r" else shape):
+        kind = {
+            "r": {
+                "type": "ROW",
+                "fields": [{"id": 5, "name": "a", "type": kind}, {"id": 6, "name": "b", "type": "STRING"}],
+            },
+            "a": {"type": "ARRAY", "element": kind},
+        }[letter]
+    (field,) = fields_of({"v": kind})
+
+    def value(kind: pa.DataType) -> Any:
+        if rng.random() < 0.3:
+            return None
+        if pa.types.is_struct(kind):
+            return {part.name: value(part.type) for part in kind}
+        if pa.types.is_list(kind):
+            return [value(kind.value_type) for _ in range(rng.randint(0, 3))]
+        return rng.randint(0, 9) if pa.types.is_integer(kind) else "text"
+
+    rows = pa.table({"v": pa.array([value(to_arrow(field.type)) for _ in range(60)], to_arrow(field.type))})
+    for start, count in ((0, 60), (1, 59), *((start, 2 + start % 3) for start in range(55))):
+        sink, part = io.BytesIO(), rows.slice(start, count)
+        output = OrcOutput(sink, [field], "none", 1 << 20)
+        output.write(part)
+        output.close()
+        found = values_of(opened(sink.getvalue(), count, "orc", {"v": kind}))
+        assert [v for (v,) in found] == part["v"].to_pylist(), f"rows {start} to {start + count}"
 
 
 def test_orc_names_with_points() -> None:

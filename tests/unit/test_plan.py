@@ -75,7 +75,7 @@ class Metadata:
             stats = SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
         file = DataFile(f"{name}.parquet", 10, 100, value_stats=stats, schema_id=schema, **more)
         if bounds is None:
-            file = replace(file, value_stats_cols=())
+            file = file._replace(value_stats_cols=())
         return ManifestEntry(kind, partition, bucket, total, file)
 
     def snapshot(self, *manifests: list[ManifestEntry]) -> Snapshot:
@@ -180,7 +180,7 @@ def test_odd_statistics_keep_the_file() -> None:
     short = SimpleStats(encode_row([1], [INT]), encode_row([1], [INT]), (0,))
     damaged = SimpleStats(entry.file.value_stats.min_values[:-3], b"", None)
     for stats in (short, damaged):
-        odd = replace(entry, file=replace(entry.file, value_stats=stats))
+        odd = entry._replace(file=entry.file._replace(value_stats=stats))
         assert names(table.plan(col("a") == 9, [odd])) == ["odd"]
     assert names(table.plan(col("a") == 9, [entry])) == []
 
@@ -202,7 +202,7 @@ def test_a_delete_without_statistics_still_deletes() -> None:
     """Deleted rows never come back because a filter dropped the DELETE and kept its ADD (data-layer §10.3)."""
     table = Metadata(PLAIN)
     gone = table.entry("gone", {"a": (5, 5, 0)})
-    bare = replace(gone.file, value_stats=NO_STATS, value_stats_cols=())
+    bare = gone.file._replace(value_stats=NO_STATS, value_stats_cols=())
     deleted = ManifestEntry(DELETE, gone.partition, 0, -1, bare)
     for where in (None, col("a") == 5, col("a") == 6):
         assert names(table.plan(where, [gone], [deleted])) == []
@@ -215,7 +215,7 @@ def test_a_delete_of_another_level_deletes_nothing_else() -> None:
     """A file that moved to another level is deleted there and added here: identity has the level in it."""
     table = Metadata(PLAIN)
     entry = table.entry("f")
-    moved = replace(entry, file=replace(entry.file, level=3))
+    moved = entry._replace(file=entry.file._replace(level=3))
     plan = table.plan(None, [entry, entry.deletion(), moved])
     assert [f.level for s in plan.splits for f in s.files] == [3]
 
@@ -263,7 +263,7 @@ def test_a_key_s_own_bucket_is_never_pruned(k: int | None, s: str | None, total:
     entry = ManifestEntry(ADD, EMPTY, bucket, total, DataFile("f.parquet", 1, 1))
     pruner = BucketPruner(predicate, schema, lambda _: schema)
     assert pruner.may_match(entry)
-    assert pruner.may_match(replace(entry, total_buckets=-1))
+    assert pruner.may_match(entry._replace(total_buckets=-1))
 
 
 def test_buckets_are_pruned_where_the_whole_key_is_known() -> None:
@@ -302,7 +302,7 @@ def test_files_of_another_key_type_are_kept() -> None:
 def test_packing_keeps_every_file_once_and_in_order(sizes: list[int], target: int, cost: int) -> None:
     """No file is lost or read twice; a split is only larger than the target if it is one file."""
     files = [DataFile(f"f{i}", size, 1, min_sequence_number=(i * 7) % 11) for i, size in enumerate(sizes)]
-    runs = list(pack(files, target, cost))
+    runs = [[f for f, _ in run] for run in pack([(f, None) for f in files], target, cost)]
     assert sorted(f.file_name for run in runs for f in run) == sorted(f.file_name for f in files)
     numbers = [f.min_sequence_number for run in runs for f in run]
     assert numbers == sorted(numbers)
@@ -346,7 +346,7 @@ def test_a_file_name_never_leaves_the_table(name: str) -> None:
     table = Metadata(PLAIN)
     entry = table.entry("f")
     with pytest.raises((TableCorrupt, Unsupported)):
-        table.plan(None, [replace(entry, file=replace(entry.file, file_name=name))])
+        table.plan(None, [entry._replace(file=entry.file._replace(file_name=name))])
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     """G8: the message names the file and its format; files that are pruned do not matter."""
     table = Metadata(PLAIN)
     entry = table.entry("x", {"a": (1, 1, 0)})
-    other = replace(entry, file=replace(entry.file, file_name=name))
+    other = entry._replace(file=entry.file._replace(file_name=name))
     with pytest.raises(Unsupported, match=f"{name} is of format '{name.rpartition('.')[2]}'"):
         table.plan(None, [other])
     assert names(table.plan(col("a") == 2, [other])) == []

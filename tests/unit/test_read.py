@@ -210,7 +210,7 @@ def test_large_files_are_read_by_row_group(monkeypatch: pytest.MonkeyPatch) -> N
     data = parquet({n: rows[n] for n in rows.column_names}, row_group_size=10_000, compression="none")
     table.store.put(data_keys(table)[0], data)
     split = table.plan().splits[0]
-    split = replace(split, files=(replace(split.files[0], file_size=len(data)),))
+    split = replace(split, files=(split.files[0]._replace(file_size=len(data)),))
 
     def read(where: Any) -> tuple[pa.Table, Any]:
         residual = None if where is None else bind(where, table.schema.fields)
