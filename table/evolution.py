@@ -222,7 +222,8 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
         case RowType(fields=fields) if isinstance(source, RowType):
             return _row(source, fields, arrow, column, where)
         case ArrayType(element=element) if isinstance(source, ArrayType):
-            return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
+            items = _node(source.element, element, f"{column}.element", where)
+            return Absent(arrow) if isinstance(items, Absent) else Repeated(items, arrow)
         case VectorType(element=element, length=length) if isinstance(source, VectorType) and source.length == length:
             return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
         case MultisetType(element=element) if isinstance(source, MultisetType):
@@ -233,7 +234,8 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
         case MapType(key=key, value=value) if isinstance(source, MapType):
             # The keys of a map cannot change their type (data-layer §1.5): equal but for being required.
             keys = _node(source.key, key, f"{column}.key", where)
-            return Pairs(keys, _node(source.value, value, f"{column}.value", where), arrow)
+            values = _node(source.value, value, f"{column}.value", where)
+            return Absent(arrow) if isinstance(values, Absent) else Pairs(keys, values, arrow)
     raise Unsupported(
         f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} holds"
         " the old one, and there is no cast between them",
@@ -252,7 +254,7 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
             node = _node(old.type, field.type, f"{column}.{field.name}", where)
             parts.append((None if isinstance(node, Absent) else old.name, node))
     if all(name is None for name, _ in parts):
-        return Absent(arrow)  # nothing of it is left: the whole is null, as Apache Paimon reads it
+        return Absent(arrow)  # nothing of it is left: null, and so is what it lies in, as Apache Paimon reads it
     return Row(tuple(parts), arrow)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from golden_filters import golden_predicate
 from interop.agreement import our_rows
@@ -162,3 +163,30 @@ def test_external_paths(tmp_path: Path, paimon_java: Any, file_format: str) -> N
     paimon_java.alter(path, "setOption", "data-file.external-paths", f"file://{tmp_path}/elsewhere")
     with pytest.raises(Unsupported, match=r"data-file\.external-paths"):
         ll.open_table(str(path)).to_arrow()
+
+
+MANIFESTS = [("avro", codec) for codec in ("zstd", "snappy", "deflate", "bzip2", "xz", "null")]
+MANIFESTS += [("orc", codec) for codec in ("zstd", "snappy", "zlib", "lz4", "none")]
+MANIFESTS += [("parquet", codec) for codec in ("zstd", "snappy", "gzip", "lz4", "none")]
+
+
+@pytest.mark.parametrize(("form", "codec"), MANIFESTS)
+def test_manifests_of_every_form(tmp_path: Path, paimon_java: Any, form: str, codec: str) -> None:
+    """G8: read, and pruned by partition and by bounds; those of the default form are written on, others are refused by option."""
+    path, options = tmp_path / "t", {"manifest.format": form, "manifest.compression": codec}
+    paimon_java.create_table(path, [("p", "INT"), ("s", "STRING")], partition_keys=["p"], options=options)
+    rows = [[i % 3, f"text {i}"] for i in range(60)]
+    for number in range(3):
+        paimon_java.commit_rows(path, rows[20 * number : 20 * number + 20], identifier=number + 1)
+    table = ll.open_table(str(path))
+    assert_same_rows(our_rows(table), rows)
+    assert table.plan(where="p = 1").file_count == 3
+    assert table.plan(where="s >= 'text 55'").file_count == 6
+    assert table.verify("all", data=True) == []
+    more = pa.table({"p": [7], "s": ["ours"]}).cast(table.arrow_schema)
+    if form != "avro":
+        with pytest.raises(Unsupported, match=f"'manifest.format' = '{form}'"):
+            table.append(more)
+        return
+    table.append(more)
+    assert_same_rows(paimon_java.rows(path), [*rows, [7, "ours"]])
