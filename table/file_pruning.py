@@ -2,14 +2,14 @@
 
 Owns: the way from a manifest entry to the statistics of the predicate's columns. Must not know: stores, splits.
 Source: format-metadata §6; data-layer §10. Invariants: a file with a matching row is never dropped; statistics belong to a
-column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without; so do
-bounds of a CHAR in ORC, which count the blanks that it is filled up with there.
+column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without;
+the lower bound of a CHAR in ORC loses the blanks that values are filled up with there, and are read without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..core.data_file import DataFile, ManifestEntry
 from ..core.errors import TableCorrupt
@@ -43,6 +43,18 @@ class _Recipe:
     fields: list[Field]
     places: tuple[tuple[str, int], ...]
     absent: tuple[str, ...]
+
+
+def _least_unfilled(least: str | None) -> str | None:
+    """Not above any value that, filled up with blanks, is not below `least`.
+
+    >>> _least_unfilled("a  "), _least_unfilled("a\\tb"), _least_unfilled(None)
+    ('a', 'a', None)
+    """
+    if least is None:
+        return None
+    below = next((i for i, character in enumerate(least) if character < " "), len(least))
+    return least[:below].rstrip(" ")
 
 
 class FilePruner:
@@ -104,7 +116,7 @@ class FilePruner:
             for name, position in recipe.places:
                 found = decode_column_stats(file.value_stats, position, recipe.fields, file.file_name)
                 is_filled_up = format_of(file.file_name) == "orc" and root_of(recipe.fields[position].type) == "CHAR"
-                stats[name] = ColumnStats(None, None, found.null_count) if is_filled_up else found
+                stats[name] = replace(found, min=_least_unfilled(found.min)) if is_filled_up else found
         except TableCorrupt:
             pass  # another writer's idea of statistics: they are unknown
         return stats
