@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,9 @@ def test_formats_and_schemas_in_one_table(tmp_path: Path, paimon_java: Any) -> N
 
 def test_orc_chars_are_pruned_and_none_is_lost(tmp_path: Path, paimon_java: Any) -> None:
     """G8: their bounds count blanks that no value has; values with characters below a blank lie on either side of them."""
-    path, values = tmp_path / "t", ["", "a", "a\t", "a\tb", "\x00", "ab", "b", "b a", "b\x1f", "bbb"]
+    path, values = tmp_path / "t", ["", "a", "a\t", "a\tb", "\x00", "ab", "b", "b\x1f"]
     paimon_java.create_table(path, [("c", "CHAR(3)")], options={"file.format": "orc"})
-    pairs = [[left, right] for number, left in enumerate(values) for right in values[number::3]]
+    pairs = list(combinations(values, 2))
     for number, pair in enumerate(pairs):
         paimon_java.commit_rows(path, [[value] for value in pair], identifier=number + 1)
     table, rows = ll.open_table(str(path)), [value for pair in pairs for value in pair]
