@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from .avro_blocks import Irregular, blocks_of
-from .avro_layout import Column, Layout, layout_of
+from .avro_layout import Layout, layout_of
 from .avro_numbers import PADDING, Array, Bytes
+from .avro_values import Column
 
 _NARROWEST, _WIDEST = 256, 2048
 """Bytes of a record that are looked at together."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from .avro_blocks import MAGIC, Irregular, schema_of
 from .avro_columns import Columns, read_columns
-from .avro_layout import Column
 from .avro_numbers import Array
+from .avro_values import Column
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
 from .errors import TableCorrupt
 from .manifest import MANIFEST_VERSION, decode_manifest

@@ -15,6 +15,7 @@ import pytest
 from golden_filters import golden_predicate
 from interop.domains import ATOMIC, EVERY, columns
 from interop.filters import filters_of, kept
+from interop.random_steps import go_through
 from jpype import JClass
 from values import Row, assert_same_rows, decode_rows, encode_rows, sort_rows
 
@@ -218,11 +219,4 @@ STATIC = {"dynamic-partition-overwrite": "false"}
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_of_changes(seed: int, tmp_path: Path, paimon_java: Any) -> None:
     """G1, G8: columns by their ids, whoever changed them, in whichever format the rows were written."""
-    history = History(seed, tmp_path / "t", paimon_java)
-    try:
-        for number in range(1, STEPS + 1):
-            history.step(number)
-        history.check()
-    except BaseException:
-        print("\n".join(history.log))
-        raise
+    go_through(History(seed, tmp_path / "t", paimon_java), STEPS)

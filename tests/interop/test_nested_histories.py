@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from interop.domains import ATOMIC
+from interop.random_steps import go_through
 from jpype import JArray, JString
 from values import Row, assert_same_rows, decode_rows, encode_rows
 
@@ -206,14 +207,7 @@ class History:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_of_fields(seed: int, tmp_path: Path, paimon_java: Any) -> None:
     """G1, G8: fields by their ids, however deep they lie."""
-    history = History(seed, tmp_path / "t", paimon_java)
-    try:
-        for number in range(1, STEPS + 1):
-            history.step(number)
-        history.check()
-    except BaseException:
-        print("\n".join(history.log))
-        raise
+    go_through(History(seed, tmp_path / "t", paimon_java), STEPS)
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
