@@ -21,6 +21,8 @@ from .avro_values import Column
 
 _NARROWEST, _WIDEST = 256, 2048
 """Bytes of a record that are looked at together."""
+_MOST = 16 << 20
+"""Bytes of all of them."""
 
 
 class Columns:
@@ -80,7 +82,7 @@ def _decoded(layout: Layout, counts: Array, blocks: list[bytes]) -> Columns:
     if rows > ends.max(initial=0) or np.any(counts < 0):
         raise Irregular("more records than bytes")
     data = Bytes(b"".join([*blocks, PADDING]))
-    # The blocks with most records come first: then those that have an n-th record are a slice, and so are their marks.
+    # The blocks with most records come first: then those that have an n-th record are a slice, and so are their rows.
     order = np.argsort(-counts, kind="stable")
     fewest_first, end_of, first_row = -counts[order], ends[order], (np.cumsum(counts) - counts)[order]
     at = np.concatenate([np.zeros(1, np.int64), ends])[:-1][order]
@@ -108,7 +110,7 @@ class _Records:
 
     def taken(self, places: Array, rows: slice) -> Array:
         """Put the records at these places into some rows; where they end. Raises Irregular."""
-        if self._width <= min(_WIDEST, self._data.end):
+        if self._width <= min(_WIDEST, self._data.end) and self._width * len(places) <= _MOST:
             try:
                 windows = self._data.windows(places, self._width)
                 starts = np.arange(len(places)) * self._width

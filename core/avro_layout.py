@@ -59,7 +59,10 @@ def _kind(schema: Any, known: dict[str, Any]) -> Kind:
         case "string" | "bytes":
             return Blob()
         case "array":
-            return List(_kind(schema["items"], known))
+            item = _kind(schema["items"], known)
+            if isinstance(item.inner if isinstance(item, Nullable) else item, List):
+                raise Irregular("an array of arrays")
+            return List(item)
     raise Irregular(f"a field of type {kind!r}")
 
 

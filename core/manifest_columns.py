@@ -91,7 +91,7 @@ class EntryColumns:
         if not self.rows:
             return [], np.zeros(0, np.int64)
         width = int(lengths[0])
-        if (lengths != width).any():
+        if not width or (lengths != width).any():
             numbers: dict[bytes, int] = {}
             places = [numbers.setdefault(value, len(numbers)) for value in self._slices(name, None)]
             return list(numbers), np.array(places, np.int64)

@@ -34,7 +34,7 @@ from ..core.types import (
     sql,
     with_nullable,
 )
-from .physical import Misfit, NotReadable, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
+from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
 from .type_changes import can_change, changed
 
 _MICRO_DIGITS = 6
@@ -165,11 +165,6 @@ class ProjectionPlan:
             raise InvalidArgument(
                 f"{where}: column '{column.source}' became '{name}' of another type: {error}",
                 next_step="Apache Paimon does not read it either: change the type back, or leave the column out",
-            ) from error
-        except NotReadable as error:
-            raise Unsupported(
-                f"{where}: column '{column.source}' is {error}: not supported yet",
-                next_step="leave the column out, or write without shredding",
             ) from error
         except (OutOfRange, OverflowError) as error:
             raise Unsupported(

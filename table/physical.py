@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ..core.arrow import to_arrow
 from ..core.types import AtomicType
 from ..core.values import plain_array
+from ..core.variants import assembled
 
 _kinds = pa.types
 _DECIMAL_BYTES = 16
@@ -29,10 +30,6 @@ class Misfit(Exception):
 
 class OutOfRange(Misfit):
     """A value is one of the data type, but its Arrow form has no room for it (a year 9999 in nanoseconds)."""
-
-
-class NotReadable(Misfit):
-    """The array holds values of the data type in a form that is not read yet."""
 
 
 def leaf(array: Any, data_type: AtomicType) -> Any:
@@ -160,7 +157,12 @@ def _variant(array: Any, target: Any) -> Any:
         raise Misfit(f"it holds {array.type}")
     names = [field.name for field in array.type]
     if "typed_value" in names:
-        raise NotReadable("a shredded VARIANT (it has a part 'typed_value')")
+        try:
+            values, metadata = assembled(plain_array(array))
+        except (ValueError, OverflowError) as error:
+            raise Misfit(f"the parts of a shredded value do not fit: {error}") from error
+        by_name = {"value": pa.array(values, pa.binary()), "metadata": pa.array(metadata, pa.binary())}
+        return struct_of(array, [by_name[field.name].cast(field.type) for field in target], target)
     if sorted(names) != ["metadata", "value"]:
         raise Misfit(f"it has the parts {names}")
     parts = [array.field(names.index(field.name)).cast(field.type) for field in target]

@@ -243,6 +243,25 @@ def _blobs(tables: list[Path]) -> Decoder:
     return Decoder(decode, [sound], where="data-7.blob")
 
 
+def _shredded(_: list[Path]) -> Decoder:
+    """What is left of an object of which field `a` was shredded; an input is the metadata's length, the metadata, the value."""
+    fields = [Field(0, "v", AtomicType("VARIANT"))]
+    plan = plan_projection(fields, fields)
+    member = pa.struct([("value", pa.binary()), ("typed_value", pa.int32())])
+    typed = pa.array([{"a": {"value": None, "typed_value": 7}}], pa.struct([("a", member)]))
+
+    def decode(data: bytes) -> None:
+        parts = [pa.array([data[1 : 1 + data[0]]]), pa.array([data[1 + data[0] :]]), typed] if data else []
+        if parts:
+            array = pa.StructArray.from_arrays(parts, names=["metadata", "value", "typed_value"])
+            plan.column("v", pa.record_batch({"v": array}), "data-7.parquet")
+
+    names = [b"a", b"b", b"other"]
+    metadata = bytes([1, 3, 0, 1, 2, 7]) + b"".join(names)
+    values = [bytes([2, 2, 1, 2, 0, 1, 4, 4, 12, 9]) + b"xy", bytes([2, 0, 0]), bytes([2, 1, 1, 0, 2, 12, 7])]
+    return Decoder(decode, [bytes([len(metadata)]) + metadata + value for value in values], where="data-7.parquet")
+
+
 # -------------------------------------------------------------------------------------------------------- file indexes
 
 
@@ -274,4 +293,4 @@ def _file_index(kind: str) -> Build:
 
 FILE_INDEXES = {f"file index {kind}": _file_index(kind) for kind in KINDS}
 
-DECODERS = METADATA | TEXTS | DATA_FILES | FILE_INDEXES | {"BLOB file": _blobs}
+DECODERS = METADATA | TEXTS | DATA_FILES | FILE_INDEXES | {"BLOB file": _blobs, "shredded VARIANT": _shredded}

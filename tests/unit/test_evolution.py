@@ -207,14 +207,6 @@ def test_a_change_inside_a_row_names_its_path() -> None:
         plan_projection([Field(0, "c", old.fields[0].type)], [Field(0, "c", INT)])
 
 
-def test_shredded_variants_are_refused_by_name() -> None:
-    """G8: their values lie in columns of their own: never read as null."""
-    variant = AtomicType("VARIANT")
-    shredded = pa.array([{"metadata": b"", "value": None, "typed_value": 1}])
-    with pytest.raises(Unsupported, match="data file f: column 'c' is a shredded VARIANT"):
-        read_as(shredded, variant, variant)
-
-
 def test_a_refused_column_does_not_matter_to_others() -> None:
     """G8: only columns that are read must be readable."""
     old = [Field(0, "a", string()), Field(1, "b", INT)]
