@@ -221,6 +221,33 @@ class PaimonJava:
             write.close()
             commit.close()
 
+    def write_columns(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        first_row_id: int,
+        identifier: int,
+    ) -> None:
+        """Other values of some columns of rows that are there (data evolution); `rows` begin at that row id."""
+        table, types = self.open(path), JClass("java.util.ArrayList")(list(columns))
+        row_type = table.rowType().project(types)
+        write = table.newWrite("java").withIOManager(self._io_manager()).withWriteType(row_type)
+        commit = table.newCommit("java")
+        try:
+            for values in rows:
+                write.write(build_row(list(values), list(row_type.getFieldTypes())))
+            messages = write.prepareCommit(True, JLong(identifier))
+            for message in messages:
+                files = message.newFilesIncrement().newFiles()
+                placed = [file.assignFirstRowId(JLong(first_row_id)) for file in files]
+                files.clear()
+                files.addAll(placed)
+            commit.commit(JLong(identifier), messages)
+        finally:
+            write.close()
+            commit.close()
+
     def compact(self, path: str | os.PathLike[str], commit_user: str = "java-compact", identifier: int = 1) -> None:
         """Full compaction of every bucket that holds files, and one COMPACT commit."""
         table = self.open(path).copy(self._map({"write-only": "false"}))
