@@ -7,11 +7,18 @@ damaged raise `Irregular`; nothing is read beyond them.
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
+
 MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
+_CHECKSUM_BYTES = 4
+_SNAPPY_GROWTH = 32
+"""No copy of Snappy makes more than 64 bytes of two or three."""
 
 
 class Irregular(Exception):
@@ -92,4 +99,26 @@ def _zstd(block: bytes) -> bytes:
     return bytes(zstd.decompress(block))
 
 
-_DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {b"null": bytes, b"deflate": _inflated, b"zstandard": _zstd}
+def _snappy(block: bytes) -> bytes:
+    """Snappy's own form, behind which Avro puts a checksum of the plain bytes."""
+    size = shift = 0
+    for byte in block[:5]:
+        size, shift = size | (byte & 0x7F) << shift, shift + 7
+        if byte < 0x80:
+            break
+    if size > _SNAPPY_GROWTH * len(block):
+        raise Irregular("a block is cut off")
+    plain = bytes(pa.decompress(block[:-_CHECKSUM_BYTES], size, "snappy", asbytes=True))
+    if zlib.crc32(plain).to_bytes(_CHECKSUM_BYTES, "big") != block[-_CHECKSUM_BYTES:]:
+        raise Irregular("a block's checksum is another")
+    return plain
+
+
+_DECOMPRESS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"null": bytes,
+    b"deflate": _inflated,
+    b"zstandard": _zstd,
+    b"snappy": _snappy,
+    b"bzip2": bz2.decompress,
+    b"xz": lzma.decompress,
+}

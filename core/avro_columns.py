@@ -17,7 +17,7 @@ import numpy as np
 from .avro_blocks import Irregular, blocks_of
 from .avro_layout import Layout, layout_of
 from .avro_numbers import PADDING, Array, Bytes
-from .avro_values import Column
+from .avro_values import Column, Kind
 
 _NARROWEST, _WIDEST = 256, 2048
 """Bytes of a record that are looked at together."""
@@ -43,6 +43,10 @@ class Columns:
 
     def __contains__(self, name: str) -> bool:
         return name in self._layout
+
+    def kind(self, name: str) -> Kind:
+        """The type of a column."""
+        return self._layout[name]
 
     def column(self, name: str, rows: Array | None = None) -> Column:
         """A column, by the path of its field, parts of a record behind a dot; some rows of it, or all."""

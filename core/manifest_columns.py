@@ -17,18 +17,30 @@ import pyarrow as pa
 from .avro_blocks import MAGIC, Irregular, schema_of
 from .avro_columns import Columns, read_columns
 from .avro_numbers import Array
-from .avro_values import Column
+from .avro_values import Blob, Column, Kind, List, Long, Nullable
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
 from .errors import TableCorrupt
 from .manifest import MANIFEST_VERSION, decode_manifest
 
-_REQUIRED = (
-    *("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS"),
-    *(f"_FILE._{name}" for name in ("FILE_NAME", "FILE_SIZE", "ROW_COUNT", "MIN_KEY", "MAX_KEY", "SCHEMA_ID", "LEVEL")),
-    *(f"_FILE._{side}_STATS._{bound}_VALUES" for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")),
-    *("_FILE._MIN_SEQUENCE_NUMBER", "_FILE._MAX_SEQUENCE_NUMBER", "_FILE._EXTRA_FILES"),
-)
-"""The columns of every release's manifests."""
+_LONG, _BLOB = Long(), Blob()
+_REQUIRED: dict[str, Kind] = {
+    **dict.fromkeys(("_VERSION", "_KIND", "_BUCKET", "_TOTAL_BUCKETS"), _LONG),
+    **dict.fromkeys((f"_FILE._{name}" for name in ("FILE_SIZE", "ROW_COUNT", "SCHEMA_ID", "LEVEL")), _LONG),
+    **dict.fromkeys(("_FILE._MIN_SEQUENCE_NUMBER", "_FILE._MAX_SEQUENCE_NUMBER"), _LONG),
+    **dict.fromkeys(("_PARTITION", "_FILE._FILE_NAME", "_FILE._MIN_KEY", "_FILE._MAX_KEY"), _BLOB),
+    **{f"_FILE._{side}_STATS._{bound}_VALUES": _BLOB for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
+    "_FILE._EXTRA_FILES": List(_BLOB),
+}
+"""The columns of every release's manifests; a list may be null."""
+_OPTIONAL: dict[str, Kind] = {
+    **dict.fromkeys((f"_FILE._{name}" for name in ("CREATION_TIME", "DELETE_ROW_COUNT", "FILE_SOURCE")), _LONG),
+    "_FILE._FIRST_ROW_ID": _LONG,
+    **dict.fromkeys(("_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH"), _BLOB),
+    **dict.fromkeys(("_FILE._VALUE_STATS_COLS", "_FILE._WRITE_COLS"), List(_BLOB)),
+    **dict.fromkeys((f"_FILE._{side}_STATS._NULL_COUNTS" for side in ("KEY", "VALUE")), List(_LONG)),
+    "_FILE._WRITE_COLS_SEQUENCES": List(_LONG),
+}
+"""Those that some releases have; any may be null."""
 
 
 class EntryColumns:
@@ -39,19 +51,23 @@ class EntryColumns:
         names: the manifests', for errors.
 
     Attributes:
-        kind, schema_id, row_count: one value per entry.
+        kind, schema_id: one value per entry.
         data: what spans point into.
 
     Raises:
-        Irregular: an entry of an unknown version or kind, or a field is missing.
+        Irregular: an entry of an unknown version or kind, or a field is missing, or of another type.
     """
 
     def __init__(self, columns: Columns, names: Sequence[str]) -> None:
         self._columns, self._names = columns, names
         self.rows, self.data = columns.rows, columns.data
-        for name in _REQUIRED:
-            if name not in columns:
+        for name, kind in (_REQUIRED | _OPTIONAL).items():
+            if name not in columns and name in _REQUIRED:
                 raise Irregular(f"there is no field {name}")
+            if name in columns and not _is_like(
+                columns.kind(name), kind, nullable=name in _OPTIONAL or isinstance(kind, List)
+            ):
+                raise Irregular(f"field {name} is of another type")
         self.kind: Array = columns.column("_KIND").values
         self.schema_id: Array = columns.column("_FILE._SCHEMA_ID").values
         if (columns.column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
@@ -198,6 +214,15 @@ class EntryColumns:
                 yield nothing[nulls]
             else:
                 yield SimpleStats(least, most, nulls)
+
+
+def _is_like(found: Kind, wanted: Kind, nullable: bool) -> bool:
+    """Is it that type, or one that may be null? The items of a list may always be."""
+    if isinstance(found, Nullable):
+        return nullable and _is_like(found.inner, wanted, False)
+    if isinstance(found, List) and isinstance(wanted, List):
+        return _is_like(found.item, wanted.item, True)
+    return found == wanted
 
 
 def _items(column: Column) -> Column:
