@@ -21,6 +21,7 @@ Array: TypeAlias = Any
 WORD = 8
 PADDING = bytes(2 * WORD)
 """Behind bytes that are read word by word."""
+_SAMPLE = 1 << 16
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 _GOES_ON = np.uint64(0x8080808080808080)
 _SIZES = np.uint64(sum((n + 1) << 8 * (7 - n) for n in range(WORD)))
@@ -67,6 +68,16 @@ class Bytes:
     def words(self, places: Array) -> Array:
         """The eight bytes at each place, the first one lowest."""
         return self._words[places]
+
+    def places_of(self, needle: bytes) -> Array:
+        """Where these bytes are, ascending; no more than the padding are looked for."""
+        often = np.bincount(self._bytes[:_SAMPLE], minlength=256)
+        rarest_first = sorted(range(len(needle)), key=lambda i: often[needle[i]])
+        first = rarest_first[0]
+        places = np.flatnonzero(self._bytes[first : self.end] == needle[first])
+        for i in rarest_first[1:]:
+            places = places[self.at(places + i) == needle[i]]
+        return places
 
     def small_pairs(self, places: Array) -> Array:
         """How many times, up to four, there is the number 1 and one of a single byte: items that are not null and small."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelatch.core import avro_columns
 from lakelatch.core.data_file import DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.errors import LakelatchError
 from lakelatch.core.manifest import decode_manifest, encode_manifest
@@ -91,6 +92,41 @@ def test_many_blocks_of_different_lengths() -> None:
     assert columns.entries(rows) == [entries[i] for i in rows]
     partitions, which = columns.partitions()
     assert [partitions[i] for i in which] == [e.partition for e in entries]
+
+
+def alike(count: int, decoys: int = 0, seed: int = 7) -> list[ManifestEntry]:
+    """Entries of one partition column, so that all records begin alike; some hold what looks like the begin of another."""
+    rng, made = random.Random(seed), []
+    for n, entry in enumerate(sample(count, seed)):
+        partition = b"\0\0\0\1" + bytes(8) + (n % 5).to_bytes(8, "little")
+        decoy = b"\x04\x00\x28" + partition[:16]
+        key = decoy if decoys and n % decoys == 3 else rng.randbytes(n % 30)
+        made.append(entry._replace(kind=n % 9 == 8, partition=partition, file=entry.file._replace(min_key=key)))
+    return made
+
+
+def test_records_that_begin_alike_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever their bytes lie; those that begin otherwise, DELETEs among ADDs, are found behind them."""
+    entries = alike(2000)
+    with monkeypatch.context() as patched:
+        patched.delattr(avro_columns, "_block_by_block")
+        assert decoded(encode_manifest(entries[:1200]), encode_manifest(entries[1200:], compression="none")) == entries
+
+
+@pytest.mark.parametrize("decoys", [4, 40, 400])
+def test_what_only_looks_like_a_record_is_none(decoys: int) -> None:
+    entries = alike(1000, decoys)
+    assert decoded(encode_manifest(entries)) == entries
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_damage_of_records_that_begin_alike(seed: int) -> None:
+    """As of others: never other entries, never another kind of error."""
+    rng = random.Random(seed)
+    data = bytearray(encode_manifest(alike(300, rng.choice([0, 50])), compression="none"))
+    for _ in range(rng.randint(1, 2)):
+        data[rng.randrange(1000, len(data))] ^= 1 << rng.randrange(8)
+    assert outcome(lambda: decode_manifest(bytes(data), "m0")) == outcome(lambda: decoded(bytes(data)))
 
 
 @pytest.mark.parametrize("seed", range(300))
