@@ -21,8 +21,10 @@ def tell(figure: str) -> None:
 
 
 def not_here(what: str, why: object) -> NoReturn:
-    """Skip a test for what this machine lacks; the report says so."""
+    """Skip a test for what this machine lacks, and have the report say so; where none may be skipped, fail it."""
     USED[what] = f"NOT TESTED: {why}"
+    if none_may_be_skipped():
+        pytest.fail(f"{what}: {why}; LAKELATCH_NO_SKIPS is set, so this machine must have it", pytrace=False)
     pytest.skip(f"{what}: {why}")
 
 

@@ -72,7 +72,9 @@ def test_contended_appends(kind: str, writers: int, commits: int, request: pytes
     """G1: nothing lost, nothing doubled, no error with default options."""
     host = request.getfixturevalue(HOSTS[kind])
     run = Contention(folder, f"{host.new_root()}/table", host.storage_options(), writers=writers, commits=commits)
-    settle(run.run(1500), writers, commits, kind)
+    books = run.run(1500)
+    settle(books, writers, commits, kind)
+    assert books.acknowledged == books.visible == writers * commits
 
 
 @sizes((4, 8))

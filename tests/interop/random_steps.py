@@ -1,10 +1,12 @@
-"""Histories that are drawn: steps taken one after another, then everybody is asked.
+"""Histories that are drawn: steps taken one after another, before everybody is asked.
 
 Owns: how a test goes through one. Must not know: what a step does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -20,16 +22,14 @@ class RandomHistory(Protocol):
     def step(self, number: int) -> None:
         """One change."""
 
-    def check(self) -> None:
-        """Do all readers agree with what was done?"""
 
-
-def go_through(history: RandomHistory, steps: int) -> None:
-    """Takes the steps and checks; prints what was done where that fails."""
+@contextmanager
+def taken(history: RandomHistory, steps: int) -> Iterator[None]:
+    """The steps are taken, and what was done is printed where one of them fails, or what is asserted behind them."""
     try:
         for number in range(1, steps + 1):
             history.step(number)
-        history.check()
+        yield
     except BaseException:
         print("\n".join(history.log))
         raise

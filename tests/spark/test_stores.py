@@ -12,6 +12,7 @@ from typing import Any
 
 import java_home
 import pytest
+from report import not_here
 from servers import maven
 
 import lakelatch as ll
@@ -98,7 +99,7 @@ def test_a_session_with_the_stores_client_scans_by_itself(kind: str, request: py
     """The package that the warning names is enough: found behind Spark's own loader, with the storage options as given."""
     jars = maven.fetched(f"spark-{kind}", CLIENTS[kind])
     if jars is None:
-        pytest.skip("there is no Maven to fetch the client with")
+        not_here(f"Spark's client of {kind}", "there is no Maven to fetch it with")
     server = request.getfixturevalue(HOSTS[kind])
     order = {"url": f"{server.new_root()}/table", "options": server.storage_options()}
     order["jars"] = ",".join(str(jar) for jar in jars.glob("*.jar") if "slf4j" not in jar.name)
