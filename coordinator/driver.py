@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..core.errors import LakelatchError
@@ -24,6 +25,8 @@ from .protocol.machine import CommitState, step
 from .retries import RetryPolicy
 from .run import CommitRun
 from .time_budget import TimeBudget
+
+_SPENT = "the time budget of the commit is spent"
 
 
 @dataclass
@@ -61,7 +64,8 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
-                self.aside.submit(self._finish, effects[conclusion + 1 :])
+                with suppress(RuntimeError):  # no thread can be had any more: the hint and the clean-up are courtesies (H17)
+                    self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
             with self.budget.preparing():
                 self._carry_out(effects, events)
@@ -98,11 +102,25 @@ class Driver:
             case do.PrepareSnapshot():
                 return run.prepare_snapshot(effect)
             case do.Publish() | do.ReadBack() | do.VerifyLineage():
-                return self.budget.answer(run, effect)
+                return self._settle(effect)
             case do.AwaitRetry():
                 return self._await_retry(effect)
             case _:
                 raise AssertionError(f"{effect!r} has no answer")
+
+    def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
+        """A step that tells what became of a snapshot: asked once in any case, and again only while time is left."""
+        run, spent = self.run, self.budget.spent
+        if isinstance(effect, do.Publish) and effect.send == 1:
+            self.budget.sending()
+        with self.budget.settling():
+            match effect:
+                case do.Publish(send=send):
+                    return ev.AnswerLost(_SPENT) if spent and send > 1 else run.publish(effect)
+                case do.ReadBack(look=look):
+                    return ev.ReadBackFailed(_SPENT) if spent and look > 1 else run.read_back(effect)
+                case do.VerifyLineage(look=look):
+                    return ev.LineageUnread(_SPENT) if spent and look > 1 else run.verify_lineage(effect)
 
     def _upload(
         self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]

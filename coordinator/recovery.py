@@ -25,7 +25,7 @@ from .journal import OBJECT, Entry, FileJournal, address_of
 from .object_journal import ObjectJournal
 from .protocol import effects as do
 from .protocol import events as ev
-from .protocol.machine import CommitState, Phase, private_names, step
+from .protocol.machine import CommitState, Phase, step
 from .resolution import Answer, Case, find_out, resolved
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
@@ -345,7 +345,7 @@ def _clean(past: _Past, answer: Answer, timeline: Timeline, asked: _Asked) -> tu
         return ()
     if state.phase in (Phase.VERIFY, Phase.HINT, Phase.DONE):
         return ()
-    keys = tuple(timeline.paths.manifest(name) for name in private_names(state))
+    keys = tuple(timeline.paths.manifest(name) for name in state.ledger.discardable(landed=False))
     if keys and not asked.dry_run:
         try:
             timeline.store.delete_many(keys)

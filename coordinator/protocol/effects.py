@@ -69,10 +69,16 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read what the name holds, and compare it with ours."""
+    """Read what the name holds, and compare it with ours.
+
+    Attributes:
+        doubtful: an earlier send got no answer. It may have landed and be gone again, so that another's snapshot proves a
+            lost race only where the history still reaches that name.
+    """
 
     snapshot: SnapshotRef
     look: int
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Invariant: the events of one commit, in order, determine its state: nothing else
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeAlias, get_args
 
 
@@ -94,7 +94,14 @@ class DataUploaded:
 
 @dataclass(frozen=True, slots=True)
 class BaseListWritten:
+    """The base list is durable.
+
+    Attributes:
+        beside: other files of this commit that the snapshot references and that were written with it.
+    """
+
     name: str
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +129,13 @@ class SnapshotPrepared:
     Attributes:
         snapshot, base: what it is, and what it stands on.
         text: the snapshot file.
+        names: metadata files of this commit that it references; None in a journal of a version that did not record them.
     """
 
     snapshot: SnapshotRef
     base: SnapshotRef | None
     text: str
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +166,7 @@ class CommitResolved:
 
 @dataclass(frozen=True, slots=True)
 class BaseAged:
-    """The base is known for too long to publish on it (H6): it must be looked at again."""
+    """The base was known for too long to publish on it, and when it was looked for it was not there any more (H6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +307,8 @@ def event_from_json(raw: dict[str, Any]) -> Event:
     kind = EVENT_TYPES[raw["event"]]
     values: dict[str, Any] = {}
     for field in fields(kind):
+        if field.name not in raw and field.default is not MISSING:
+            continue
         value = raw.get(field.name)
         if isinstance(value, dict):
             value = SnapshotRef(**value)

@@ -35,11 +35,14 @@ from . import effects as do
 from . import events as ev
 from .effects import Effect, Outcome
 from .events import Event, SnapshotRef
+from .ledger import Ledger
 
 SENDS = 3
 """How often the same snapshot is sent when nothing is found under its name."""
 LOOKS = 4
 """How often a read-back or a lineage check is tried when it gets no answer."""
+AGINGS = 5
+"""How often a commit starts again because its base expired before anything was sent (H24)."""
 
 
 class Phase(Enum):
@@ -55,34 +58,52 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Repeats:
+    """How often each step that may be repeated was taken; every one of them has a limit (H24).
+
+    Attributes:
+        attempt: 1 for the first; the retry policy limits it.
+        agings: bases that expired before anything was sent on them, at most `AGINGS`.
+        sends: of the current attempt's snapshot, at most `SENDS`.
+        looks: of the current read-back or lineage check, at most `LOOKS`.
+    """
+
+    attempt: int = 1
+    agings: int = 0
+    sends: int = 0
+    looks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CommitState:
     """Everything the protocol remembers of one commit: a fold of its events.
 
     Attributes:
-        ours: the snapshot of the current attempt.
+        base, ours: what the current attempt builds on, and the snapshot that it makes.
         missing: what PUBLISH still waits for, of "data", "base list", "delta list".
-        list_name: the current attempt's base list; worthless once its race is lost.
-        delta_names: delta list and manifests, kept over attempts.
-        spare: names that no attempt needs any more, to be discarded.
-        unanswered: some send, of this attempt or an earlier one, got no answer that proves anything: discard nothing any more.
+        ledger: every metadata file that the commit wrote, and which of them its snapshot references.
+        lost_to: the winners of the races that this commit lost.
     """
 
     phase: Phase = Phase.COLLECT
     request: ev.CommitRequested | None = None
-    attempt: int = 1
     base: SnapshotRef | None = None
     ours: SnapshotRef | None = None
     missing: frozenset[str] = frozenset()
-    list_name: str = ""
-    delta_names: tuple[str, ...] = ()
-    merged_names: tuple[str, ...] = ()
-    spare: tuple[str, ...] = ()
-    data_uploaded: bool = False
-    unanswered: bool = False
-    sends: int = 0
-    looks: int = 0
+    repeats: Repeats = Repeats()
+    ledger: Ledger = Ledger()
     lost_to: tuple[SnapshotRef, ...] = ()
     outcome: Outcome | None = None
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current attempt, from 1."""
+        return self.repeats.attempt
+
+    @property
+    def sends(self) -> int:
+        """How often the snapshot of the current attempt was sent."""
+        return self.repeats.sends
 
 
 Step: TypeAlias = tuple[CommitState, tuple[Effect, ...]]
@@ -136,7 +157,8 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
             reason = f"identifier {request.identifier} of '{request.user}' is not above {event.last_identifier}, its last one"
             return _conclude(state, do.NotCommitted("invalid-argument", reason))
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
-    state = replace(state, base=event.base, ours=ours, sends=0, looks=0)
+    repeats = replace(state.repeats, sends=0, looks=0)
+    state = replace(state, base=event.base, ours=ours, repeats=repeats, ledger=state.ledger.with_snapshot(()))
     return state, (do.CollectChanges(event.base),)
 
 
@@ -158,29 +180,24 @@ def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
 def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
     missing = {"base list", "delta list"}
     effects: list[Effect] = [do.WriteBaseList(state.base), do.WriteDeltaList(state.base)]
-    if _request(state).has_data and not state.data_uploaded:
+    # An attempt ends after its data files are durable, or with the commit: a later one finds them there.
+    if _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0:
         missing.add("data")
         effects.append(do.UploadData())
-    kept = event.written if event.mode != "none" else ()
-    dropped = tuple(name for name in state.merged_names if name not in kept)
-    state = replace(
-        state, phase=Phase.BASE_LIST, missing=frozenset(missing), merged_names=kept, spare=state.spare + dropped
-    )
-    return state, tuple(effects)
+    ledger = state.ledger.with_files(event.written)
+    return replace(state, phase=Phase.BASE_LIST, missing=frozenset(missing), ledger=ledger), tuple(effects)
 
 
 def _data_uploaded(state: CommitState, event: ev.DataUploaded) -> Step:
-    return _acknowledged(replace(state, data_uploaded=True), "data")
+    return _acknowledged(state, "data")
 
 
 def _base_list_written(state: CommitState, event: ev.BaseListWritten) -> Step:
-    return _acknowledged(replace(state, list_name=event.name), "base list")
+    return _acknowledged(replace(state, ledger=state.ledger.with_files((event.name, *event.beside))), "base list")
 
 
 def _delta_list_written(state: CommitState, event: ev.DeltaListWritten) -> Step:
-    names = (event.name, *event.manifests)
-    dropped = tuple(name for name in state.delta_names if name not in names)
-    return _acknowledged(replace(state, delta_names=names, spare=state.spare + dropped), "delta list")
+    return _acknowledged(replace(state, ledger=state.ledger.with_files((event.name, *event.manifests))), "delta list")
 
 
 def _acknowledged(state: CommitState, what: str) -> Step:
@@ -198,7 +215,7 @@ def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
 
     What was uploaded is left to orphan cleaning: another upload of this attempt may still be on its way.
     """
-    return _conclude(state, do.NotCommitted("store-unavailable", f"{event.what}: {event.reason}"), discard=False)
+    return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", f"{event.what}: {event.reason}"))
 
 
 # ------------------------------------------------------------------------------------------------------------ publish
@@ -211,7 +228,7 @@ def _prepare(state: CommitState) -> Step:
 def _prepared(state: CommitState, event: ev.SnapshotPrepared) -> Step:
     if event.snapshot != state.ours or event.base != state.base:
         raise ProtocolViolation(f"{event.snapshot} on {event.base} is not the snapshot of this attempt")
-    return _publish(state)
+    return _publish(replace(state, ledger=state.ledger.with_snapshot(event.names)))
 
 
 def _taken_over(state: CommitState, event: ev.TakenOver) -> Step:
@@ -219,7 +236,7 @@ def _taken_over(state: CommitState, event: ev.TakenOver) -> Step:
     if state.sends > 0:
         raise ProtocolViolation("a commit that was sent cannot be told what others make of it")
     reason = "another process took this commit over while it was slow, and found that it had not landed"
-    return _conclude(state, do.NotCommitted("commit-conflict", reason), discard=False)
+    return _conclude(_in_doubt(state), do.NotCommitted("commit-conflict", reason))
 
 
 def _journal_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:
@@ -228,19 +245,26 @@ def _journal_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:
 
 def _publish(state: CommitState) -> Step:
     sends = state.sends + 1
-    return replace(state, sends=sends), (do.Publish(_ours(state), sends),)
+    return _repeated(state, sends=sends), (do.Publish(_ours(state), sends),)
 
 
 def _read_back(state: CommitState) -> Step:
-    looks = state.looks + 1
-    return replace(state, looks=looks), (do.ReadBack(_ours(state), looks),)
+    looks = state.repeats.looks + 1
+    return _repeated(state, looks=looks), (do.ReadBack(_ours(state), looks, state.ledger.unsettled),)
 
 
 def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
-    """Before the first send the base is looked at again; after one, the same bytes would have to go to the same name."""
+    """The base is not there any more. Before the first send another one is looked for, a few times at most.
+
+    After a send, the same bytes would have to go to the same name.
+    """
     if state.sends > 1:
         return _undecided(state, "its base is not there any more, or cannot be read: it is too late to send it again")
-    state = replace(state, phase=Phase.COLLECT, spare=(*state.spare, state.list_name), list_name="")
+    agings = state.repeats.agings + 1
+    if agings > AGINGS:
+        reason = f"{agings} snapshots that it was to build on expired, one after the other, before it could be published"
+        return _conclude(state, do.NotCommitted("retries-exhausted", reason))
+    state = replace(_repeated(state, agings=agings), phase=Phase.COLLECT)
     return state, (do.ResolveLatest(state.attempt, state.base),)
 
 
@@ -252,32 +276,31 @@ def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
 
 
 def _published(state: CommitState, event: ev.SnapshotPublished) -> Step:
-    return _verify(replace(state, phase=Phase.VERIFY, looks=0))
+    return _verify(replace(_repeated(state, looks=0), phase=Phase.VERIFY))
 
 
 def _refused(state: CommitState, event: ev.PublishRefused) -> Step:
-    return _read_back(replace(state, unanswered=state.unanswered or event.earlier_send))
+    return _read_back(_in_doubt(state) if event.earlier_send else state)
 
 
 def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:
-    return _read_back(replace(state, unanswered=True))
+    return _read_back(_in_doubt(state))
 
 
 def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
     """The race is lost, and proven: another's snapshot holds the name, so no send of ours can land there."""
-    spare = (*state.spare, state.list_name)
-    state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner), spare=spare, list_name="")
+    state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner))
     return state, (do.AwaitRetry(state.attempt, event.winner),)
 
 
 def _found_nothing(state: CommitState, event: ev.FoundNothing) -> Step:
     if state.sends < SENDS:
-        return _publish(replace(state, unanswered=True))
+        return _publish(_in_doubt(state))
     return _undecided(state, "the store took the snapshot neither as created nor as existing")
 
 
 def _read_back_failed(state: CommitState, event: ev.ReadBackFailed) -> Step:
-    if state.looks < LOOKS:
+    if state.repeats.looks < LOOKS:
         return _read_back(state)
     return _undecided(state, event.reason)
 
@@ -286,17 +309,17 @@ def _read_back_failed(state: CommitState, event: ev.ReadBackFailed) -> Step:
 
 
 def _verify(state: CommitState) -> Step:
-    looks = state.looks + 1
-    return replace(state, looks=looks), (do.VerifyLineage(state.base, _ours(state), looks),)
+    looks = state.repeats.looks + 1
+    return _repeated(state, looks=looks), (do.VerifyLineage(state.base, _ours(state), looks),)
 
 
 def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
     ours = _ours(state)
     outcome = do.Committed(ours, False)
     effects: list[Effect] = [do.Conclude(outcome), do.WriteHint(ours.id)]
-    if state.spare and not state.unanswered:
-        effects.append(do.Discard(state.spare))
-    return replace(state, phase=Phase.HINT, outcome=outcome, spare=()), tuple(effects)
+    if spare := state.ledger.discardable(landed=True):
+        effects.append(do.Discard(spare))
+    return replace(state, phase=Phase.HINT, outcome=outcome), tuple(effects)
 
 
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
@@ -306,11 +329,11 @@ def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
     """
     if state.lost_to:
         return _undecided(state, f"{event.reason}, and an earlier send of it may land on another")
-    return _conclude(state, do.NotCommitted("fenced", event.reason), discard=False)
+    return _conclude(_in_doubt(state), do.NotCommitted("fenced", event.reason))
 
 
 def _unread(state: CommitState, event: ev.LineageUnread) -> Step:
-    if state.looks < LOOKS:
+    if state.repeats.looks < LOOKS:
         return _verify(state)
     return _undecided(state, f"the snapshot landed, but its base could not be checked: {event.reason}")
 
@@ -321,7 +344,7 @@ def _hinted(state: CommitState, event: Any) -> Step:
 
 def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
     attempt = state.attempt + 1
-    state = replace(state, phase=Phase.COLLECT, attempt=attempt)
+    state = replace(_repeated(state, attempt=attempt), phase=Phase.COLLECT)
     return state, (do.ResolveLatest(attempt, state.lost_to[-1]),)
 
 
@@ -330,22 +353,24 @@ def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
 
 
 def _undecided(state: CommitState, reason: str) -> Step:
-    return _conclude(state, do.Undecided(_ours(state), reason), discard=False)
+    return _conclude(_in_doubt(state), do.Undecided(_ours(state), reason))
 
 
-def _conclude(state: CommitState, outcome: Outcome, *, discard: bool = True) -> Step:
-    """The end, for every outcome but a commit of our own. Private metadata goes only if no send can need it (H5)."""
+def _conclude(state: CommitState, outcome: Outcome) -> Step:
+    """The end, for every outcome but a commit of our own."""
     effects: list[Effect] = [do.Conclude(outcome)]
-    if discard and (spare := private_names(state)):
+    if spare := state.ledger.discardable(landed=False):
         effects.append(do.Discard(spare))
-    return replace(state, phase=Phase.DONE, outcome=outcome, spare=()), tuple(effects)
+    return replace(state, phase=Phase.DONE, outcome=outcome), tuple(effects)
 
 
-def private_names(state: CommitState) -> tuple[str, ...]:
-    """All metadata that a commit wrote, once it cannot land any more; nothing where a send may still need it (H5)."""
-    if state.unanswered:
-        return ()
-    return tuple(name for name in (*state.spare, *state.delta_names, *state.merged_names, state.list_name) if name)
+def _in_doubt(state: CommitState) -> CommitState:
+    """Something of this commit may still land, or stands where it should not: its files stay (H5)."""
+    return replace(state, ledger=state.ledger.with_doubt())
+
+
+def _repeated(state: CommitState, **counts: int) -> CommitState:
+    return replace(state, repeats=replace(state.repeats, **counts))
 
 
 def _request(state: CommitState) -> ev.CommitRequested:

@@ -1,0 +1,77 @@
+"""What one commit wrote, and what the snapshot that may have landed needs of it.
+
+Owns: `Ledger`, the only record of a commit's own metadata files, and the only rule for deleting them. Must not know: stores,
+phases, why a commit ended. Hazards: H5, H20.
+Invariant: what is discarded is everything written less everything named, computed once, when the commit has ended; nothing is
+discarded while a send or an upload may still land.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...core.errors import ProtocolViolation
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The metadata files of one commit, over all of its attempts.
+
+    Attributes:
+        written: the names of all files that were written, or were about to be.
+        named: those that the snapshot of the current attempt references; None where nobody recorded them.
+        unsettled: a send or an upload got no answer, so that it may still land: nothing can be discarded any more.
+    """
+
+    written: tuple[str, ...] = ()
+    named: tuple[str, ...] | None = ()
+    unsettled: bool = False
+
+    def with_files(self, names: Iterable[str]) -> Ledger:
+        """The ledger after these files were written; a file that is written again is the same file."""
+        return replace(self, written=tuple(dict.fromkeys((*self.written, *names))))
+
+    def with_snapshot(self, names: tuple[str, ...] | None) -> Ledger:
+        """The ledger once a snapshot is about to be sent that references these files.
+
+        Raises:
+            ProtocolViolation: the snapshot references a file of this commit that was never written.
+        """
+        unknown = sorted(set(names or ()).difference(self.written))
+        if unknown:
+            raise ProtocolViolation(f"the snapshot references {unknown[0]}, which this commit did not write")
+        return replace(self, named=names)
+
+    def with_doubt(self) -> Ledger:
+        """The ledger once something may land of which nobody will hear."""
+        return replace(self, unsettled=True)
+
+    def discardable(self, *, landed: bool) -> tuple[str, ...]:
+        """The files that nothing can need any more, once the commit has ended.
+
+        Args:
+            landed: the snapshot of the current attempt is there. Where it is not, every send of the commit was refused
+                with proof, or none was made.
+
+        >>> ledger = Ledger().with_files(["list-1", "delta"]).with_files(["list-2"]).with_snapshot(("list-2", "delta"))
+        >>> ledger.discardable(landed=True), ledger.discardable(landed=False)
+        (('list-1',), ('list-1', 'delta', 'list-2'))
+        >>> ledger.with_doubt().discardable(landed=False)
+        ()
+        """
+        if self.unsettled or (landed and self.named is None):
+            return ()
+        needed = frozenset(self.named or ()) if landed else frozenset()
+        return tuple(name for name in self.written if name not in needed)
+
+
+def check_discard(names: Iterable[str], needed: Iterable[str]) -> None:
+    """The last look before files are deleted: a snapshot that stands must not need any of them (H20).
+
+    Raises:
+        ProtocolViolation: names a file that the snapshot needs; nothing may be deleted then.
+    """
+    lost = sorted(set(names).intersection(needed))
+    if lost:
+        raise ProtocolViolation(f"{lost[0]} was about to be deleted, and the published snapshot needs it")
