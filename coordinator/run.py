@@ -8,32 +8,22 @@ attempt and never change between sends (H9).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..backends.store import AlreadyThere, Created, Store, Unknown
 from ..core import options as opt
-from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ..core.data_file import ADD, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
-from ..core.folding import MergePlan, live, plan_merge
-from ..core.manifest import ManifestFile, decode_manifest
-from ..core.places import codec_of
+from ..core.folding import plan_merge
+from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
-from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, combine_index, lost_to
+from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, lost_to
 from .base import Base
-from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
-from .conflicts import (
-    Change,
-    Conflict,
-    deletes_unknown_file,
-    find_conflict,
-    follow_compactions,
-    inputs_gone,
-    inputs_marked,
-    replaced_files,
-)
+from .bucket_numbers import BucketMemory
+from .conflicts import Conflict
 from .identity import memory_through, trace
 from .lineage import check_lineage, read_name
 from .manifest_compaction import Merge, merge_manifests
@@ -41,7 +31,7 @@ from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
 from .request import CommitRequest
-from .row_ids import tracked
+from .settling import Settled, Settler
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline, ref_of
 
@@ -60,6 +50,7 @@ class CommitRun:
         warm: what the committer knew before, used for the first attempt while it is fresh.
         crowded: others are committing: what was known before is surely old, look first.
         buckets: what the committer's earlier commits read of fixed buckets.
+        settler: turns the request into entries on a base; `settled`: what it said for the current attempt.
         tried: every snapshot that was sent, or is about to be; `sent`: was there any?
     """
 
@@ -75,26 +66,25 @@ class CommitRun:
     buckets: BucketMemory = field(default_factory=BucketMemory)
     base: Base | None = None
     ours: SnapshotRef | None = None
-    entries: tuple[ManifestEntry, ...] = ()
     snapshot: Snapshot | None = None
     snapshot_bytes: bytes = b""
     published_ms: float = 0.0
     sent: bool = False
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[LostAttempt] = field(default_factory=list)
+    settler: Settler = field(init=False)
+    settled: Settled = field(init=False)
     _delta: list[tuple[ManifestFile, Blob]] | None = None
     _delta_entries: tuple[ManifestEntry, ...] = ()
     _delta_list: Blob | None = None
     _base_list: Blob | None = None
     _base_manifests: tuple[ManifestFile, ...] = ()
-    _index: tuple[str | None, Blob | None] = (None, None)
     _merge: Merge | None = None
-    _fold: Merge | None = None
     _merge_base: SnapshotRef | None = None
-    _read_files: dict[EntryIdentity, ManifestEntry] | None = None
-    _changes: dict[int, tuple[str, Change]] = field(default_factory=dict)
     _winner: Snapshot | None = None
-    _next_row_id: int = 0
+
+    def __post_init__(self) -> None:
+        self.settler = Settler(self.request, self.schema, self.timeline, self.writer, self.buckets)
 
     # ------------------------------------------------------------------------------------------------------- collect
 
@@ -143,125 +133,16 @@ class CommitRun:
 
     def collect_changes(self, effect: do.CollectChanges) -> Event:
         """This commit's entries on this base, after the conflict checks."""
+        assert self.ours is not None
         try:
-            entries, conflict = self._settle_entries()
-            if conflict is None and not self.request.restores:
-                entries, conflict = self._settle_buckets(entries)
-            self._next_row_id = self._base().next_row_id
-            if conflict is None and not self.request.restores and self.schema.options.get(opt.ROW_TRACKING):
-                assert self.ours is not None
-                entries, self._next_row_id = tracked(entries, self.ours.id, self._next_row_id)
-            index, index_conflict = self._settle_index()
-            self._fold = self._folded_base() if conflict is None and self.request.restores else None
+            found = self.settler.settle(self._base(), self.ours.id)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
-        conflict = conflict or index_conflict
-        if conflict is not None:
-            return ev.ConflictFound(conflict.check, conflict.reason)
-        self.entries, self._index = entries, index
-        added = sum(e.kind == ADD for e in entries)
-        return ev.ChangesCollected(added, len(entries) - added)
-
-    def _settle_entries(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
-        request = self.request
-        if request.target is not None:
-            return self._settle_overwrite()
-        return request.entries, self._inputs_conflict() if request.replaces_files else None
-
-    def _inputs_conflict(self) -> Conflict | None:
-        """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
-        request, base = self.request, self._base()
-        read = request.read_snapshot
-        if read is not None and ref_of(read) == base.ref:
-            return None
-        if read is not None:
-            changes, unseen = self._changes_since(read, base.snapshot)
-            if unseen is None:
-                return inputs_gone(request, changes)
-        return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
-
-    def _settle_overwrite(self) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
-        """The deletes of an overwrite: the files that it read, followed through compactions since (H13)."""
-        request, base = self.request, self._base()
-        assert request.target is not None
-        read = request.read_snapshot
-        if self._read_files is None:
-            manifests = base.manifests if ref_of(read) == base.ref else self.timeline.manifests(read) if read else ()
-            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
-        replaced = self._read_files
-        if ref_of(read) != base.ref:
-            changes, conflict = self._changes_since(read, base.snapshot)
-            conflict = conflict or find_conflict(request, changes)
-            if conflict is None:
-                replaced, conflict = follow_compactions(request, replaced, changes)
-            if conflict is not None:
-                return (), conflict
-        back = {e.identity for e in request.entries} if request.restores else set()
-        deleted = (e.deletion() for identity, e in replaced.items() if identity not in back)
-        return (*deleted, *(e for e in request.entries if e.identity not in replaced)), None
-
-    def _settle_buckets(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], Conflict | None]:
-        """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""
-        partitions = {e.partition for e in entries if is_bucketed(e)}
-        if not partitions:
-            return entries, None
-        base, codec = self._base(), codec_of(self.schema)
-
-        def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
-            return self.timeline.parallel(self.timeline.entries_of, unread)
-
-        found = self.buckets.of(base.manifests, partitions, codec.fields, read)
-        if other_counts(entries, found):
-            deleted = {e.identity for e in entries if e.kind != ADD}
-            alive = [e for e in live(self.timeline.entries(base.manifests)) if e.identity not in deleted]
-            conflict = another_bucket_count(entries, alive, codec)
-            if conflict is not None:
-                return (), conflict
-        return numbered(entries, found), None
-
-    def _remember(self, manifests: Iterable[Blob]) -> None:
-        """Manifests of this commit need not be read by the next."""
-        if self.schema.bucket > 0:
-            for blob in manifests:
-                self.buckets.learn(blob.name, decode_manifest(blob.data, blob.name))
-
-    def _folded_base(self) -> Merge:
-        """The base without what it deletes; written with the base list, and for each attempt anew."""
-        return merge_manifests(MergePlan("full", (self._base().manifests,)), self.timeline, self.writer)
-
-    def _changes_since(self, read: Snapshot | None, base: Snapshot | None) -> tuple[list[Change], Conflict | None]:
-        """What others did after `read`; a conflict where that cannot be seen any more."""
-        start, end = read.id if read else 0, base.id if base else 0
-        gone = Conflict("history_is_visible", "the snapshots since this commit read the table are no longer all there")
-        if read is not None:
-            still = self.timeline.find(read.id)
-            if end < start or still is None or still.identity != read.identity:
-                return [], gone
-        for snapshot_id in range(start + 1, end + 1):
-            found = base if snapshot_id == end else self.timeline.find(snapshot_id)
-            if found is None:
-                return [], gone
-            known = self._changes.get(snapshot_id)
-            if known is None or known[0] != found.identity:
-                entries = tuple(self.timeline.entries(self.timeline.delta_manifests(found)))
-                change = Change(found.id, found.commit_kind, found.commit_user, entries)
-                self._changes[snapshot_id] = (found.identity, change)
-        return [self._changes[i][1] for i in range(start + 1, end + 1)], None
-
-    def _settle_index(self) -> tuple[tuple[str | None, Blob | None], Conflict | None]:
-        """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
-        base = self._base().snapshot
-        name = base.index_manifest if base else None
-        request = self.request
-        if not request.index_entries and (name is None or (request.target is None and not request.replaces_files)):
-            return (name, None), None
-        old: Sequence[IndexEntry] = self.timeline.index_entries(base) if base else ()
-        entries, conflict = combine_index(old, request)
-        conflict = conflict or inputs_marked(request, entries)
-        if conflict is not None or list(entries) == list(old):
-            return (name, None), conflict
-        blob = self.writer.index_manifest(list(entries))
-        return (blob.name, blob), None
+        if isinstance(found, Conflict):
+            return ev.ConflictFound(found.check, found.reason)
+        self.settled = found
+        added = sum(e.kind == ADD for e in found.entries)
+        return ev.ChangesCollected(added, len(found.entries) - added)
 
     # ----------------------------------------------------------------------------------------------- manifests, lists
 
@@ -269,9 +150,10 @@ class CommitRun:
         """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
         base = self._base()
         self._base_manifests = base.manifests
-        if self._fold is not None:
-            self._base_manifests = self._fold.applied(base.manifests) or ()
-            return ev.ManifestsCompacted(self._fold.mode, tuple(b.name for b in self._fold.blobs))
+        folded = self.settled.folded
+        if folded is not None:
+            self._base_manifests = folded.applied(base.manifests) or ()
+            return ev.ManifestsCompacted(folded.mode, tuple(b.name for b in folded.blobs))
         try:
             if effect.contended:
                 return self._reuse_merge(base)
@@ -285,7 +167,7 @@ class CommitRun:
             # A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote is left to orphan cleaning.
             return ev.ManifestsCompacted("none")
         self._merge, self._merge_base = merge, base.ref
-        self._remember(merge.blobs)
+        self.settler.learn(merge.blobs)
         self._base_manifests = merge.applied(base.manifests) or base.manifests
         return ev.ManifestsCompacted(merge.mode, tuple(b.name for b in merge.blobs))
 
@@ -309,7 +191,7 @@ class CommitRun:
                 return files, ev.DataUploaded(len(files))
             case do.WriteBaseList():
                 self._base_list = self.writer.manifest_list(self._base_manifests)
-                blobs = self._fold.blobs if self._fold is not None else ()
+                blobs = self.settled.folded.blobs if self.settled.folded is not None else ()
                 return [*blobs, self._base_list], ev.BaseListWritten(self._base_list.name)
             case do.WriteDeltaList():
                 return self._delta_uploads()
@@ -317,12 +199,13 @@ class CommitRun:
     def _delta_uploads(self) -> Uploads:
         """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
         new: list[Blob] = []
-        if self._delta is None or self.entries != self._delta_entries:
-            self._delta, self._delta_entries = self.writer.manifests(self.entries), self.entries
+        entries = self.settled.entries
+        if self._delta is None or entries != self._delta_entries:
+            self._delta, self._delta_entries = self.writer.manifests(entries), entries
             self._delta_list = self.writer.manifest_list([line for line, _ in self._delta])
-            self._remember(blob for _, blob in self._delta)
+            self.settler.learn(blob for _, blob in self._delta)
             new = [*(blob for _, blob in self._delta), self._delta_list]
-        index = self._index[1]
+        index = self.settled.index_blob
         names = tuple(blob.name for _, blob in self._delta)
         if index is not None:
             new, names = [*new, index], (*names, index.name)
@@ -388,14 +271,14 @@ class CommitRun:
             self.request,
             base.snapshot,
             ours,
-            self.entries,
+            self.settled.entries,
             self._base_list,
             self._delta_list,
             schema_id=base.schema_id,
-            index_manifest=self._index[0],
+            index_manifest=self.settled.index_manifest,
             memory=memory_through(base.snapshot, self.timeline.find),
             lost=self.lost,
-            next_row_id=self._next_row_id,
+            next_row_id=self.settled.next_row_id,
             writer_id=self.writer_id,
             now_ms=self.around.wall_ms,
         )

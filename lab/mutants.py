@@ -15,7 +15,8 @@ from unittest.mock import patch
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity, resolution, run
+from ..coordinator import attempt, identity, resolution, run, settling
+from ..coordinator.base import Base
 from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
@@ -224,7 +225,7 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
     return _publish(self, effect)
 
 
-def _base_with_deletions(self: run.CommitRun) -> Merge:
+def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
     """A rollback on the base as it is: the DELETE of a file hides that it comes back."""
     return Merge("none", (), ())
 
@@ -333,7 +334,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a rollback on deletions",
-        lambda: [(run.CommitRun, "_folded_base", _base_with_deletions)],
+        lambda: [(settling.Settler, "_folded", _base_with_deletions)],
         (scenarios.restored(0),),
     ),
     Mutant(
@@ -343,7 +344,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a compaction of files that are gone",
-        lambda: [(run.CommitRun, "_inputs_conflict", lambda self: None)],
+        lambda: [(settling.Settler, "_inputs_conflict", lambda self, base: None)],
         (scenarios.compacting(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
