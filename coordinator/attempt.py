@@ -58,6 +58,10 @@ class FileNames:
         self.counters[kind] = number + 1
         return f"{kind}-{self.uuid}-{number}"
 
+    def own(self, name: str) -> bool:
+        """Is this the name of one of this commit's files?"""
+        return f"-{self.uuid}-" in name
+
 
 def check_manifest_format(schema: TableSchema) -> None:
     """Refuse tables whose manifests are not Avro.
@@ -131,23 +135,29 @@ class MetadataWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class LostAttempt:
-    """A race that was lost, for the snapshot's own record of its attempts.
+class Delta:
+    """The delta manifests of a commit and their list: kept over attempts as long as the entries stay the same.
 
     Attributes:
-        winner: the committer that won, so far as its snapshot says; tells how many others there are.
+        lines: the manifests as the list names them; `blobs`: their files.
     """
 
-    snapshot_id: int
-    winner_identity: str
-    winner_user: str
-    winner: str
+    entries: tuple[ManifestEntry, ...]
+    lines: tuple[ManifestFile, ...]
+    blobs: tuple[Blob, ...]
+    list: Blob
+
+    @staticmethod
+    def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
+        """Entries as files, yet to be written."""
+        made = writer.manifests(entries)
+        lines = tuple(line for line, _ in made)
+        return Delta(entries, lines, tuple(blob for _, blob in made), writer.manifest_list(lines))
 
 
-def lost_to(winner: Snapshot) -> LostAttempt:
-    """The race that a snapshot won."""
-    committer = winner.own_properties.get(WRITER_PROPERTY, winner.commit_user)
-    return LostAttempt(winner.id, winner.identity, winner.commit_user, committer)
+def committer_of(snapshot: Snapshot) -> str:
+    """Which committer made a snapshot, so far as the snapshot says: its commit user, for another writer's."""
+    return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
 
 
 def combine_index(old: Sequence[IndexEntry], request: CommitRequest) -> tuple[Sequence[IndexEntry], Conflict | None]:
@@ -178,7 +188,7 @@ def build_snapshot(
     schema_id: int,
     index_manifest: str | None,
     memory: Memory,
-    lost: Sequence[LostAttempt],
+    lost: Sequence[Snapshot],
     next_row_id: int,
     writer_id: str,
     now_ms: int,
@@ -232,12 +242,12 @@ def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _our_properties(
-    request: CommitRequest, base: Snapshot | None, ours: SnapshotRef, memory: Memory, lost: Sequence[LostAttempt]
+    request: CommitRequest, base: Snapshot | None, ours: SnapshotRef, memory: Memory, lost: Sequence[Snapshot]
 ) -> dict[str, str]:
     """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
-        shown = [{"id": a.snapshot_id, "to": a.winner_identity, "by": a.winner_user} for a in lost[-_SHOWN_ATTEMPTS:]]
+        shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]
         properties[ATTEMPTS_PROPERTY] = json.dumps(shown, separators=(",", ":"))
     if request.identifier is not None:
         memory = memory.with_commit(request.commit_user, request.identifier, ours)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..backends.metered import MeteredStore
 from ..backends.probe import PROBED, probe
@@ -19,7 +21,6 @@ from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
 from .attempt import FileNames, MetadataWriter
 from .base import Base
 from .bucket_numbers import BucketMemory
@@ -35,6 +36,7 @@ from .request import CommitRequest
 from .resolution import Case, await_answer, resolved
 from .retries import Crowd, RetryPolicy
 from .run import CommitRun
+from .settling import Settler
 from .surroundings import MACHINE, Surroundings
 from .time_budget import TimeBudget
 from .timeline import Timeline
@@ -101,14 +103,35 @@ class Committer:
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
             driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id, budget, seen)
-            outcome = driver.commit()
-            seen.ended(outcome, driver.state.attempt)
-        elapsed_ms = (self._around.monotonic_s() - began) * 1000
-        self._learn(run, outcome)
-        self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
-        if isinstance(outcome, do.Undecided):
-            raise self._unknown(run, journal, outcome)
-        return self._receipt(run.request, outcome, driver.state.attempt, metered, elapsed_ms, run.sent)
+            with self._answering(run, journal):
+                outcome = driver.commit()
+                elapsed_ms = (self._around.monotonic_s() - began) * 1000
+                seen.ended(outcome, driver.state.attempt)
+                self._learn(run, outcome)
+                self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
+                answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
+        if isinstance(answer, LakelatchError):
+            raise answer
+        return answer
+
+    @contextmanager
+    def _answering(self, run: CommitRun, journal: BoundJournal) -> Iterator[None]:
+        """Whatever ends a commit after its snapshot was sent leaves with the identity and a way to find out (H23).
+
+        An error that is not one of the three answers becomes "unknown"; an interrupt stays what it is, and has the unknown
+        outcome as its cause.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if not run.tried:
+                raise
+            self._forget()
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            unknown = self._unknown(run, journal, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
+            if isinstance(error, Exception):
+                raise unknown from error
+            raise error from unknown
 
     def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
         address, branch = address_of(self.store.url), self.paths.branch
@@ -116,21 +139,11 @@ class Committer:
         return watch(about, self._around.monotonic_s)
 
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
-        writer = MetadataWriter(self.schema, self.paths, FileNames(name))
+        writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
+        settler = Settler(request, self.schema, timeline, writer, self._buckets)
         with self._lock:
             known = self._known
-        return CommitRun(
-            request,
-            store,
-            self._timeline(store),
-            self.schema,
-            writer,
-            known,
-            self._id,
-            crowded,
-            self._around,
-            self._buckets,
-        )
+        return CommitRun(request, timeline, writer, settler, known, self._id, crowded, self._around)
 
     def _timeline(self, store: Store) -> Timeline:
         return Timeline(store, self.paths, self._around.executor)
@@ -148,7 +161,7 @@ class Committer:
             found = trace(commit_user, timeline.latest(), timeline.find)
             if found.last_identifier != identifier or found.snapshot is None:
                 return None
-            return self._replay_receipt(found.snapshot, commit_user, identifier, timeline.find(found.snapshot.id))
+            return self._replay_receipt(found.snapshot, commit_user, identifier)
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
@@ -176,22 +189,28 @@ class Committer:
             else:
                 self._known = None
 
+    def _forget(self) -> None:
+        """What was known of the table may be wrong by now: the next commit looks first."""
+        with self._lock:
+            self._known = None
+
     # ------------------------------------------------------------------------------------------------------- answers
 
-    def _receipt(
+    def _answer(
         self,
-        request: CommitRequest,
-        outcome: do.Committed | do.NotCommitted,
+        run: CommitRun,
+        journal: BoundJournal,
+        outcome: Outcome,
         attempts: int,
         metered: MeteredStore,
         elapsed_ms: float,
-        sent: bool,
-    ) -> Receipt:
+    ) -> Receipt | LakelatchError:
+        """What the caller gets: a receipt, or the error to raise."""
+        request = run.request
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
                 assert request.identifier is not None
-                found = self._timeline(self.store).find(ref.id)
-                return self._replay_receipt(ref, request.commit_user, request.identifier, found)
+                return self._replay_receipt(ref, request.commit_user, request.identifier)
             case do.Committed(snapshot=ref):
                 usage = metered.snapshot()
                 return Receipt(
@@ -209,8 +228,10 @@ class Committer:
                 )
             case do.NotCommitted(code=code, reason=reason):
                 error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
-                error.sent = sent
-                raise error
+                error.sent = bool(run.tried)
+                return error
+            case do.Undecided():
+                return self._unknown(run, journal, outcome)
 
     def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
         ref = outcome.snapshot
@@ -233,14 +254,21 @@ class Committer:
             metered = MeteredStore(self.store, seen.heard)
             outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
             seen.ended(outcome, len(run.tried))
-        if isinstance(outcome, do.Undecided):
-            raise self._unknown(run, journal, outcome)
-        journal.record(resolved(outcome))
-        journal.conclude()
+        if not isinstance(outcome, do.Undecided):
+            journal.record(resolved(outcome))
+            journal.conclude()
         elapsed_ms = (self._around.monotonic_s() - began) * 1000
-        return self._receipt(run.request, outcome, len(run.tried), metered, elapsed_ms, run.sent)
+        answer = self._answer(run, journal, outcome, len(run.tried), metered, elapsed_ms)
+        if isinstance(answer, LakelatchError):
+            raise answer
+        return answer
 
-    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
+    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int) -> Receipt:
+        """The receipt of a commit that landed before; its kind is read off its snapshot, where that can be read."""
+        try:
+            snapshot = self._timeline(self.store).find(ref.id)
+        except LakelatchError:
+            snapshot = None
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity
         return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)

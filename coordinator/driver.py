@@ -64,7 +64,9 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
-                with suppress(RuntimeError):  # no thread can be had any more: the hint and the clean-up are courtesies (H17)
+                with suppress(
+                    RuntimeError
+                ):  # no thread can be had any more: the hint and the clean-up are courtesies (H17)
                     self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
             with self.budget.preparing():
@@ -88,9 +90,10 @@ class Driver:
             self._upload(uploads, events)
         for effect in effects:
             if effect not in uploads:
-                events.append(self._answer(effect))
+                events.append(self.answer(effect))
 
-    def _answer(self, effect: Effect) -> Event:
+    def answer(self, effect: Effect) -> Event:
+        """Do what one effect asks for, other than an upload, and say what happened."""
         run = self.run
         match effect:
             case do.ResolveLatest():
@@ -178,7 +181,7 @@ class Driver:
                 case do.WriteHint():
                     self._feed(self.run.write_hint(effect, self.newest_id()))
                 case do.Discard():
-                    self.run.discard(effect)
+                    self.run.discard(effect, landed=isinstance(self.state.outcome, do.Committed))
                 case _:
                     raise AssertionError(f"{effect!r} cannot follow the conclusion")
         if not isinstance(self.state.outcome, do.Undecided):

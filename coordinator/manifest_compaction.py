@@ -1,6 +1,7 @@
 """Manifest compaction: reading the manifests that a merge needs, and saying what takes their place.
 
-Owns: `Merge` (inputs and outputs, side by side) and making one. Must not know: when it is due (`core.folding`), the machine.
+Owns: `Merge` (inputs and outputs, side by side), making one, and keeping it over attempts (`Merges`). Must not know: when it is
+due (`core.folding`), the machine.
 Source: commit-protocol §2.3, §2.4, §2.6; H15. Invariants: the live files before and after are the same; a merge is used on
 another base only if its inputs still stand there, side by side, in order.
 """
@@ -12,10 +13,13 @@ from dataclasses import dataclass
 
 from ..core import options as opt
 from ..core.data_file import ADD, DELETE, ManifestEntry
-from ..core.folding import MergePlan, fold, may_hold, must_change, replace_runs
+from ..core.errors import LakelatchError
+from ..core.folding import MergePlan, fold, may_hold, must_change, plan_merge, replace_runs
 from ..core.manifest import ManifestFile
 from .attempt import Blob, MetadataWriter
-from .timeline import Timeline
+from .base import Base
+from .protocol.events import SnapshotRef
+from .timeline import Timeline, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,56 @@ class Merge:
     def applied(self, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
         """The list with the merge in place; None where its inputs do not stand there any more."""
         return replace_runs(manifests, self.runs)
+
+
+class Merges:
+    """The manifest compaction of one commit, kept from attempt to attempt."""
+
+    def __init__(self, timeline: Timeline, writer: MetadataWriter) -> None:
+        self._timeline, self._writer = timeline, writer
+        self._kept: tuple[Merge, SnapshotRef | None] | None = None
+
+    def on(self, base: Base, *, begin: bool) -> tuple[Merge, tuple[ManifestFile, ...]] | None:
+        """The merge for a base, written: the one that was made before where it still fits, else a new one where it is due.
+
+        A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote until then is left to orphan
+        cleaning.
+
+        Args:
+            begin: make a new one; not while others win races against this commit (H15).
+
+        Returns:
+            The merge, and the manifests of the base after it; None where none is due, or it failed.
+        """
+        try:
+            applied = self._again(base)
+            if applied is None and begin:
+                applied = self._begin(base)
+        except LakelatchError:
+            return None
+        return (self._kept[0], applied) if self._kept is not None and applied is not None else None
+
+    def _again(self, base: Base) -> tuple[ManifestFile, ...] | None:
+        """The kept merge stands where its inputs do, side by side, and the base that it was made for is still there."""
+        if self._kept is None:
+            return None
+        merge, made_for = self._kept
+        applied = merge.applied(base.manifests)
+        still = self._timeline.find(made_for.id) if applied is not None and made_for is not None else None
+        if applied is None or ref_of(still) != made_for:
+            self._kept = None
+            return None
+        return applied
+
+    def _begin(self, base: Base) -> tuple[ManifestFile, ...] | None:
+        plan = plan_merge(base.manifests, self._writer.options)
+        if plan is None:
+            return None
+        merge = merge_manifests(plan, self._timeline, self._writer)
+        for blob in merge.blobs:
+            self._timeline.store.put(blob.key, blob.data)
+        self._kept = merge, base.ref
+        return merge.applied(base.manifests)
 
 
 def merge_manifests(plan: MergePlan, timeline: Timeline, writer: MetadataWriter) -> Merge:

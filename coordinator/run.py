@@ -1,9 +1,10 @@
 """One commit's effects, carried out on a store.
 
-Owns: `CommitRun`: what each effect of the machine means here, and what it answers. Must not know: the order of effects
-(the machine's), threads (the driver's). Source: design §3; H2, H3, H6, H7, H9.
-Invariants: an effect answers exactly one event, also when the store fails; the bytes of a snapshot are built once per
-attempt and never change between sends (H9).
+Owns: `Attempt` (a value: the base, and the files made on it) and `CommitRun`: what each effect of the machine means here, and
+what it answers. Must not know: the order of effects (the machine's), threads and time budgets (the driver's), how a request is
+settled on a base. Hazards: H2, H3, H6, H7, H9, H20.
+Invariants: an effect answers exactly one event, also when the store fails; the bytes of a snapshot are built once per attempt
+and never change between sends (H9); what a snapshot names is read off the very values that its files are made of.
 """
 
 from __future__ import annotations
@@ -12,24 +13,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ..backends.deadline import answered_within
 from ..backends.store import AlreadyThere, Created, Store, Unknown
 from ..core import options as opt
 from ..core.data_file import ADD, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
-from ..core.folding import plan_merge
 from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
-from .attempt import Blob, LostAttempt, MetadataWriter, build_snapshot, lost_to
+from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
 from .base import Base
-from .bucket_numbers import BucketMemory
 from .conflicts import Conflict
 from .identity import memory_through, trace
 from .lineage import check_lineage, read_name
-from .manifest_compaction import Merge, merge_manifests
+from .manifest_compaction import Merges
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.events import Event, SnapshotRef
+from .protocol.ledger import check_discard
 from .request import CommitRequest
 from .settling import Settled, Settler
 from .surroundings import MACHINE, Surroundings
@@ -41,70 +42,101 @@ Uploads: TypeAlias = tuple[Sequence[Blob], Event]
 HINT_WITHIN_MS = 5_000
 
 
-@dataclass
-class CommitRun:
-    """Carries the effects of one commit out.
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to publish, as far as it has come; a lost race begins another.
 
     Attributes:
-        base: what the current attempt stands on.
+        base, ours: what it builds on, and the snapshot that it makes.
+        settled: the request on this base.
+        base_manifests: what the base list names.
+        snapshot, data: the snapshot and its file, once it is built.
+        sent_ms: monotonic clock at its first send, in milliseconds; None before.
+    """
+
+    base: Base
+    ours: SnapshotRef
+    settled: Settled | None = None
+    base_manifests: tuple[ManifestFile, ...] = ()
+    base_list: Blob | None = None
+    delta: Delta | None = None
+    snapshot: Snapshot | None = None
+    data: bytes = b""
+    sent_ms: float | None = None
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]:
+        return self.settled.entries if self.settled is not None else ()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The name of every metadata file that the snapshot references, its own and those of others."""
+        if self.base_list is None or self.delta is None or self.settled is None:
+            return frozenset()
+        lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
+        return frozenset(lists.union(m.file_name for m in (*self.base_manifests, *self.delta.lines)))
+
+
+@dataclass
+class CommitRun:
+    """Carries the effects of one commit out; what it holds beside the attempt survives attempts.
+
+    Attributes:
         warm: what the committer knew before, used for the first attempt while it is fresh.
         crowded: others are committing: what was known before is surely old, look first.
-        buckets: what the committer's earlier commits read of fixed buckets.
-        settler: turns the request into entries on a base; `settled`: what it said for the current attempt.
-        tried: every snapshot that was sent, or is about to be; `sent`: was there any?
+        settler: turns the request into entries on a base.
+        tried: every snapshot that was sent, or is just being sent.
+        lost: the snapshots that won the races which this commit lost.
     """
 
     request: CommitRequest
-    store: Store
     timeline: Timeline
-    schema: TableSchema
     writer: MetadataWriter
+    settler: Settler
     warm: Base | None
     writer_id: str
     crowded: bool = False
     around: Surroundings = MACHINE
-    buckets: BucketMemory = field(default_factory=BucketMemory)
-    base: Base | None = None
-    ours: SnapshotRef | None = None
-    snapshot: Snapshot | None = None
-    snapshot_bytes: bytes = b""
-    published_ms: float = 0.0
-    sent: bool = False
+    attempt: Attempt | None = None
+    merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
-    lost: list[LostAttempt] = field(default_factory=list)
-    settler: Settler = field(init=False)
-    settled: Settled = field(init=False)
-    _delta: list[tuple[ManifestFile, Blob]] | None = None
-    _delta_entries: tuple[ManifestEntry, ...] = ()
-    _delta_list: Blob | None = None
-    _base_list: Blob | None = None
-    _base_manifests: tuple[ManifestFile, ...] = ()
-    _merge: Merge | None = None
-    _merge_base: SnapshotRef | None = None
-    _winner: Snapshot | None = None
+    lost: list[Snapshot] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.settler = Settler(self.request, self.schema, self.timeline, self.writer, self.buckets)
+        self.merges = Merges(self.timeline, self.writer)
+
+    @property
+    def store(self) -> Store:
+        return self.timeline.store
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.writer.schema
+
+    @property
+    def others_met(self) -> int:
+        """How many different committers won a race against this commit."""
+        return len({committer_of(winner) for winner in self.lost})
 
     # ------------------------------------------------------------------------------------------------------- collect
 
     def resolve_latest(self, effect: do.ResolveLatest) -> Event:
         """The base of this attempt, and this identity's trace through it."""
         try:
-            self.base = self._resolve(effect)
-            snapshot = self.base.snapshot
+            base = self._resolve(effect)
             if self.request.identifier is None:
                 found, inspected = None, 0
             else:
-                found = trace(self.request.commit_user, snapshot, self.timeline.find)
+                found = trace(self.request.commit_user, base.snapshot, self.timeline.find)
                 inspected = found.inspected_through
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
-        self.ours = SnapshotRef((snapshot.id if snapshot else 0) + 1, str(self.around.new_uuid()))
+        ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
+        self.attempt = Attempt(base, ours, delta=self.attempt.delta if self.attempt is not None else None)
         if found is None:
-            return ev.LatestResolved(self.base.ref, self.ours.identity, inspected)
+            return ev.LatestResolved(base.ref, ours.identity, inspected)
         replay = found.snapshot if found.last_identifier == self.request.identifier else None
-        return ev.LatestResolved(self.base.ref, self.ours.identity, inspected, found.last_identifier, replay)
+        return ev.LatestResolved(base.ref, ours.identity, inspected, found.last_identifier, replay)
 
     def _resolve(self, effect: do.ResolveLatest) -> Base:
         now_ms = self.around.now_ms
@@ -113,7 +145,7 @@ class CommitRun:
         usable = self.warm is not None and not behind and not self.crowded and self._is_fresh(self.warm)
         if effect.at_least is None and self.warm is not None and usable:
             return self.warm
-        known = self.base or self.warm
+        known = self._known
         latest = self.timeline.latest(self._newest_seen())
         schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
@@ -122,10 +154,14 @@ class CommitRun:
             return Base(latest, known.manifests, schema_id, now_ms)
         return Base(latest, self.timeline.manifests(latest) if latest else (), schema_id, now_ms)
 
+    @property
+    def _known(self) -> Base | None:
+        return self.attempt.base if self.attempt is not None else self.warm
+
     def _newest_seen(self) -> Snapshot | None:
         """The newest snapshot that this commit has met: its base, what it read, or who won the last race."""
-        known = self.base or self.warm
-        seen = [known.snapshot if known else None, self.request.read_snapshot, self._winner]
+        known = self._known
+        seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:]]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def _is_fresh(self, base: Base) -> bool:
@@ -133,14 +169,14 @@ class CommitRun:
 
     def collect_changes(self, effect: do.CollectChanges) -> Event:
         """This commit's entries on this base, after the conflict checks."""
-        assert self.ours is not None
+        attempt = self._attempt()
         try:
-            found = self.settler.settle(self._base(), self.ours.id)
+            found = self.settler.settle(attempt.base, attempt.ours.id)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         if isinstance(found, Conflict):
             return ev.ConflictFound(found.check, found.reason)
-        self.settled = found
+        self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)
         added = sum(e.kind == ADD for e in found.entries)
         return ev.ChangesCollected(added, len(found.entries) - added)
 
@@ -148,40 +184,18 @@ class CommitRun:
 
     def compact_manifests(self, effect: do.CompactManifests) -> Event:
         """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
-        base = self._base()
-        self._base_manifests = base.manifests
-        folded = self.settled.folded
+        attempt = self._attempt()
+        folded = self._settled().folded
         if folded is not None:
-            self._base_manifests = folded.applied(base.manifests) or ()
-            return ev.ManifestsCompacted(folded.mode, tuple(b.name for b in folded.blobs))
-        try:
-            if effect.contended:
-                return self._reuse_merge(base)
-            plan = plan_merge(base.manifests, self.schema.options)
-            if plan is None:
-                return ev.ManifestsCompacted("none")
-            merge = merge_manifests(plan, self.timeline, self.writer)
-            for blob in merge.blobs:
-                self.store.put(blob.key, blob.data)
-        except LakelatchError:
-            # A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote is left to orphan cleaning.
+            self.attempt = replace(attempt, base_manifests=folded.applied(attempt.base.manifests) or ())
+            return ev.ManifestsCompacted(folded.mode)
+        found = self.merges.on(attempt.base, begin=not effect.contended)
+        if found is None:
             return ev.ManifestsCompacted("none")
-        self._merge, self._merge_base = merge, base.ref
+        merge, manifests = found
         self.settler.learn(merge.blobs)
-        self._base_manifests = merge.applied(base.manifests) or base.manifests
-        return ev.ManifestsCompacted(merge.mode, tuple(b.name for b in merge.blobs))
-
-    def _reuse_merge(self, base: Base) -> Event:
-        merge, old = self._merge, self._merge_base
-        if merge is None or old is None:
-            return ev.ManifestsCompacted("none")
-        applied = merge.applied(base.manifests)
-        still = self.timeline.find(old.id) if applied is not None else None
-        if applied is None or still is None or still.identity != old.identity:
-            self._merge = None
-            return ev.ManifestsCompacted("none")
-        self._base_manifests = applied
-        return ev.ManifestsCompacted("reused", tuple(b.name for b in merge.blobs))
+        self.attempt = replace(attempt, base_manifests=manifests)
+        return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.blobs))
 
     def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
         """The files of an upload effect; they are written by the driver, all effects' files side by side."""
@@ -190,57 +204,77 @@ class CommitRun:
                 files = [Blob(u.key, u.key, u.data) for u in self.request.uploads]
                 return files, ev.DataUploaded(len(files))
             case do.WriteBaseList():
-                self._base_list = self.writer.manifest_list(self._base_manifests)
-                blobs = self.settled.folded.blobs if self.settled.folded is not None else ()
-                return [*blobs, self._base_list], ev.BaseListWritten(self._base_list.name)
+                base_list = self.writer.manifest_list(self._attempt().base_manifests)
+                self.attempt = replace(self._attempt(), base_list=base_list)
+                folded = self._settled().folded
+                beside = folded.blobs if folded is not None else ()
+                return [*beside, base_list], ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
             case do.WriteDeltaList():
                 return self._delta_uploads()
 
     def _delta_uploads(self) -> Uploads:
         """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
-        new: list[Blob] = []
-        entries = self.settled.entries
-        if self._delta is None or entries != self._delta_entries:
-            self._delta, self._delta_entries = self.writer.manifests(entries), entries
-            self._delta_list = self.writer.manifest_list([line for line, _ in self._delta])
-            self.settler.learn(blob for _, blob in self._delta)
-            new = [*(blob for _, blob in self._delta), self._delta_list]
-        index = self.settled.index_blob
-        names = tuple(blob.name for _, blob in self._delta)
+        attempt, index = self._attempt(), self._settled().index_blob
+        delta, new = attempt.delta, list[Blob]()
+        if delta is None or attempt.entries != delta.entries:
+            delta = Delta.of(attempt.entries, self.writer)
+            self.settler.learn(delta.blobs)
+            new = [*delta.blobs, delta.list]
+            self.attempt = replace(attempt, delta=delta)
+        beside = [blob.name for blob in delta.blobs]
         if index is not None:
-            new, names = [*new, index], (*names, index.name)
-        assert self._delta_list is not None
-        return new, ev.DeltaListWritten(self._delta_list.name, names)
+            new, beside = [*new, index], [*beside, index.name]
+        return new, ev.DeltaListWritten(delta.list.name, tuple(beside))
 
     # ------------------------------------------------------------------------------------------------------- publish
 
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
         """The snapshot file, once for all sends."""
+        attempt = self._attempt()
         try:
-            self._build(effect.snapshot)
+            snapshot = self._built(attempt)
         except LakelatchError as error:
             return ev.UploadFailed("snapshot", error.message)
-        prepared = ev.SnapshotPrepared(effect.snapshot, self._base().ref, self.snapshot_bytes.decode())
-        self.tried.append(prepared)
-        return prepared
+        self.attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
+        return self._prepared()
+
+    def _built(self, attempt: Attempt) -> Snapshot:
+        base, settled = attempt.base, self._settled()
+        assert attempt.base_list is not None and attempt.delta is not None
+        return build_snapshot(
+            self.request,
+            base.snapshot,
+            attempt.ours,
+            settled.entries,
+            attempt.base_list,
+            attempt.delta.list,
+            schema_id=base.schema_id,
+            index_manifest=settled.index_manifest,
+            memory=memory_through(base.snapshot, self.timeline.find),
+            lost=self.lost,
+            next_row_id=settled.next_row_id,
+            writer_id=self.writer_id,
+            now_ms=self.around.wall_ms,
+        )
+
+    def _prepared(self) -> ev.SnapshotPrepared:
+        attempt = self._attempt()
+        own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
+        return ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own)
 
     def publish(self, effect: do.Publish) -> Event:
         """One atomic create of the snapshot file."""
         if effect.send > 1:
             self.around.sleep(0.05 * 2**effect.send)
-        if not self._is_fresh(self._base()):
-            if effect.send == 1:
-                self.tried.pop()
-                return ev.BaseAged()
-            if not self._base_stands():
-                return ev.BaseAged()
+        if not self._is_fresh(self._attempt().base) and not self._base_stands():
+            return ev.BaseAged()
         if effect.send == 1:
             # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
-            self.published_ms = self.around.now_ms
-            self.sent = True
+            self.attempt = replace(self._attempt(), sent_ms=self.around.now_ms)
+            self.tried.append(self._prepared())
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
-            answer = self.store.put_if_absent(key, self.snapshot_bytes)
+            answer = self.store.put_if_absent(key, self._attempt().data)
         except StoreUnavailable as error:
             return ev.UploadFailed(key, error.message)
         match answer:
@@ -252,46 +286,29 @@ class CommitRun:
                 return ev.AnswerLost(reason)
 
     def _base_stands(self) -> bool:
-        """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)"""
-        base = self._base()
-        now_ms = self.around.now_ms
+        """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)
+
+        One look settles it, however long the way to here took: nothing is derived again where only a look-up was slow.
+        """
+        base, now_ms = self._attempt().base, self.around.now_ms
         try:
             found = self.timeline.find(base.id) if base.snapshot is not None else self.timeline.latest()
+            expired = found is not None and (self.timeline.hint("EARLIEST") or 0) > base.id
         except LakelatchError:
             return False
-        if ref_of(found) != base.ref:
+        again = replace(base, seen_ms=now_ms)
+        if ref_of(found) != base.ref or expired or not self._is_fresh(again):
             return False
-        self.base = replace(base, seen_ms=now_ms)
+        self.attempt = replace(self._attempt(), base=again)
         return True
-
-    def _build(self, ours: SnapshotRef) -> None:
-        base = self._base()
-        assert self._base_list is not None and self._delta_list is not None
-        self.snapshot = build_snapshot(
-            self.request,
-            base.snapshot,
-            ours,
-            self.settled.entries,
-            self._base_list,
-            self._delta_list,
-            schema_id=base.schema_id,
-            index_manifest=self.settled.index_manifest,
-            memory=memory_through(base.snapshot, self.timeline.find),
-            lost=self.lost,
-            next_row_id=self.settled.next_row_id,
-            writer_id=self.writer_id,
-            now_ms=self.around.wall_ms,
-        )
-        self.snapshot_bytes = self.snapshot.to_json()
 
     def read_back(self, effect: do.ReadBack) -> Event:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        found, winner = read_name(self.timeline, effect.snapshot, self.snapshot_bytes)
+        found, winner = read_name(self.timeline, effect.snapshot, self._attempt().data)
         if winner is not None:
-            self._winner = winner
-            self.lost.append(lost_to(winner))
+            self.lost.append(winner)
         return found
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
@@ -300,42 +317,63 @@ class CommitRun:
         """Does our snapshot stand on the base that was read? (H6)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        delta = {line.file_name for line, _ in self._delta or ()}
-        return check_lineage(self.timeline, effect.base, effect.published, lambda: delta)
+        delta = self._attempt().delta
+        names = {line.file_name for line in delta.lines} if delta is not None else set[str]()
+        return check_lineage(self.timeline, effect.base, effect.published, lambda: names)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
-        if self.around.now_ms - self.published_ms > HINT_WITHIN_MS:
-            return ev.HintSkipped("too late")
         key = self.timeline.paths.hint("LATEST")
         try:
-            if self.lost and (self.timeline.hint("LATEST") or 0) >= effect.snapshot_id:
-                return ev.HintSkipped("another writer's hint is newer")
-            self.store.put(key, str(effect.snapshot_id).encode())
+            # What is asked within these blocks is answered within them, or given up: a late hint is worse than none.
+            if self.lost:
+                with answered_within(self._hint_time_s()):
+                    if (self.timeline.hint("LATEST") or 0) >= effect.snapshot_id:
+                        return ev.HintSkipped("another writer's hint is newer")
+            with answered_within(self._hint_time_s()):
+                self.store.put(key, str(effect.snapshot_id).encode())
         except LakelatchError as error:
             return ev.HintSkipped(error.message)
         return ev.HintWritten(effect.snapshot_id)
 
-    def discard(self, effect: do.Discard) -> None:
-        """Delete private metadata of lost attempts; what cannot be deleted now is left to orphan cleaning."""
+    def _hint_time_s(self) -> float:
+        """How much longer the hint may take, in seconds.
+
+        Raises:
+            StoreUnavailable: it is too late for it.
+        """
+        sent_ms = self._attempt().sent_ms
+        left_ms = HINT_WITHIN_MS - (self.around.now_ms - sent_ms) if sent_ms is not None else 0.0
+        if left_ms <= 0:
+            raise StoreUnavailable("too late")
+        return left_ms / 1000
+
+    def discard(self, effect: do.Discard, *, landed: bool) -> None:
+        """Delete private metadata of lost attempts; what cannot be deleted now is left to orphan cleaning.
+
+        Raises:
+            ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
+        """
+        check_discard(effect.names, self._attempt().needs if landed else ())
         try:
-            self.store.delete_many([self.timeline.paths.manifest(name) for name in effect.names if name])
+            self.store.delete_many([self.timeline.paths.manifest(name) for name in effect.names])
         except LakelatchError:
             return
 
-    @property
-    def others_met(self) -> int:
-        """How many different committers won a race against this commit."""
-        return len({attempt.winner for attempt in self.lost})
-
     def next_base(self) -> Base:
         """What is known after the commit landed: the next one needs no read."""
-        assert self.snapshot is not None and self._delta is not None
-        manifests = (*self._base_manifests, *(line for line, _ in self._delta))
-        return Base(self.snapshot, manifests, self.snapshot.schema_id, self.published_ms)
+        attempt = self._attempt()
+        assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
+        manifests = (*attempt.base_manifests, *attempt.delta.lines)
+        return Base(attempt.snapshot, manifests, attempt.snapshot.schema_id, attempt.sent_ms)
 
-    def _base(self) -> Base:
-        assert self.base is not None
-        return self.base
+    def _attempt(self) -> Attempt:
+        assert self.attempt is not None
+        return self.attempt
+
+    def _settled(self) -> Settled:
+        settled = self._attempt().settled
+        assert settled is not None
+        return settled

@@ -121,13 +121,13 @@ def _unknown_is_failed(state: machine.CommitState, event: ev.AnswerLost) -> mach
 def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> machine.Step:
     """412 is believed without reading back."""
     winner = replace(machine._ours(state), identity="somebody")
-    spare = (*state.spare, state.list_name)
-    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner), spare=spare, list_name="")
+    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
 
 
 def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Step:
-    return machine._conclude(replace(state, unanswered=False), do.Undecided(machine._ours(state), reason))
+    settled = replace(state, ledger=replace(state.ledger, unsettled=False))
+    return machine._conclude(settled, do.Undecided(machine._ours(state), reason))
 
 
 def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:
@@ -184,13 +184,16 @@ def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _uploads = run.CommitRun.uploads
+_FIRST_LISTS: dict[int, Any] = {}
 
 
 def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
     """The base list of the first attempt serves all the others."""
-    if isinstance(effect, do.WriteBaseList) and self._base_list is not None:
-        return [], ev.BaseListWritten(self._base_list.name)
-    return _uploads(self, effect)
+    if not isinstance(effect, do.WriteBaseList):
+        return _uploads(self, effect)
+    files, answer = _FIRST_LISTS.setdefault(id(self), _uploads(self, effect))
+    self.attempt = replace(self._attempt(), base_list=files[-1])
+    return files, answer
 
 
 def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
@@ -212,16 +215,16 @@ def _upload_failure_is_fine(self: Any, blob: Any) -> None:
 
 
 def _discards_too_much(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
-    """The winner cleans up its delta manifests too."""
-    after, effects = machine._verified(replace(state, spare=(*state.spare, *state.delta_names)), event)
-    return after, effects
+    """The winner cleans up everything that it wrote."""
+    return machine._verified(replace(state, ledger=replace(state.ledger, named=())), event)
 
 
 def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
     """A resend is a new snapshot: another uuid, under the same name."""
-    if effect.send > 1 and self.snapshot is not None:
-        self.snapshot = replace(self.snapshot, uuid=str(self.around.new_uuid()))
-        self.snapshot_bytes = self.snapshot.to_json()
+    made = self._attempt().snapshot
+    if effect.send > 1 and made is not None:
+        snapshot = replace(made, uuid=str(self.around.new_uuid()))
+        self.attempt = replace(self._attempt(), snapshot=snapshot, data=snapshot.to_json())
     return _publish(self, effect)
 
 

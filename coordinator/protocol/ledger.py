@@ -66,6 +66,9 @@ class Ledger:
         return tuple(name for name in self.written if name not in needed)
 
 
+EMPTY = Ledger()
+
+
 def check_discard(names: Iterable[str], needed: Iterable[str]) -> None:
     """The last look before files are deleted: a snapshot that stands must not need any of them (H20).
 

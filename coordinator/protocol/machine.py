@@ -35,7 +35,7 @@ from . import effects as do
 from . import events as ev
 from .effects import Effect, Outcome
 from .events import Event, SnapshotRef
-from .ledger import Ledger
+from .ledger import EMPTY, Ledger
 
 SENDS = 3
 """How often the same snapshot is sent when nothing is found under its name."""
@@ -74,6 +74,9 @@ class Repeats:
     looks: int = 0
 
 
+_NO_REPEATS = Repeats()
+
+
 @dataclass(frozen=True, slots=True)
 class CommitState:
     """Everything the protocol remembers of one commit: a fold of its events.
@@ -90,8 +93,8 @@ class CommitState:
     base: SnapshotRef | None = None
     ours: SnapshotRef | None = None
     missing: frozenset[str] = frozenset()
-    repeats: Repeats = Repeats()
-    ledger: Ledger = Ledger()
+    repeats: Repeats = _NO_REPEATS
+    ledger: Ledger = EMPTY
     lost_to: tuple[SnapshotRef, ...] = ()
     outcome: Outcome | None = None
 
@@ -262,7 +265,9 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
         return _undecided(state, "its base is not there any more, or cannot be read: it is too late to send it again")
     agings = state.repeats.agings + 1
     if agings > AGINGS:
-        reason = f"{agings} snapshots that it was to build on expired, one after the other, before it could be published"
+        reason = (
+            f"{agings} snapshots that it was to build on expired, one after the other, before it could be published"
+        )
         return _conclude(state, do.NotCommitted("retries-exhausted", reason))
     state = replace(_repeated(state, agings=agings), phase=Phase.COLLECT)
     return state, (do.ResolveLatest(state.attempt, state.base),)

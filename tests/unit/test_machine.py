@@ -25,7 +25,7 @@ TO_PUBLISH: list[ev.Event] = [
     ev.ManifestsCompacted("none"),
     ev.BaseListWritten("base-list"),
     ev.DeltaListWritten("delta-list", ("manifest",)),
-    ev.SnapshotPrepared(OURS, BASE, "{}"),
+    ev.SnapshotPrepared(OURS, BASE, "{}", ("base-list", "delta-list", "manifest")),
 ]
 
 
@@ -117,7 +117,7 @@ def test_a_lost_race_derives_the_base_again_and_keeps_the_delta() -> None:
     assert effects == (do.PrepareSnapshot(again),)
     with pytest.raises(ProtocolViolation, match="not the snapshot of this attempt"):
         step(state, TO_PUBLISH[-1])
-    state, effects = step(state, ev.SnapshotPrepared(again, WINNER, "{}"))
+    state, effects = step(state, ev.SnapshotPrepared(again, WINNER, "{}", ("base-list-2", "delta-list", "manifest")))
     assert effects == (do.Publish(again, 1),)
     state, _ = step(state, ev.SnapshotPublished())
     _, effects = step(state, ev.LineageVerified())
@@ -158,7 +158,7 @@ def test_a_fork_proves_nothing_of_earlier_attempts(answer: ev.Event) -> None:
         ev.ManifestsCompacted("none"),
         ev.DeltaListWritten("delta-list", ("manifest",)),
         ev.BaseListWritten("base-list-2"),
-        ev.SnapshotPrepared(again, WINNER, "{}"),
+        ev.SnapshotPrepared(again, WINNER, "{}", ("base-list-2", "delta-list", "manifest")),
         ev.SnapshotPublished(),
     )
     _, effects = run(*TO_PUBLISH, *lost, *second, ev.LineageBroken("freed"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakelatch.backends.deadline import answered_within, left_s
+from lakelatch.coordinator.driver import Driver
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
@@ -45,15 +46,17 @@ def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: 
     """H2: whatever the machine asks for, once the time is spent nothing is asked again."""
     run: Any = Hanging()
     budget = TimeBudget(timeout_ms, replace(MACHINE, monotonic_s=lambda: run.now_s))
-    budget.answer(run, do.Publish(OURS, 1))
+    unused: Any = None
+    driver = Driver(run, unused, unused, unused, unused, unused, budget, unused)
+    driver.answer(do.Publish(OURS, 1))
     for look in range(1, 20):
-        assert budget.answer(run, do.ReadBack(OURS, look)) is not None
+        assert driver.answer(do.ReadBack(OURS, look)) is not None
     assert run.now_s <= bound_s + 2 * LEAST_S + 0.1
     asked = run.asked
-    assert isinstance(budget.answer(run, do.Publish(OURS, 2)), ev.AnswerLost)
-    assert isinstance(budget.answer(run, do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)
+    assert isinstance(driver.answer(do.Publish(OURS, 2)), ev.AnswerLost)
+    assert isinstance(driver.answer(do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)
     assert run.asked == asked
-    budget.answer(run, do.VerifyLineage(None, OURS, 1))
+    driver.answer(do.VerifyLineage(None, OURS, 1))
     assert run.asked == asked + 1, "what was never asked is asked once"
 
 
