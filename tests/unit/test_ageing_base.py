@@ -1,0 +1,149 @@
+"""Knowledge of the base has an age, and every repeat has a limit: a commit ends in one of three answers (H6, H24)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.committer import Committer
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.arrow import from_arrow_schema
+from lakelatch.core.errors import RetriesExhausted, StoreUnavailable
+from lakelatch.core.paths import TablePaths
+from lakelatch.core.schema import new_schema
+from lakelatch.table.table import Table
+
+COUNTER = itertools.count()
+ROWS = pa.table({"v": pa.array([1], pa.int64())})
+
+
+class Clock:
+    """A clock that a test moves; it ticks when it is looked at."""
+
+    now_s = 1_000.0
+
+    def tick(self) -> float:
+        self.now_s += 0.001
+        return self.now_s
+
+
+class Slow(MemoryStore):
+    """A store in memory whose requests take time, and may be preceded by something else."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        super().__init__(url)
+        self.clock = clock
+        self.seconds: Callable[[str], float] = lambda key: 0.0
+        self.before: Callable[[str, str], None] = lambda operation, key: None
+        self.asked: list[str] = []
+
+    def get(self, key: str) -> bytes:
+        self._spend("get", key)
+        return super().get(key)
+
+    def put(self, key: str, data: bytes) -> None:
+        self._spend("put", key)
+        super().put(key, data)
+
+    def _spend(self, operation: str, key: str) -> None:
+        self.asked.append(f"{operation} {key}")
+        self.before(operation, key)
+        self.clock.now_s += self.seconds(key)
+
+
+def opened(store: MemoryStore, clock: Clock) -> Table:
+    made = new_schema(from_arrow_schema(ROWS.schema))
+    store.put_if_absent("schema/schema-0", made.to_json())
+    table = Table(store, made)
+    around = replace(MACHINE, monotonic_s=clock.tick, sleep=lambda seconds: None)
+    table._committer = Committer(store, TablePaths(), made, around=around)
+    return table
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(clock: Clock) -> Slow:
+    return Slow(f"memory://ageing-{next(COUNTER)}/t", clock)
+
+
+def test_a_slow_preparation_costs_one_look_at_the_base(store: Slow, clock: Clock) -> None:
+    """What took long was not the base's fault: it is looked at once more, and nothing is derived again."""
+    table = opened(store, clock)
+    table.append(ROWS)
+    table.committer.settle()
+    store.asked.clear()
+    store.seconds = lambda key: 40.0 if key.startswith("manifest/") else 0.0
+    receipt = table.append(ROWS)
+    assert (receipt.snapshot_id, receipt.attempts) == (2, 1)
+    written = [asked for asked in store.asked if asked.startswith("put manifest/")]
+    assert len(written) == 3, "a delta manifest and two lists, once"
+    assert store.asked.count("get snapshot/snapshot-1") == 2, "before the send, and to verify"
+
+
+def test_a_base_that_expires_again_and_again_ends_as_not_committed(store: Slow, clock: Clock) -> None:
+    """Others commit and expire while each pass prepares: the commit gives up after a few, and says why."""
+    table, other = opened(store, clock), opened(store, clock)
+    table.append(ROWS)
+    busy = False
+
+    def others_go_on(operation: str, key: str) -> None:
+        nonlocal busy
+        if busy or operation != "put" or "-list-" not in key:
+            return
+        busy = True
+        for _ in range(2):
+            other.append(ROWS)
+        store.delete_many([f"snapshot/snapshot-{number}" for number in other.timeline.snapshot_ids()[:-1]])
+        clock.now_s += 3_600
+        busy = False
+
+    store.before = others_go_on
+    with pytest.raises(RetriesExhausted, match="expired, one after the other"):
+        table.append(ROWS)
+    store.before = lambda operation, key: None
+    before = other.to_arrow().num_rows
+    assert table.append(ROWS).snapshot_id > 2
+    assert table.to_arrow().num_rows == before + 1, "nothing of the commit that gave up is there"
+    assert table.verify() == []
+
+
+def test_a_hint_is_given_up_when_its_time_is_over(store: Slow, clock: Clock) -> None:
+    """A hint that is written long after its commit makes readers jump back (H7): it is bounded from the send on."""
+    table = opened(store, clock)
+    table.append(ROWS)
+    table.committer.settle()
+    store.seconds = lambda key: 6.0 if key == "snapshot/snapshot-1" else 0.0  # VERIFY takes six seconds
+    table.append(ROWS)
+    table.committer.settle()
+    assert store.get("snapshot/LATEST") == b"1", "too late"
+    assert table.append(ROWS).snapshot_id == 3
+    table.committer.settle()
+    assert store.get("snapshot/LATEST") == b"3"
+
+
+def test_the_request_for_a_hint_has_a_deadline(store: Slow, clock: Clock) -> None:
+    """A put that hangs is given up within what is left of the five seconds."""
+    from lakelatch.backends.deadline import left_s
+
+    table = opened(store, clock)
+    left: list[float] = []
+
+    def look(operation: str, key: str) -> None:
+        if (operation, key) == ("put", "snapshot/LATEST"):
+            left.append(left_s())
+            raise StoreUnavailable("given up")
+
+    store.before = look
+    table.append(ROWS)
+    table.committer.settle()
+    assert left, "a hint was about to be written"
+    assert max(left) <= 5.0
