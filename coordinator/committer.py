@@ -184,7 +184,7 @@ class Committer:
         with self._lock:
             if isinstance(outcome, do.Committed) and not outcome.replayed:
                 base = run.next_base()
-                if self._known is None or self._known.seen_ms < base.seen_ms:
+                if self._known is None or self._known.seen_ms <= base.seen_ms:
                     self._known = base
             else:
                 self._known = None
