@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from threading import Lock
 from typing import Any
 
 from ..core.errors import InvalidArgument
@@ -17,13 +16,14 @@ from .files import OutputFile, checked_range
 from .keys import join, safe_key, safe_prefix
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
+from .threads import ForkedLock
 
 
 class _Space:
     """The objects of one name: path -> (bytes, milliseconds since 1970)."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = ForkedLock()
         self.objects: dict[str, tuple[bytes, int]] = {}
 
 

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from threading import Lock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..core.errors import LakelatchError
 from .files import OutputFile, RangeInput
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Store, Unknown
+from .threads import ForkedLock
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class MeteredStore:
     def __init__(self, store: Store, heard: Callable[[StoreRequest], None] | None = None) -> None:
         self.inner = store
         self._heard = heard
-        self._lock = Lock()
+        self._lock = ForkedLock()
         self._clear()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
+from .threads import this_process
 from .upload import BufferedOutput, Multipart
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class FsspecStore(ABC):
         self._allow_unsafe = given.flag("allow_unsafe", False)
         self._root = self._root_of(url)
         self._check_options()
-        self._connection: tuple[int, Any] | None = None
+        self._connection: tuple[object, Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._url, self._given, self._patience)
@@ -283,9 +283,9 @@ class FsspecStore(ABC):
     def _filesystem(self) -> Any:
         """This process's file system: loops and sockets do not survive a fork, so a child starts anew."""
         held = self._connection
-        if held is None or held[0] != os.getpid():
+        if held is None or held[0] != this_process():
             try:
-                held = (os.getpid(), shared_filesystem(self._connect, type(self), self._given))
+                held = (this_process(), shared_filesystem(self._connect, type(self), self._given))
             except LakelatchError:
                 raise
             except Exception as error:
@@ -362,7 +362,7 @@ NEXT_STEPS: Mapping[Answer, str] = {
     Answer.BUSY: "the store is overloaded: run it again later, or with fewer writers",
 }
 
-_SHARED: dict[tuple[int, str], Any] = {}
+_SHARED: dict[tuple[object, str], Any] = {}
 _SHARED_LIMIT = 16
 
 
@@ -370,7 +370,7 @@ def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecSt
     """One file system per process, kind of store and set of options: opening another table costs no new client."""
     from fsspec.asyn import get_loop, sync
 
-    identity = (os.getpid(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
+    identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
     held = _SHARED.get(identity)
     if held is None:
         made = sync(get_loop(), connect, timeout=CONNECT_SECONDS)

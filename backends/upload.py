@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from .files import OutputFile
+from .threads import Threads
 
 PART_BYTES = 16 << 20
 """Size of a part, and of the largest object that goes out as one put. A store takes 10 000 parts: 160 GB."""
@@ -86,7 +87,7 @@ class BufferedOutput(OutputFile):
         self._multipart = multipart
         self._held = bytearray()
         self._upload: Multipart | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         self._parts: list[Future[Any]] = []
 
     def _append(self, data: memoryview) -> None:
@@ -125,7 +126,7 @@ class BufferedOutput(OutputFile):
             self._upload = upload
             self.requests += upload.costs[0]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(PARTS_UNDER_WAY, thread_name_prefix="lakelatch-upload")
+            self._pool = Threads(PARTS_UNDER_WAY, "lakelatch-upload")
         number = len(self._parts) + 1
         if number > PARTS_UNDER_WAY:
             self._parts[number - PARTS_UNDER_WAY - 1].result()  # bounds memory, and tells early of a failure

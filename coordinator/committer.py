@@ -8,7 +8,6 @@ landed a commit knows the next base without reading.
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +15,14 @@ from contextlib import contextmanager
 from ..backends.metered import MeteredStore
 from ..backends.probe import PROBED, probe
 from ..backends.store import Store
+from ..backends.threads import PerProcess
 from ..core import errors
 from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from .attempt import FileNames, MetadataWriter
-from .base import Base
+from .base import Base, Known
 from .bucket_numbers import BucketMemory
 from .driver import Driver
 from .identity import trace
@@ -72,9 +72,8 @@ class Committer:
         self.store, self.paths, self.schema, self._around = store, paths, schema, around
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
-        self._known: Base | None = None
-        self._lock = threading.Lock()
-        self._id = around.new_uuid().hex[:16]
+        self._known = Known()
+        self._id = PerProcess(lambda: around.new_uuid().hex[:16])
         self._crowd = Crowd()
         self._buckets = BucketMemory()
         self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
@@ -102,7 +101,7 @@ class Committer:
             run = self._run(request, name, metered, crowded=turns_s > 0)
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
-            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._newest_id, budget, seen)
+            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._known.newest_id, budget, seen)
             with self._answering(run, journal):
                 outcome = driver.commit()
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
@@ -126,7 +125,7 @@ class Committer:
         except BaseException as error:
             if not run.tried:
                 raise
-            self._forget()
+            self._known.forget()
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             unknown = self._unknown(run, journal, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
             if isinstance(error, Exception):
@@ -141,9 +140,7 @@ class Committer:
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
         settler = Settler(request, self.schema, timeline, writer, self._buckets)
-        with self._lock:
-            known = self._known
-        return CommitRun(request, timeline, writer, settler, known, self._id, crowded, self._around)
+        return CommitRun(request, timeline, writer, settler, self._known.get(), self._id.get(), crowded, self._around)
 
     def _timeline(self, store: Store) -> Timeline:
         return Timeline(store, self.paths, self._around.executor)
@@ -165,9 +162,7 @@ class Committer:
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
-        with self._lock:
-            if self._known is None or self._known.seen_ms < base.seen_ms:
-                self._known = base
+        self._known.learn(base)
 
     def settle(self) -> None:
         """Wait for hints and clean-up of commits that were already told."""
@@ -175,24 +170,11 @@ class Committer:
 
     # ------------------------------------------------------------------------------------------------------- between
 
-    def _newest_id(self) -> int:
-        with self._lock:
-            snapshot = self._known.snapshot if self._known else None
-        return snapshot.id if snapshot else 0
-
     def _learn(self, run: CommitRun, outcome: Outcome) -> None:
-        with self._lock:
-            if isinstance(outcome, do.Committed) and not outcome.replayed:
-                base = run.next_base()
-                if self._known is None or self._known.seen_ms <= base.seen_ms:
-                    self._known = base
-            else:
-                self._known = None
-
-    def _forget(self) -> None:
-        """What was known of the table may be wrong by now: the next commit looks first."""
-        with self._lock:
-            self._known = None
+        if isinstance(outcome, do.Committed) and not outcome.replayed:
+            self._known.learn(run.next_base())
+        else:
+            self._known.forget()
 
     # ------------------------------------------------------------------------------------------------------- answers
 

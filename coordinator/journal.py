@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..backends.store import AlreadyThere, Created, PutOutcome, Unknown
+from ..backends.threads import ForkedLock
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
 from ..core.json_text import parse_json
 from ..core.paths import DEFAULT_BRANCH
@@ -81,7 +81,7 @@ class MemoryJournal:
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._entries: list[Entry] = []
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
 
     def record(self, entry: Entry, decisive: bool = False) -> None:
         with self._lock:

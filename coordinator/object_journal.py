@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
+from ..backends.threads import ForkedLock
 from ..core.errors import LakelatchError
 from .journal import OBJECT, Entry, FileJournal, Journal, MemoryJournal, parse_journal
 from .protocol import events as ev
@@ -53,7 +53,7 @@ class ObjectJournal:
         self._open: dict[str, _Open] = {}
         self._read: dict[str, int] = {}
         """Commit -> the object that `entries` found last."""
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
         with self._lock:

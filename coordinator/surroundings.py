@@ -11,19 +11,10 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextvars import copy_context
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-T = TypeVar("T")
-
-
-class Threads(ThreadPoolExecutor):
-    """Threads that keep to the deadline of whoever asked them."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        return super().submit(copy_context().run, fn, *args, **kwargs)
+from ..backends.threads import Threads
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,7 @@ class Surroundings:
         sleep: waits so many seconds.
         new_uuid: a uuid that nobody has.
         uniform: evenly between two numbers.
-        executor: threads, given how many and their name.
+        executor: threads of the process that uses them, given how many and their name.
     """
 
     wall_s: Callable[[], float] = time.time

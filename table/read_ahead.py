@@ -2,7 +2,8 @@
 
 Owns: the threads that run ahead of a reader. Must not know: what is read.
 Invariants: items come in the order of the tasks, whatever thread was first; no task holds more than `depth` items that nobody
-has taken; an error is raised where its item would have come, once; when the reader stops early, every thread ends.
+has taken; an error is raised where its item would have come, once; when the reader stops early, every thread ends; a task
+that no thread can take is done by the reader, and a read whose threads stayed behind a fork says so (H23).
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
+
+from ..backends.threads import ForkedLock, Threads, this_process
+from ..core.errors import InvalidArgument
 
 T = TypeVar("T")
 
@@ -26,7 +29,8 @@ class _Channel(Generic[T]):
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._items: deque[T] = deque()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(ForkedLock())  # type: ignore[arg-type]  # all that it asks of a lock
+        self._process = this_process()
         self._error: BaseException | None = None
         self._finished = False
         self._closed = False
@@ -54,10 +58,12 @@ class _Channel(Generic[T]):
             self._items.append(item)
             self._changed.notify_all()
 
-    def __iter__(self) -> Iterator[T]:
+    def items(self) -> Iterator[T]:
+        """What `run` finds, for the reader."""
         while True:
             with self._changed:
                 while not self._items and not self._finished:
+                    self._refuse_after_fork()
                     self._changed.wait()
                 if not self._items:
                     break
@@ -66,6 +72,13 @@ class _Channel(Generic[T]):
             yield item
         if self._error is not None:
             raise self._error
+
+    def _refuse_after_fork(self) -> None:
+        if this_process() != self._process:
+            raise InvalidArgument(
+                "a read that began before a fork cannot go on in the child: its threads are the parent's",
+                next_step="begin the read anew in the child",
+            )
 
     def close(self) -> None:
         with self._changed:
@@ -90,8 +103,8 @@ def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: in
             yield from task()
         return
     todo = iter(tasks)
-    running: deque[_Channel[T]] = deque()
-    pool = ThreadPoolExecutor(threads, "lakelatch-read")
+    running: deque[tuple[_Channel[T], Callable[[], Iterator[T]]]] = deque()
+    pool = Threads(threads, "lakelatch-read")
     try:
         while True:
             while len(running) < threads:
@@ -99,13 +112,13 @@ def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: in
                 if following is None:
                     break
                 channel: _Channel[T] = _Channel(depth)
-                running.append(channel)
-                pool.submit(channel.run, following)
+                is_run = pool.offer(channel.run, following)
+                running.append((channel, channel.items if is_run else following))
             if not running:
                 return
-            yield from running[0]
+            yield from running[0][1]()
             running.popleft()
     finally:
-        for channel in running:
+        for channel, _ in running:
             channel.close()
         pool.shutdown(wait=True, cancel_futures=True)

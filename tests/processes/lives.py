@@ -1,0 +1,243 @@
+"""What processes do with a table around a fork and at their end. Each scenario is the life of one process.
+
+Run as a program: `python -m processes.lives SCENARIO URL STORAGE_OPTIONS`. The table at the URL has one column, `v`; a scenario
+ends with status 0 where everything that it was told is right. `NEVER` is the row that no scenario may leave behind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+import lakelatch as ll
+
+CHILD_SECONDS = 30
+NEVER = -1
+
+
+def append(table: ll.Table, *values: int) -> ll.Receipt:
+    return table.append(pa.table({"v": pa.array(values, pa.int64())}))
+
+
+def child(table: ll.Table, does: Callable[[], None], leave: Callable[[int], Any] = os._exit) -> int:
+    """Fork a child that does something; the parent learns its id. A child that hangs ends by an alarm."""
+    pid = os.fork()
+    if pid:
+        return pid
+    signal.alarm(CHILD_SECONDS)
+    try:
+        does()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    leave(0)
+    raise AssertionError("it has left")
+
+
+def ended_well(*children: int) -> None:
+    for pid in children:
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, f"child {pid} ended with {status}"
+
+
+# -------------------------------------------------------------------------------------------------------------- forks
+
+
+def children_append_and_read(table: ll.Table) -> None:
+    append(table, 0)
+    assert table.count() == 1
+    table.to_arrow()
+
+    def in_child() -> None:
+        append(table, 1)
+        append(table, 2)
+        assert sorted(table.to_arrow()["v"].to_pylist()) == [0, 1, 2]
+
+    ended_well(child(table, in_child))
+    append(table, 3)
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [0, 1, 2, 3]
+    table.committer.settle()
+
+
+def a_forked_pool_of_four(table: ll.Table) -> None:
+    append(table, 0)
+    global held
+    held = table
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        assert sorted(pool.map_async(_append_held, range(1, 13)).get(timeout=CHILD_SECONDS)) == list(range(1, 13))
+    append(table, 13)
+
+
+def _append_held(value: int) -> int:
+    append(held, value)
+    assert value in held.to_arrow()["v"].to_pylist()
+    return value
+
+
+held: ll.Table
+
+
+def forks_while_a_thread_appends(table: ll.Table) -> None:
+    append(table, 0)
+    forked = threading.Event()
+    told: list[int] = []
+
+    def work() -> None:
+        value = 100
+        while not forked.is_set() or value < 110:
+            append(table, value)
+            told.append(value)
+            value += 1
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    children = []
+    for number in range(1, 7):
+        time.sleep(0.02)
+        leave = os._exit if number % 2 else sys.exit
+        children.append(child(table, lambda number=number: append(table, number), leave))  # type: ignore[misc]
+    ended_well(*children)
+    forked.set()
+    thread.join(CHILD_SECONDS)
+    assert not thread.is_alive(), "the parent's own append hangs"
+    append(table, *(-value for value in told))
+
+
+def a_child_forks_again(table: ll.Table) -> None:
+    append(table, 0)
+
+    def in_child() -> None:
+        append(table, 1)
+        ended_well(child(table, lambda: append(table, 2)))  # type: ignore[arg-type,return-value]
+        append(table, 3)
+
+    ended_well(child(table, in_child))
+    append(table, 4)
+
+
+def children_leave(table: ll.Table) -> None:
+    """By `os._exit` and by `sys.exit`, having used the table or not: it is the parent's as before."""
+    append(table, 0)
+    value = 1
+    for leave in (os._exit, sys.exit):
+        for uses in (True, False):
+            ended_well(child(table, lambda value=value, uses=uses: uses and append(table, value), leave))  # type: ignore[misc]
+            began = time.monotonic()
+            append(table, value + 1)
+            assert table.count() > 0
+            assert time.monotonic() - began < 10, "the child took something of the parent's with it"
+            value += 2
+
+
+# --------------------------------------------------------------------------------------------------------------- ends
+
+
+def append_in_an_exit_handler(table: ll.Table) -> None:
+    append(table, 0)
+
+    def last() -> None:
+        append(table, 1)
+        assert table.count() == 2
+        append(table, 2)
+        print("acknowledged", flush=True)
+
+    atexit.register(last)
+
+
+def first_append_in_an_exit_handler(table: ll.Table) -> None:
+    atexit.register(lambda: (append(table, 0), append(table, 1), print("acknowledged", flush=True)))
+
+
+def a_thread_outlives_main(table: ll.Table) -> None:
+    append(table, 0)
+
+    def work() -> None:
+        threading.main_thread().join()
+        time.sleep(0.1)  # the interpreter has told its executors to end by now
+        for value in (1, 2, 3):
+            append(table, value)
+        assert table.to_arrow().num_rows == 4
+        print("acknowledged", flush=True)
+
+    threading.Thread(target=work).start()
+
+
+def a_daemon_appends_while_the_interpreter_ends(table: ll.Table) -> None:
+    """Whole commits, and no error but that the interpreter took the thread away."""
+
+    def work() -> None:
+        value = 0
+        while True:
+            append(table, value, value)
+            value += 1
+
+    threading.Thread(target=work, daemon=True).start()
+    time.sleep(0.5)
+
+
+def no_thread_can_be_had(table: ll.Table) -> None:
+    """The system refuses threads: the stack of a new one does not fit into the memory that it may use."""
+    threading.stack_size(1 << 40)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 38, resource.RLIM_INFINITY))
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError as error:
+        assert "can't start new thread" in str(error)
+    else:
+        raise AssertionError("there are threads to be had")
+    for value in range(3):
+        append(table, value)
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [0, 1, 2]
+
+
+def interrupted(table: ll.Table) -> None:
+    """Forks children that append until they are interrupted, and says how each ended."""
+    append(table, 0, 0, 0)
+    for number in range(int(os.environ["INTERRUPTS"])):
+        pid = os.fork()
+        if pid == 0:
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  fifty tracebacks are expected
+            while True:
+                append(table, number, number, number)
+        time.sleep(0.02 + (number * 7919 % 97) / 400)
+        os.kill(pid, signal.SIGINT)
+        began = time.monotonic()
+        while not (gone := os.waitpid(pid, os.WNOHANG))[0]:
+            if time.monotonic() - began > CHILD_SECONDS:
+                os.kill(pid, signal.SIGKILL)
+                raise AssertionError("an interrupted process does not end")
+            time.sleep(0.005)
+        print("ended by", os.waitstatus_to_exitcode(gone[1]), flush=True)
+
+
+SCENARIOS: dict[str, Callable[[ll.Table], None]] = {
+    scenario.__name__: scenario
+    for scenario in (
+        children_append_and_read,
+        a_forked_pool_of_four,
+        forks_while_a_thread_appends,
+        a_child_forks_again,
+        children_leave,
+        append_in_an_exit_handler,
+        first_append_in_an_exit_handler,
+        a_thread_outlives_main,
+        a_daemon_appends_while_the_interpreter_ends,
+        no_thread_can_be_had,
+        interrupted,
+    )
+}
+
+if __name__ == "__main__":
+    _, name, url, given = sys.argv
+    SCENARIOS[name](ll.open_table(url, storage_options=json.loads(given)))
