@@ -63,10 +63,7 @@ class Driver:
             if conclusion is not None:
                 concluded = effects[conclusion]
                 assert isinstance(concluded, do.Conclude)
-                with suppress(
-                    RuntimeError
-                ):  # no thread can be had any more: the hint and the clean-up are courtesies (H17)
-                    self.aside.submit(self._finish, effects[conclusion + 1 :])
+                self.aside.submit(self._finish, effects[conclusion + 1 :])
                 return concluded.outcome
             with self.budget.preparing():
                 self._carry_out(effects, events)
