@@ -210,7 +210,7 @@ class Committer:
                 )
             case do.NotCommitted(code=code, reason=reason):
                 error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
-                error.sent = bool(run.tried)
+                error.sent = run.sent
                 return error
             case do.Undecided():
                 return self._unknown(run, journal, outcome)

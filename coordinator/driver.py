@@ -75,6 +75,8 @@ class Driver:
 
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         counts = self.journal.record(event)
+        if isinstance(counts, ev.BaseAged) and self.state.sends == 1:
+            self.run.tried.pop()  # never sent, and as the journal keeps that, nobody else sends it (G2)
         self.state, effects = step(self.state, counts)
         self.seen.happened(counts, self.state)
         return effects

@@ -85,7 +85,7 @@ class CommitRun:
         warm: what the committer knew before, used for the first attempt while it is fresh.
         crowded: others are committing: what was known before is surely old, look first.
         settler: turns the request into entries on a base.
-        tried: every snapshot that was sent, or is just being sent.
+        tried: every snapshot that was sent, or may be: by whoever finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
     """
 
@@ -112,6 +112,11 @@ class CommitRun:
     @property
     def schema(self) -> TableSchema:
         return self.writer.schema
+
+    @property
+    def sent(self) -> bool:
+        """Was any snapshot sent that names the data files of this commit?"""
+        return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
 
     @property
     def others_met(self) -> int:
@@ -235,8 +240,10 @@ class CommitRun:
             snapshot = self._built(attempt)
         except LakelatchError as error:
             return ev.UploadFailed("snapshot", error.message)
-        self.attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
-        return self._prepared()
+        self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
+        own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
+        self.tried.append(ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own))
+        return self.tried[-1]
 
     def _built(self, attempt: Attempt) -> Snapshot:
         base, settled = attempt.base, self._settled()
@@ -257,11 +264,6 @@ class CommitRun:
             now_ms=self.around.wall_ms,
         )
 
-    def _prepared(self) -> ev.SnapshotPrepared:
-        attempt = self._attempt()
-        own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
-        return ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own)
-
     def publish(self, effect: do.Publish) -> Event:
         """One atomic create of the snapshot file."""
         if effect.send > 1:
@@ -271,7 +273,6 @@ class CommitRun:
         if effect.send == 1:
             # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
             self.attempt = replace(self._attempt(), sent_ms=self.around.now_ms)
-            self.tried.append(self._prepared())
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
             answer = self.store.put_if_absent(key, self._attempt().data)
