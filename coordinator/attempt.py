@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from ..core import options as opt
-from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ..core.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.folding import summarise
 from ..core.json_text import parse_json
@@ -23,7 +23,6 @@ from ..core.options import TableOptions
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from ..core.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
-from .conflicts import Conflict
 from .identity import IDENTIFIERS_PROPERTY, Memory
 from .protocol.events import SnapshotRef
 from .request import CommitRequest
@@ -158,23 +157,6 @@ class Delta:
 def committer_of(snapshot: Snapshot) -> str:
     """Which committer made a snapshot, so far as the snapshot says: its commit user, for another writer's."""
     return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
-
-
-def combine_index(old: Sequence[IndexEntry], request: CommitRequest) -> tuple[Sequence[IndexEntry], Conflict | None]:
-    """The complete list of live index files after this commit (format-metadata §8.1, H12).
-
-    Entries of replaced partitions go; a DELETE must name a file that is live, else somebody replaced it meanwhile.
-    """
-    target = request.target
-    kept = [e for e in old if target is None or not target(e.partition)]
-    by_name = {e.file.file_name: e for e in kept}
-    for entry in request.index_entries:
-        if entry.kind == DELETE and by_name.pop(entry.file.file_name, None) is None:
-            name = entry.file.file_name
-            return old, Conflict("index_file_replaced", f"index file {name} is no longer live", (name,))
-        if entry.kind == ADD:
-            by_name[entry.file.file_name] = entry
-    return list(by_name.values()), None
 
 
 def build_snapshot(

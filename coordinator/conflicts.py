@@ -1,18 +1,22 @@
-"""Conflict checks: what others did since a commit read the table, and whether it may still stand.
+"""Conflict checks: what others did since a commit read the table, and whether it may still stand. Pure.
 
-Owns: a short list of named pure functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
-Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H12, H13.
+Owns: a short list of named functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
+Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H12, H13, H22.
 Invariants: a file that the commit did not read is never deleted by it; what replaces a file that others deleted, or deleted
-rows of, meanwhile never lands.
+rows of, meanwhile never lands; the kind of another snapshot never lets a commit land that its content forbids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from ..core import options as opt
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.folding import live
+from ..core.schema import TableSchema
+from .change import Group, Landed, Owner, owner_of, vector_places
 from .request import CommitRequest, Target
 
 
@@ -25,92 +29,127 @@ class Conflict:
     files: tuple[str, ...] = ()
 
 
+# ------------------------------------------------------------------------------------------------------- overwrites
+
+Files = dict[EntryIdentity, ManifestEntry]
+
+
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What one other snapshot did: its id, kind, user and delta entries."""
+class Followed:
+    """The live files of the partitions that an overwrite replaces.
 
-    snapshot_id: int
-    kind: str
-    user: str
-    entries: tuple[ManifestEntry, ...]
+    Attributes:
+        replaced: those that it deletes: what it read, and what compactions made of it since.
+        newer: those that came meanwhile, and stay.
+    """
 
-    def touching(self, target: Target) -> tuple[ManifestEntry, ...]:
-        return tuple(e for e in self.entries if target(e.partition))
-
-    @property
-    def label(self) -> str:
-        return f"snapshot {self.snapshot_id} ({self.kind} by '{self.user}')"
+    replaced: Files
+    newer: Files = field(default_factory=dict)
 
 
-def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
+def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
     """The live files of the partitions that an overwrite replaces, as of the snapshot that it read."""
     return {e.identity: e for e in live(entries) if target(e.partition)}
 
 
-def find_conflict(request: CommitRequest, changes: Sequence[Change]) -> Conflict | None:
-    """The first conflict of an overwrite with what others did since it read the table, oldest change first."""
-    for change in changes:
-        for check in CHECKS:
-            conflict = check(request, change)
-            if conflict is not None:
-                return conflict
-    return None
+def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed]) -> Followed | Conflict:
+    """The files of an overwrite after what others did since it read the table; or the first conflict, oldest change first.
 
-
-def overwritten_meanwhile(request: CommitRequest, change: Change) -> Conflict | None:
-    """Another overwrite, drop or row-level delete touched the same partitions: the first committer wins."""
-    touched = _touched(request, change)
-    if change.kind != "OVERWRITE" or not touched:
-        return None
-    return _conflict("overwritten_meanwhile", change, touched, "changed the same partitions")
-
-
-def appended_meanwhile(request: CommitRequest, change: Change) -> Conflict | None:
-    """Serializable: rows that came meanwhile would have been replaced, had the commits run one after the other."""
-    touched = _touched(request, change)
-    if request.isolation != "serializable" or change.kind != "APPEND" or not touched:
-        return None
-    return _conflict("appended_meanwhile", change, touched, "added rows to the same partitions")
-
-
-CHECKS: tuple[Callable[[CommitRequest, Change], Conflict | None], ...] = (overwritten_meanwhile, appended_meanwhile)
-
-
-def follow_compactions(
-    request: CommitRequest, replaced: dict[EntryIdentity, ManifestEntry], changes: Sequence[Change]
-) -> tuple[dict[EntryIdentity, ManifestEntry], Conflict | None]:
-    """The files to delete after compactions rewrote some of them: their outputs stand in for their inputs.
-
-    A compaction that mixed files which this overwrite replaces with newer ones is a conflict: its output cannot be
-    deleted without losing the newer rows (H13).
+    Args:
+        read_files: the files that it replaces, as of the snapshot that it read.
     """
-    current = dict(replaced)
+    assert request.target is not None
+    files = Followed(dict(read_files))
     for change in changes:
-        if change.kind != "COMPACT":
-            continue
-        for group in _by_bucket(_touched(request, change)):
-            inputs = [e.identity for e in group if e.kind != ADD]
-            ours = [identity for identity in inputs if identity in current]
-            if not ours:
-                continue
-            if len(ours) < len(inputs):
-                return current, _conflict(
-                    "compacted_with_newer_rows", change, group, "merged newer rows into replaced files"
-                )
-            for identity in ours:
-                del current[identity]
-            current.update({e.identity: e for e in group if e.kind == ADD})
-    return current, None
+        for group in change.groups(request.target):
+            for check in CHECKS:
+                conflict = check(request, change, group, files.replaced)
+                if conflict is not None:
+                    return conflict
+            _apply(group, files)
+    return files
 
 
-def inputs_gone(request: CommitRequest, changes: Sequence[Change]) -> Conflict | None:
-    """A compaction or row-level change replaces files that somebody else deleted since it read them."""
-    inputs = {e.identity for e in request.entries if e.kind != ADD}
+def _apply(group: Group, files: Followed) -> None:
+    """Outputs of a compaction stand in for its inputs; all else that was added is newer than what was read."""
+    into = files.replaced if any(e.identity in files.replaced for e in group.deleted) else files.newer
+    for entry in group.deleted:
+        files.replaced.pop(entry.identity, None)
+        files.newer.pop(entry.identity, None)
+    into.update((e.identity, e) for e in group.added)
+
+
+def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Files of the same partitions were deleted, and not by a compaction: the first committer wins.
+
+    An overwrite of a partition that held nothing looks like an append, but for the kind of its snapshot.
+    """
+    empty = change.kind == "OVERWRITE" and not group.deleted
+    if group.is_compaction or not (group.deleted or (empty and group.added)):
+        return None
+    return _conflict("overwritten_meanwhile", change, (*group.deleted, *group.added), "changed the same partitions")
+
+
+def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Rows of files that it replaces were deleted (or restored) by deletion vectors: its new rows were made of the others."""
+    marked = [e for e in replaced.values() if owner_of(e) in group.marked]
+    return (
+        _conflict("rows_deleted_meanwhile", change, marked, "deleted rows of files that it replaces")
+        if marked
+        else None
+    )
+
+
+def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Serializable: rows that came meanwhile would have been replaced, had the commits run one after the other."""
+    if request.isolation != "serializable" or not group.added or group.is_compaction:
+        return None
+    return _conflict("appended_meanwhile", change, group.added, "added rows to the same partitions")
+
+
+def compacted_with_newer_rows(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """A compaction mixed files that it replaces with newer ones: the output cannot be deleted without losing those (H13)."""
+    ours = sum(e.identity in replaced for e in group.deleted)
+    if ours in (0, len(group.deleted)):
+        return None
+    files = (*group.deleted, *group.added)
+    return _conflict("compacted_with_newer_rows", change, files, "merged newer rows into replaced files")
+
+
+Check = Callable[[CommitRequest, Landed, Group, Files], "Conflict | None"]
+CHECKS: tuple[Check, ...] = (
+    overwritten_meanwhile,
+    rows_deleted_meanwhile,
+    appended_meanwhile,
+    compacted_with_newer_rows,
+)
+
+
+# -------------------------------------------------------------------------------- compactions and row-level changes
+
+
+def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
+    """Others deleted files that a compaction or row-level change was made from, or rows of them; the oldest change first."""
+    inputs = inputs_of(request)
     for change in changes:
-        gone = tuple(e for e in change.entries if e.kind != ADD and e.identity in inputs)
+        gone = [e for e in change.change.entries if e.kind != ADD and owner_of(e) in inputs]
         if gone:
             return _conflict("inputs_gone", change, gone, "deleted files that it replaces")
+        names = sorted(owner[2] for owner in change.marked if owner in inputs)
+        if names:
+            return _inputs_marked(f"by {change.label} ", names)
     return None
+
+
+def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
+    """As `inputs_changed`, where what others did cannot be seen any more: everything that it changes must be live."""
+    found = list(alive)
+    identities, owners = {e.identity for e in found}, {owner_of(e) for e in found}
+    gone = {owner_of(e) for e in request.entries if e.kind != ADD and e.identity not in identities}
+    names = tuple(sorted(owner[2] for owner in gone | (inputs_of(request) - owners)))
+    if not names:
+        return None
+    return Conflict("deletes_unknown_file", f"{len(names)} of its input files are gone: {', '.join(names[:5])}", names)
 
 
 def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
@@ -119,41 +158,53 @@ def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Confli
     Args:
         index: the live index files after this commit, where vectors that it knew are not any more.
     """
-    inputs = {(e.partition, e.bucket, e.file.file_name) for e in request.entries if e.kind != ADD}
-    names = tuple(
-        vector.data_file
-        for entry in index
-        for vector in entry.file.deletion_vectors or ()
-        if (entry.partition, entry.bucket, vector.data_file) in inputs
-    )
-    if not names:
-        return None
+    inputs = {owner_of(e) for e in request.entries if e.kind != ADD}
+    names = [owner[2] for owner in vector_places(index) if owner in inputs]
+    return _inputs_marked("", names) if names else None
+
+
+def inputs_of(request: CommitRequest) -> set[Owner]:
+    """The files that it deletes, and those of which it deletes rows."""
+    added = {owner_of(e) for e in request.entries if e.kind == ADD}
+    marked = vector_places(e for e in request.index_entries if e.kind == ADD)
+    return {owner_of(e) for e in request.entries if e.kind != ADD} | (set(marked) - added)
+
+
+def _inputs_marked(by: str, names: Sequence[str]) -> Conflict:
     shown = ", ".join(names[:5])
-    return Conflict("inputs_marked", f"rows of its input files were deleted since it read them: {shown}", names)
+    reason = f"rows of its input files were deleted {by}since it read them: {shown}"
+    return Conflict("inputs_marked", reason, tuple(names))
 
 
-def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
-    """As `inputs_gone`, where what others did cannot be seen any more: everything that it deletes must be live."""
-    identities = {e.identity for e in alive}
-    gone = tuple(e for e in request.entries if e.kind != ADD and e.identity not in identities)
-    if not gone:
-        return None
-    names = tuple(e.file.file_name for e in gone)
-    return Conflict("deletes_unknown_file", f"{len(gone)} of its input files are gone: {', '.join(names[:5])}", names)
+# ---------------------------------------------------------------------------------------------------------- schemas
 
 
-def _touched(request: CommitRequest, change: Change) -> tuple[ManifestEntry, ...]:
-    return change.touching(request.target) if request.target is not None else ()
+_LAYOUT: tuple[opt.Option[Any], ...] = (opt.BUCKET, opt.BUCKET_KEY, opt.BUCKET_FUNCTION, opt.DATA_FILE_DIRECTORY)
 
 
-def _by_bucket(entries: Iterable[ManifestEntry]) -> list[list[ManifestEntry]]:
-    groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
-    return list(groups.values())
+def written_under_another_layout(written: TableSchema, newest: TableSchema) -> Conflict | None:
+    """Files lie, or are divided, otherwise by now: readers would look for them elsewhere, and writers would refuse them.
+
+    Args:
+        written: the schema that the files of a commit were written with.
+        newest: the schema that readers go by.
+    """
+    for option in _LAYOUT:
+        old, new = written.options.get(option), newest.options.get(option)
+        if old != new:
+            return _another_schema(f"option '{option.key}' is {new or 'not set'}", newest, str(old or "not set"))
+    if written.partition_keys != newest.partition_keys:
+        keys = ", ".join(newest.partition_keys) or "none"
+        return _another_schema(f"the partition keys are {keys}", newest, ", ".join(written.partition_keys) or "none")
+    return None
 
 
-def _conflict(check: str, change: Change, entries: Iterable[ManifestEntry], what: str) -> Conflict:
+def _another_schema(what: str, newest: TableSchema, before: str) -> Conflict:
+    reason = f"{what} since schema {newest.id}, its files were written for {before}: open the table again and write them anew"
+    return Conflict("another_schema", reason)
+
+
+def _conflict(check: str, change: Landed, entries: Iterable[ManifestEntry], what: str) -> Conflict:
     names = tuple(e.file.file_name for e in entries)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return Conflict(check, f"{change.label} {what} since this commit read the table: {shown}", names)

@@ -1,15 +1,16 @@
 """What a commit wants: its changes, the partitions that it replaces, its isolation and identity.
 
-Owns: `CommitRequest`, `Target` (which partitions an overwrite replaces), `Isolation`. Must not know: how it is done.
+Owns: `CommitRequest`, `Restoration`, `Target` (which partitions an overwrite replaces), `Isolation`. Must not know: how it is
+done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from ..core.data_file import DELETE, IndexEntry, ManifestEntry
+from ..core.data_file import IndexEntry, ManifestEntry
 from ..core.errors import InvalidArgument
 from ..core.snapshot import CommitKind, Snapshot
 from .message import PendingUpload
@@ -32,8 +33,6 @@ class CommitRequest:
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
-        restores: the entries are files that the table has held before (a rollback): those that are live stay as they are, and
-            the base is written without deletions, which would hide those that come back (commit-protocol §2.2).
         commit_user, identifier: the identity; identifier None = not exactly once.
     """
 
@@ -45,16 +44,12 @@ class CommitRequest:
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
     read_snapshot: Snapshot | None = None
-    restores: bool = False
     isolation: Isolation = "snapshot"
     operation: str | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def replaces_files(self) -> bool:
-        """Does it name files that it deletes, as a compaction does? (An overwrite names partitions.)"""
-        return any(entry.kind == DELETE for entry in self.entries)
+    restores: ClassVar[bool] = False
 
     def check(self) -> None:
         """Refuse what cannot be meant, before anything is written."""
@@ -67,3 +62,13 @@ class CommitRequest:
         ours = [key for key in self.properties if key.startswith("lakelatch.")]
         if ours:
             raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are ours")
+
+
+class Restoration(CommitRequest):
+    """A rollback: an overwrite by files that the table has held before.
+
+    Those that are live stay as they are, and the base is written without deletions, which would hide those that come back
+    (commit-protocol §2.2).
+    """
+
+    restores = True

@@ -1,36 +1,42 @@
 """Settling: what a request becomes on the base of one attempt, or the conflict that keeps it from landing there.
 
 Owns: `Settler` (one per commit: it keeps what was read, from attempt to attempt) and `Settled` (one per attempt). Must not
-know: the machine, how files are written or published, retries. Source: design §3 (isolation table), H12, H13, H14.
-Invariants: whatever depends on the base is derived from it here, for each attempt anew; nothing is written; of what was read
-only named, immutable things are kept, each under the identity of its snapshot (H18).
+know: the machine, how files are written or published, retries. Source: design §3 (isolation table), H12, H13, H14, H22.
+Invariants: whatever depends on the base is derived from it here, for each attempt anew; nothing is written; every check sees
+the whole change: data files, index files, and the schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..core import options as opt
-from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ..core.deletion_vector import INDEX_TYPE
 from ..core.folding import MergePlan, live
 from ..core.manifest import ManifestFile, decode_manifest
-from ..core.places import codec_of
+from ..core.places import FileKeys, codec_of
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
-from .attempt import Blob, MetadataWriter, combine_index
+from .attempt import Blob, MetadataWriter
 from .base import Base
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
+from .change import Owner, owner_of
 from .conflicts import (
-    Change,
     Conflict,
+    Files,
+    Followed,
     deletes_unknown_file,
-    find_conflict,
-    follow_compactions,
-    inputs_gone,
+    follow,
+    inputs_changed,
     inputs_marked,
+    inputs_of,
     replaced_files,
+    written_under_another_layout,
 )
+from .history import History
+from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
 from .request import CommitRequest
 from .row_ids import tracked
@@ -44,14 +50,14 @@ class Settled:
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
         index_manifest: the name of its index manifest; None for none.
-        index_blob: that file, where it is a new one.
+        index_blobs: that file where it is a new one, after the index files that were made for it.
         next_row_id: the first row id that is free after it.
         folded: of a rollback: the base without what it deletes, to be written as the base list.
     """
 
     entries: tuple[ManifestEntry, ...]
     index_manifest: str | None
-    index_blob: Blob | None
+    index_blobs: tuple[Blob, ...]
     next_row_id: int
     folded: Merge | None = None
 
@@ -70,8 +76,13 @@ class Settler:
     timeline: Timeline
     writer: MetadataWriter
     buckets: BucketMemory
-    _read_files: dict[EntryIdentity, ManifestEntry] | None = None
-    _changes: dict[int, tuple[str, Change]] = field(default_factory=dict)
+    _history: History = field(init=False)
+    _read_files: Files | None = None
+
+    def __post_init__(self) -> None:
+        request = self.request
+        concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
+        self._history = History(self.timeline, FileKeys(self.schema), concerned)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
         """The request on a base.
@@ -83,15 +94,20 @@ class Settler:
             LakelatchError: what has to be read for it cannot be read.
         """
         restores = self.request.restores
-        entries = self._entries(base)
-        if not isinstance(entries, Conflict) and not restores:
-            entries = self._in_buckets(entries, base)
-        if isinstance(entries, Conflict):
-            return entries
-        next_row_id = base.next_row_id
+        files = self._files(base)
+        if isinstance(files, Conflict):
+            return files
+        entries = self._entries(files)
+        conflict = self._another_schema(base, entries)
+        if conflict is not None:
+            return conflict
+        numbers = entries if restores else self._in_buckets(entries, base)
+        if isinstance(numbers, Conflict):
+            return numbers
+        entries, next_row_id = numbers, base.next_row_id
         if not restores and self.schema.options.get(opt.ROW_TRACKING):
             entries, next_row_id = tracked(entries, ours_id, next_row_id)
-        index = self._index(base.snapshot)
+        index = self._index(base.snapshot, files)
         if isinstance(index, Conflict):
             return index
         return Settled(entries, *index, next_row_id, self._folded(base) if restores else None)
@@ -104,46 +120,43 @@ class Settler:
 
     # ------------------------------------------------------------------------------------------------------- entries
 
-    def _entries(self, base: Base) -> tuple[ManifestEntry, ...] | Conflict:
-        request = self.request
-        if request.target is not None:
-            return self._overwriting(base)
-        conflict = self._inputs_conflict(base) if request.replaces_files else None
-        return conflict or request.entries
+    def _files(self, base: Base) -> Followed | Conflict:
+        """The files that the request replaces on this base; a conflict where others changed what it read."""
+        request, read = self.request, self.request.read_snapshot
+        is_read = ref_of(read) == base.ref
+        if request.target is None:
+            conflict = None if is_read or not inputs_of(request) else self._inputs_conflict(base)
+            return conflict or Followed({})
+        if self._read_files is None:
+            manifests = base.manifests if is_read else self.timeline.manifests(read) if read else ()
+            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
+        if is_read:
+            return Followed(self._read_files)
+        changes = self._history.since(read, base.snapshot)
+        return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
         """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
         request = self.request
-        read = request.read_snapshot
-        if read is not None and ref_of(read) == base.ref:
-            return None
-        if read is not None:
-            changes = self._changes_since(read, base.snapshot)
+        if request.read_snapshot is not None:
+            changes = self._history.since(request.read_snapshot, base.snapshot)
             if not isinstance(changes, Conflict):
-                return inputs_gone(request, changes)
+                return inputs_changed(request, changes)
         return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
 
-    def _overwriting(self, base: Base) -> tuple[ManifestEntry, ...] | Conflict:
-        """The deletes of an overwrite: the files that it read, followed through compactions since (H13)."""
+    def _entries(self, files: Followed) -> tuple[ManifestEntry, ...]:
+        """An overwrite deletes what it replaces (H13); files that a rollback brings back and that are live stay as they are."""
         request = self.request
-        assert request.target is not None
-        read = request.read_snapshot
-        if self._read_files is None:
-            manifests = base.manifests if ref_of(read) == base.ref else self.timeline.manifests(read) if read else ()
-            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
-        replaced = self._read_files
-        if ref_of(read) != base.ref:
-            changes = self._changes_since(read, base.snapshot)
-            if isinstance(changes, Conflict):
-                return changes
-            conflict = find_conflict(request, changes)
-            if conflict is None:
-                replaced, conflict = follow_compactions(request, replaced, changes)
-            if conflict is not None:
-                return conflict
         back = {e.identity for e in request.entries} if request.restores else set()
-        deleted = (e.deletion() for identity, e in replaced.items() if identity not in back)
-        return (*deleted, *(e for e in request.entries if e.identity not in replaced))
+        deleted = (e.deletion() for identity, e in files.replaced.items() if identity not in back)
+        return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
+
+    def _another_schema(self, base: Base, entries: Iterable[ManifestEntry]) -> Conflict | None:
+        """The files of a rollback were written long ago, and lie where they lie."""
+        writes = not self.request.restores and any(e.kind == ADD for e in entries)
+        if not writes or base.schema_id <= self.schema.id:
+            return None
+        return written_under_another_layout(self.schema, self.timeline.schema(base.schema_id))
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
         """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""
@@ -168,39 +181,41 @@ class Settler:
         """The base without what it deletes; written with the base list, and for each attempt anew."""
         return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)
 
-    def _changes_since(self, read: Snapshot | None, base: Snapshot | None) -> list[Change] | Conflict:
-        """What others did after `read`; a conflict where that cannot be seen any more."""
-        start, end = read.id if read else 0, base.id if base else 0
-        gone = Conflict("history_is_visible", "the snapshots since this commit read the table are no longer all there")
-        if read is not None:
-            still = self.timeline.find(read.id)
-            if end < start or still is None or still.identity != read.identity:
-                return gone
-        for snapshot_id in range(start + 1, end + 1):
-            found = base if snapshot_id == end else self.timeline.find(snapshot_id)
-            if found is None:
-                return gone
-            known = self._changes.get(snapshot_id)
-            if known is None or known[0] != found.identity:
-                entries = tuple(self.timeline.entries(self.timeline.delta_manifests(found)))
-                change = Change(found.id, found.commit_kind, found.commit_user, entries)
-                self._changes[snapshot_id] = (found.identity, change)
-        return [self._changes[i][1] for i in range(start + 1, end + 1)]
-
     # --------------------------------------------------------------------------------------------------------- index
 
-    def _index(self, base: Snapshot | None) -> tuple[str | None, Blob | None] | Conflict:
+    def _index(self, base: Snapshot | None, files: Followed) -> tuple[str | None, tuple[Blob, ...]] | Conflict:
         """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
         name = base.index_manifest if base else None
         request = self.request
-        if not request.index_entries and (name is None or (request.target is None and not request.replaces_files)):
-            return name, None
-        old: Sequence[IndexEntry] = self.timeline.index_entries(base) if base else ()
-        entries, conflict = combine_index(old, request)
-        conflict = conflict or inputs_marked(request, entries)
+        replaces = request.target is not None or any(e.kind == DELETE for e in request.entries)
+        if not request.index_entries and (name is None or not replaces):
+            return name, ()
+        old = self.timeline.index_entries(base) if base else []
+        replaced, blobs = self._without_replaced(old, files)
+        entries = combine_index(old, (*replaced, *request.index_entries))
+        if isinstance(entries, Conflict):
+            return entries
+        conflict = inputs_marked(request, entries)
         if conflict is not None:
             return conflict
-        if list(entries) == list(old):
-            return name, None
-        blob = self.writer.index_manifest(list(entries))
-        return blob.name, blob
+        if entries == old:
+            return name, ()
+        manifest = self.writer.index_manifest(entries)
+        return manifest.name, (*blobs, manifest)
+
+    def _without_replaced(
+        self, old: Sequence[IndexEntry], files: Followed
+    ) -> tuple[tuple[IndexEntry, ...], tuple[Blob, ...]]:
+        """An overwrite takes the index files of its partitions away, but for the vectors of files that came meanwhile."""
+        target = self.request.target
+        if target is None:
+            return (), ()
+        keys = FileKeys(self.schema)
+        newer: set[Owner] = {owner_of(e) for e in files.newer.values()}
+        names = self.writer.names
+        touched = [e for e in old if target(e.partition)]
+        others = tuple(replace(e, kind=DELETE) for e in touched if e.file.index_type != INDEX_TYPE)
+        changes, uploads = with_vectors_of(
+            self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")
+        )
+        return (*others, *changes), tuple(Blob(u.key, u.key, u.data) for u in uploads)

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from ..backends.store import Store
+from ..coordinator.change import Owner, vector_places
 from ..coordinator.committer import Committer, new_commit_user
+from ..coordinator.index_files import with_vectors_of
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
@@ -27,10 +29,9 @@ from ..coordinator.timeline import Timeline
 from ..core.data_file import DELETE
 from ..core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ..core.folding import live
-from ..core.places import codec_of
+from ..core.places import FileKeys, codec_of
 from ..core.schema import TableSchema
 from .compact_plan import CompactionPlan
-from .compact_vectors import Owner, vector_places, without_vectors
 from .fallback import file_schemas_of
 from .rewrite import Rewriter
 from .split import Split
@@ -234,8 +235,14 @@ class _Run:
 
     def _request(self, messages: Sequence[CommitMessage]) -> CommitRequest:
         owners = {owner for message in messages for owner in _owners(message)}
-        stem = f"index-{MACHINE.new_uuid()}"
-        index, uploads = without_vectors(self.committer.store, self.schema, self.plan.index, owners, stem)
+        stem, numbers = f"index-{MACHINE.new_uuid()}", count()
+        index, uploads = with_vectors_of(
+            self.committer.store,
+            FileKeys(self.schema),
+            self.plan.index,
+            lambda owner: owner not in owners,
+            lambda: f"{stem}-{next(numbers)}",
+        )
         return CommitRequest(
             kind="COMPACT",
             entries=entries_of(messages),

@@ -20,7 +20,7 @@ from ...core.places import FileKeys, is_external
 from ...core.schema import TableSchema
 from ...core.snapshot import Snapshot, parse_snapshot
 from ..presence import sizes_of
-from ..request import CommitRequest, Isolation
+from ..request import Isolation, Restoration
 from ..timeline import Timeline
 
 ROLLED_BACK_TO = "rollback.snapshot"
@@ -70,9 +70,9 @@ class RollbackPlan:
             "goes": told([e.file for e in self.removed]),
         }
 
-    def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> CommitRequest:
+    def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> Restoration:
         """The commit: an overwrite of everything by the files of the target."""
-        return CommitRequest(
+        return Restoration(
             kind="OVERWRITE",
             entries=self.state,
             commit_user=commit_user,
@@ -80,7 +80,6 @@ class RollbackPlan:
             index_entries=self.index,
             target=lambda partition: True,
             read_snapshot=self.latest,
-            restores=True,
             isolation=isolation,
             operation="OVERWRITE",
             properties={ROLLED_BACK_TO: str(self.target.id), PROTECTING_TAG: tag},

@@ -1,0 +1,118 @@
+"""Changes as other jobs make them, published through a committer of their own: deleted rows, compactions, anything by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from unit.test_deletion_vectors import vector
+
+from lakelatch.coordinator.message import PendingUpload
+from lakelatch.coordinator.receipt import Receipt
+from lakelatch.coordinator.request import CommitRequest
+from lakelatch.core.data_file import (
+    ADD,
+    DELETE,
+    DeletionVectorRange,
+    IndexEntry,
+    IndexFile,
+    ManifestEntry,
+)
+from lakelatch.core.deletion_vector import INDEX_TYPE, decode_vector
+from lakelatch.core.places import FileKeys
+from lakelatch.core.schema import TableSchema
+from lakelatch.table.table import Table
+from lakelatch.table.write import TableWriter
+
+NUMBERS = itertools.count()
+
+
+def reopened(table: Table) -> Table:
+    """Another job's handle of the same table."""
+    return Table(table.store, table.timeline.latest_schema())
+
+
+def written(table: Table, data: pa.Table) -> tuple[ManifestEntry, ...]:
+    """Data files with these rows, in the store, which no snapshot names yet."""
+    from lakelatch.coordinator.message import entries_of
+
+    writer = TableWriter(table.store, table.schema, f"by-hand-{next(NUMBERS)}", travelling=False)
+    writer.write(data)
+    return entries_of(writer.finish())
+
+
+def publish(
+    table: Table,
+    kind: Any,
+    entries: Iterable[ManifestEntry] = (),
+    index_entries: Iterable[IndexEntry] = (),
+    uploads: Iterable[PendingUpload] = (),
+    user: str = "another-job",
+) -> Receipt:
+    """A snapshot of any content under any kind, by another committer."""
+    request = CommitRequest(
+        kind=kind, entries=tuple(entries), commit_user=user, index_entries=tuple(index_entries), uploads=tuple(uploads)
+    )
+    return reopened(table).committer.commit(request)
+
+
+def index_of(table: Table) -> list[IndexEntry]:
+    """The live index entries of the newest snapshot."""
+    snapshot = table.timeline.latest()
+    return [] if snapshot is None else table.timeline.index_entries(snapshot)
+
+
+def marked_rows(table: Table, schema: TableSchema | None = None) -> dict[str, set[int]]:
+    """The positions that the newest snapshot's deletion vectors mark, by data file."""
+    keys, found = FileKeys(schema or table.schema), {}
+    for entry in index_of(table):
+        data = table.store.get(keys.index(entry))
+        for place in entry.file.deletion_vectors or ():
+            assert place.data_file not in found, "two vectors of one file"
+            found[place.data_file] = set(decode_vector(data[place.offset :], place, None, "index").tolist())
+    return found
+
+
+def delete_rows(
+    table: Table, positions: Mapping[str, Iterable[int]], kind: str = "OVERWRITE", *, counted: bool = True
+) -> Receipt:
+    """Mark rows of live files, as Apache Paimon's DELETE does: the partition's vector files are replaced by one new file."""
+    places = {e.file.file_name: (e.partition, e.bucket) for e in reopened(table).entries()}
+    before, index = marked_rows(table), index_of(table)
+    changes: list[IndexEntry] = []
+    uploads = []
+    for partition, bucket in dict.fromkeys(places[name] for name in positions):
+        old = [e for e in index if (e.partition, e.bucket) == (partition, bucket)]
+        names = {v.data_file for e in old for v in e.file.deletion_vectors or ()}
+        names |= {name for name in positions if places[name] == (partition, bucket)}
+        marks = {name: before.get(name, set()) | set(positions.get(name, ())) for name in sorted(names)}
+        new, upload = vector_file(partition, bucket, marks, counted=counted)
+        changes += [*(replace(e, kind=DELETE) for e in old), new]
+        uploads.append(upload)
+    changes.sort(key=lambda e: e.kind != DELETE)
+    return publish(table, kind, (), changes, uploads, "deleting-job")
+
+
+def vector_file(
+    partition: bytes, bucket: int, marks: Mapping[str, Iterable[int]], *, counted: bool = True
+) -> tuple[IndexEntry, PendingUpload]:
+    """A new index file with these deletion vectors, and its entry."""
+    data, ranges = b"\x01", []
+    for name, rows in marks.items():
+        blob, length = vector(rows)
+        ranges.append(DeletionVectorRange(name, len(data), length, len(set(rows)) if counted else None))
+        data += blob
+    file_name = f"index-by-hand-{next(NUMBERS)}"
+    file = IndexFile(INDEX_TYPE, file_name, len(data), len(ranges), tuple(ranges))
+    return IndexEntry(ADD, partition, bucket, file), PendingUpload(f"index/{file_name}", data)
+
+
+def rewritten(
+    entries: Sequence[ManifestEntry], new: Sequence[ManifestEntry], source: int | None
+) -> list[ManifestEntry]:
+    """The entries of a commit that replaces files by others, which say that they came from `source`."""
+    added = [e._replace(file=e.file._replace(file_source=source)) for e in new]
+    return [*(e.deletion() for e in entries), *added]
