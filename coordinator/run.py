@@ -219,7 +219,7 @@ class CommitRun:
 
     def _delta_uploads(self) -> Uploads:
         """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
-        attempt, index = self._attempt(), self._settled().index_blob
+        attempt, index = self._attempt(), self._settled().index_blobs
         delta, new = attempt.delta, list[Blob]()
         if delta is None or attempt.entries != delta.entries:
             delta = Delta.of(attempt.entries, self.writer)
@@ -227,8 +227,8 @@ class CommitRun:
             new = [*delta.blobs, delta.list]
             self.attempt = replace(attempt, delta=delta)
         beside = [blob.name for blob in delta.blobs]
-        if index is not None:
-            new, beside = [*new, index], [*beside, index.name]
+        if index:
+            new, beside = [*new, *index], [*beside, index[-1].name]
         return new, ev.DeltaListWritten(delta.list.name, tuple(beside))
 
     # ------------------------------------------------------------------------------------------------------- publish
