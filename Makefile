@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := test
 STORE ?= local
 STORES ?=
+SEED ?= 1
+MUTANTS ?= 400
 PYTEST_ARGS ?=
 # Processes that share the test files.
 JOBS ?= 2
@@ -28,7 +30,7 @@ export LAKELATCH_GCS_URL := http://127.0.0.1:4443
 export LAKELATCH_AZURE_URL := http://127.0.0.1:10000
 endif
 
-.PHONY: setup lint test unit demo up down nightly diagram clean
+.PHONY: setup lint test unit demo up down nightly mutants diagram clean
 setup: $(STAMP)
 $(STAMP): pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 	.ci/setup $(SETUP_ARGS)
@@ -38,7 +40,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p lakelatch
-	$(BIN)/mypy -p servers -m values
+	$(BIN)/mypy -p servers -p mutation -m values
 	$(BIN)/lint-imports
 
 test: setup lint
@@ -63,6 +65,10 @@ nightly: setup lint
 	$(BIN)/python .ci/requirements.py bench | $(BIN)/python -m pip install -q -c .ci/constraints.txt -r /dev/stdin
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py
+
+# MUTANTS small bugs, drawn by SEED, are planted one at a time: the fast tests must notice each. A run that was cut off goes on.
+mutants: setup
+	$(BIN)/python -m mutation --seed $(SEED) --size $(MUTANTS) --jobs $(JOBS)
 
 diagram: setup
 	$(BIN)/python -m lakelatch.coordinator.protocol.diagram > docs/commit-machine.md

@@ -16,7 +16,7 @@ def test_a_page_without_the_block_is_refused() -> None:
         replaced("# a\n", "z", "new")
 
 
-@pytest.mark.parametrize("block", ["exploration", "mutants", "seeds", "torture"])
+@pytest.mark.parametrize("block", ["exploration", "mutants", "mutation score", "seeds", "torture"])
 def test_the_guarantees_have_a_place_for_every_figure(block: str) -> None:
     assert replaced((DOCS / "guarantees.md").read_text(), block, "new").count("new\n") == 1
 
