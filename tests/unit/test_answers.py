@@ -1,0 +1,183 @@
+"""How an error of any client is taken apart: which link of the chain counts, and in which order the tables are asked."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import pytest
+
+from lakelatch.backends.answers import Answer, AnswerTable, Facts, chain, create_outcome, facts_of
+from lakelatch.backends.store import AlreadyThere, Unknown
+
+
+class BotoError(Exception):
+    """As botocore carries an answer."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+
+
+class Carrier(Exception):
+    """As another client does."""
+
+    def __init__(self, status: object, code: object) -> None:
+        self.status, self.code = status, code
+
+
+class Derived(Carrier):
+    """A kind of it."""
+
+
+class Code(enum.Enum):
+    """Azure's codes are an enumeration where its client knows them."""
+
+    KNOWN = "KnownToTheClient"
+
+
+CARRIERS = {"Carrier": ("status", "code")}
+
+
+def boto(status: object = None, code: object = None) -> BotoError:
+    return BotoError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}})
+
+
+def said(error: BaseException) -> tuple[int | None, str | None]:
+    facts = facts_of(error, CARRIERS)
+    return facts.status, facts.code
+
+
+def after(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+def during(error: BaseException, context: BaseException) -> BaseException:
+    error.__context__ = context
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (boto(412, "PreconditionFailed"), (412, "PreconditionFailed")),
+        (boto(None, "503"), (503, "503")),
+        (boto(400, "503"), (400, "503")),
+        (boto(None, "SlowDown"), (None, "SlowDown")),
+        (boto(404), (404, None)),
+        (boto(None, 404), (404, "404")),
+        (BotoError({}), (None, None)),
+        (BotoError("no mapping"), (None, None)),
+        (Carrier(409, "Busy"), (409, "Busy")),
+        (Derived(409, "Busy"), (409, "Busy")),
+        (Carrier("409", Code.KNOWN), (None, "KnownToTheClient")),
+        (Carrier(409, None), (409, None)),
+        (ValueError("409"), (None, None)),
+    ],
+    ids=repr,
+)
+def test_what_one_error_carries(error: BaseException, expected: tuple[int | None, str | None]) -> None:
+    assert said(error) == expected
+
+
+def test_who_is_not_named_is_not_believed() -> None:
+    """An HTTP library's own parse errors carry a `status` too, and would pass for a refusal."""
+    assert facts_of(Carrier(409, "Busy"), {}) == Facts(None, None, ("Carrier",))
+    assert facts_of(Carrier(409, "Busy"), {"Other": ("status", "code")}).status is None
+
+
+def test_the_innermost_answer_counts() -> None:
+    """Each of status and code by itself: a wrapper may know one of them."""
+    assert said(after(boto(500, "Outer"), boto(412, "Inner"))) == (412, "Inner")
+    assert said(after(boto(500, "Outer"), ValueError())) == (500, "Outer")
+    assert said(after(boto(500, "Outer"), Carrier(None, "Inner"))) == (500, "Inner")
+    assert said(after(ValueError(), boto(412))) == (412, None)
+
+
+def test_causes_and_contexts_are_followed() -> None:
+    assert said(during(ValueError(), boto(412))) == (412, None)
+    both = during(after(ValueError(), boto(412)), boto(500))
+    assert said(both) == (412, None), "what an error was raised from comes before what was handled meanwhile"
+    hidden = during(ValueError(), boto(412))
+    hidden.__suppress_context__ = True
+    assert said(hidden) == (None, None)
+    assert list(chain(both)) == [both, both.__cause__]
+
+
+def test_a_chain_that_bites_its_tail_ends() -> None:
+    one, two = ValueError(), TypeError()
+    one.__context__, two.__context__ = two, one
+    assert len(list(chain(one))) == 12
+    links: list[BaseException] = [boto(412)]
+    for _ in range(10):
+        links.append(after(ValueError(), links[-1]))
+    assert said(after(ValueError(), links[-1])) == (412, None)
+    assert said(after(ValueError(), after(ValueError(), links[-1]))) == (None, None)
+
+
+def test_classes_are_named_from_the_outside_in() -> None:
+    error = after(Derived(None, None), FileNotFoundError())
+    assert facts_of(error, {}).types == ("Derived", "Carrier", "FileNotFoundError", "OSError")
+
+
+def test_a_code_says_more_than_a_status_and_that_more_than_a_class() -> None:
+    table = AnswerTable(
+        codes={"Full": Answer.BUSY},
+        statuses={404: Answer.NO_CONTAINER, 503: Answer.DENIED},
+        types={"BotoError": Answer.EXISTS, "TimeoutError": Answer.NOT_SENT},
+    )
+    assert table.classify(boto(404, "Full")) is Answer.BUSY
+    assert table.classify(boto(404, "Other")) is Answer.NO_CONTAINER
+    assert table.classify(boto(503)) is Answer.DENIED
+    assert table.classify(boto(None, "Other")) is Answer.EXISTS
+    assert table.classify(TimeoutError()) is Answer.NOT_SENT, "a store's own table comes before the common one"
+    assert AnswerTable().classify(TimeoutError()) is Answer.NO_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [(499, Answer.DENIED), (500, Answer.BUSY), (599, Answer.BUSY), (302, Answer.DENIED)]
+)
+def test_a_status_that_is_in_no_table(status: int, answer: Answer) -> None:
+    assert AnswerTable().classify(boto(status)) is answer
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (FileExistsError(), Answer.EXISTS),
+        (FileNotFoundError(), Answer.MISSING),
+        (PermissionError(), Answer.DENIED),
+        (IsADirectoryError(), Answer.MISSING),
+        (NotADirectoryError(), Answer.MISSING),
+        (TimeoutError(), Answer.NO_ANSWER),
+        (ConnectionResetError(), Answer.NO_ANSWER),
+        (OSError(), Answer.NO_ANSWER),
+        (after(TimeoutError(), FileExistsError()), Answer.NO_ANSWER),
+        (after(OSError(), FileExistsError()), Answer.EXISTS),
+    ],
+    ids=repr,
+)
+def test_errors_of_pythons_own(error: BaseException, answer: Answer) -> None:
+    assert AnswerTable().classify(error) is answer
+
+
+@pytest.mark.parametrize("answer", Answer)
+def test_what_an_answer_means_for_a_create(answer: Answer) -> None:
+    """H2, H3: only what proves that nothing was applied is a failure, and after an earlier send not even that."""
+    nothing = {
+        Answer.NOT_SENT,
+        Answer.BROKEN_OFF,
+        Answer.DENIED,
+        Answer.MISSING,
+        Answer.NO_CONTAINER,
+        Answer.NO_CONDITION,
+    }
+    first, later = (create_outcome(answer, "why", earlier_send=earlier) for earlier in (False, True))
+    if answer is Answer.EXISTS:
+        assert isinstance(first, AlreadyThere) and not first.earlier_send
+        assert isinstance(later, AlreadyThere) and later.earlier_send
+    elif answer in nothing:
+        assert first is None
+        assert isinstance(later, Unknown) and later.reason.startswith("why, after a send")
+    else:
+        assert first == later == Unknown("why")

@@ -1,0 +1,92 @@
+"""How long a commit that lost waits, when it gives up, and how long a winner holds back: with dice and clocks of the test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakelatch.coordinator.retries import Crowd, RetryPolicy
+from lakelatch.core.options import TableOptions
+
+POLICY = RetryPolicy(max_retries=12, timeout_ms=60_000, min_wait_ms=100, max_wait_ms=10_000)
+
+
+def wait_ms(
+    policy: RetryPolicy, attempt: int, *, others: int = 100, attempt_s: float = 1.0, elapsed_s: float = 0.0
+) -> int | None:
+    """The longest wait that the dice allow."""
+    return policy.next_wait_ms(
+        attempt, elapsed_s=elapsed_s, attempt_s=attempt_s, others=others, uniform=lambda least, most: most
+    )
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    waits = [wait_ms(POLICY, attempt) for attempt in range(1, 10)]
+    assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+
+
+def test_waits_are_no_longer_than_the_turns_of_the_others() -> None:
+    """Who has lost to each of them has waited for its turn: then one attempt's time is enough."""
+    assert wait_ms(POLICY, 7, others=8, attempt_s=0.5) == 4000
+    assert wait_ms(POLICY, 8, others=8, attempt_s=0.5) == 4000
+    assert wait_ms(POLICY, 9, others=8, attempt_s=0.5) == 500
+    assert wait_ms(POLICY, 2, others=1, attempt_s=0.05) == 50
+
+
+def test_any_wait_down_to_none_is_possible() -> None:
+    """Full jitter: who lost at the same moment must not come back at the same moment."""
+    seen: list[tuple[float, float]] = []
+
+    def dice(least: float, most: float) -> float:
+        seen.append((least, most))
+        return 0.0123456
+
+    assert POLICY.next_wait_ms(3, elapsed_s=0.0, attempt_s=1.0, others=9, uniform=dice) == 12
+    assert seen == [(0, 0.4)]
+
+
+def test_retries_are_as_many_as_asked_for() -> None:
+    assert wait_ms(POLICY, 12) is not None
+    assert wait_ms(POLICY, 13) is None
+    assert wait_ms(replace(POLICY, max_retries=0), 1) is None
+
+
+def test_no_retry_begins_after_the_timeout() -> None:
+    assert wait_ms(POLICY, 1, elapsed_s=59.9) is not None
+    assert wait_ms(POLICY, 1, elapsed_s=60.0) is None
+    assert wait_ms(replace(POLICY, timeout_ms=None), 1, elapsed_s=1e6) is not None
+    assert wait_ms(replace(POLICY, timeout_ms=None), 13) is None
+
+
+def test_the_policy_is_the_tables() -> None:
+    options = {"max-retries": "3", "timeout": "4 s", "min-retry-wait": "5 ms", "max-retry-wait": "6 ms"}
+    policy = RetryPolicy.from_options(TableOptions({f"commit.{name}": value for name, value in options.items()}))
+    assert policy == RetryPolicy(max_retries=3, timeout_ms=4000, min_wait_ms=5, max_wait_ms=6)
+
+
+def test_a_winner_leaves_each_of_the_others_its_turns() -> None:
+    crowd = Crowd()
+    assert crowd.turns_s(0.0) == 0.0
+    crowd.observe(others=3, attempt_s=0.5, now_s=100.0)
+    assert crowd.turns_s(100.0) == crowd.turns_s(110.0) == 4 * 3 * 0.5
+    assert crowd.turns_s(110.01) == 0.0, "who was not met for ten seconds is gone"
+
+
+def test_a_crowd_is_forgotten_commit_by_commit() -> None:
+    """The largest crowd counts, until commits that met nobody have made it small."""
+    crowd = Crowd()
+    crowd.observe(others=2, attempt_s=1.0, now_s=0.0)
+    crowd.observe(others=1, attempt_s=0.5, now_s=9.0)
+    assert crowd.turns_s(19.0) == 4 * 2 * 0.5, "met again at 9 s, with the turns of the latest attempt"
+    crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
+    assert crowd.turns_s(9.0) == pytest.approx(4 * 1.4 * 0.5)
+    for size in (0.98, 0.686):
+        crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
+        assert crowd.turns_s(9.0) == pytest.approx(4 * size * 0.5)
+    crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
+    assert crowd.turns_s(9.0) == 0.0, "less than half of one is nobody"
+
+
+def test_half_of_one_still_counts() -> None:
+    assert Crowd(size=0.5, attempt_s=1.0, met_at_s=0.0).turns_s(0.0) == 2.0
