@@ -1,0 +1,183 @@
+"""Which fsync makes what survive a power cut, on a real disk whose system calls are watched."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakelatch.backends.durable import Disk, is_temporary, remove, temporary_name
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that fsync was called for, in order."""
+    seen: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        seen.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return seen
+
+
+def names(root: Path, paths: list[str]) -> list[str]:
+    return [os.path.relpath(path, root) for path in paths]
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_folder_is_synced_with_its_place_once(tmp_path: Path, synced: list[str]) -> None:
+    """G1: its entries each time; its own place, and that of every folder up to the root's parent, the first time."""
+    (tmp_path / "t" / "a" / "b").mkdir(parents=True)
+    disk = Disk(str(tmp_path / "t"))
+    disk.sync_folder(str(tmp_path / "t" / "a" / "b"))
+    assert names(tmp_path, synced) == ["t/a/b", "t/a", "t", "."]
+    del synced[:]
+    disk.sync_folder(str(tmp_path / "t" / "a" / "b"))
+    assert names(tmp_path, synced) == ["t/a/b"]
+    del synced[:]
+    disk.sync_folder(str(tmp_path / "t" / "a"))
+    assert names(tmp_path, synced) == ["t/a"], "its place is known by now"
+    del synced[:]
+    (tmp_path / "t" / "a" / "c").mkdir()
+    disk.sync_folder(str(tmp_path / "t" / "a" / "c"))
+    assert names(tmp_path, synced) == ["t/a/c", "t/a"], "only what is new"
+
+
+def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path, synced: list[str]) -> None:
+    """A name is not a folder: what was known of the one that was deleted says nothing of its successor."""
+    disk, folder = Disk(str(tmp_path)), tmp_path / "a"
+    folder.mkdir()
+    disk.sync_folder(str(folder))
+    (tmp_path / "keeps its number").mkdir()
+    folder.rename(tmp_path / "elsewhere")
+    folder.mkdir()
+    del synced[:]
+    disk.sync_folder(str(folder))
+    assert names(tmp_path, synced) == ["a", "."]
+
+
+def test_the_root_alone_is_synced_in_its_parent_and_no_further(tmp_path: Path, synced: list[str]) -> None:
+    (tmp_path / "above" / "t").mkdir(parents=True)
+    Disk(str(tmp_path / "above" / "t")).sync_folder(str(tmp_path / "above" / "t"))
+    assert names(tmp_path, synced) == ["above/t", "above"]
+
+
+def test_folders_above_the_root_are_synced_as_they_are_made(tmp_path: Path, synced: list[str]) -> None:
+    """Nobody else looks after them; those below are synced before the first object is answered."""
+    disk = Disk(str(tmp_path / "above" / "t"))
+    disk.make_folders(str(tmp_path / "above" / "t" / "a" / "b"))
+    assert (tmp_path / "above" / "t" / "a" / "b").is_dir()
+    assert names(tmp_path, synced) == [".", "above"]
+    disk.make_folders(str(tmp_path / "above" / "t" / "a" / "b"))
+
+
+def test_a_neighbour_whose_name_begins_like_the_root_is_above_it(tmp_path: Path, synced: list[str]) -> None:
+    Disk(str(tmp_path / "t")).make_folders(str(tmp_path / "t2"))
+    assert names(tmp_path, synced) == ["."]
+
+
+def test_without_fsync_nothing_is_synced(tmp_path: Path, synced: list[str]) -> None:
+    disk = Disk(str(tmp_path / "t"), fsync=False)
+    disk.write_temporary(str(tmp_path / "t" / "a" / "x"), b"1")
+    disk.sync_folder(str(tmp_path / "t" / "a"))
+    assert synced == []
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    disk = Disk(str(tmp_path))
+    with pytest.raises(FileExistsError):
+        disk.make_folders(str(tmp_path / "a"))
+    with pytest.raises(NotADirectoryError):
+        disk.make_folders(str(tmp_path / "a" / "b"))
+
+
+def test_bytes_are_written_whole_and_synced_before_the_path_is_told(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may take less than it is given."""
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:3])))
+    path = Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"12345678")
+    assert Path(path).read_bytes() == b"12345678"
+    assert synced == [path]
+    assert is_temporary(os.path.basename(path))
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="full"):
+        Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"1")
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, before = Disk(str(tmp_path / "t")), open_files()
+    disk.write_temporary(str(tmp_path / "t" / "a" / "x"), b"1")
+    disk.sync_folder(str(tmp_path / "t" / "a"))
+    assert open_files() == before
+
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, "disk")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    for act in (lambda: disk.write_temporary(str(tmp_path / "t" / "y"), b"1"), lambda: disk.sync_folder(str(tmp_path))):
+        with pytest.raises(OSError, match="disk"):
+            act()
+    assert open_files() == before
+
+
+def test_a_new_file_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is taken, by whatever chance, is an error: never another's file, cut short."""
+    monkeypatch.setattr("lakelatch.backends.durable.temporary_name", lambda name: ".taken.tmp")
+    (tmp_path / ".taken.tmp").write_bytes(b"another's")
+    with pytest.raises(FileExistsError):
+        Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"1")
+
+
+def test_a_parent_that_cannot_be_read_is_not_ours_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t").mkdir()
+    real = os.open
+
+    def guarded(path: Any, flags: int, *mode: int) -> int:
+        if path == str(tmp_path):
+            raise PermissionError(errno.EACCES, "no right to read")
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", guarded)
+    Disk(str(tmp_path / "t")).sync_folder(str(tmp_path / "t"))
+
+
+def test_only_folders_are_synced_as_folders(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    with pytest.raises(NotADirectoryError):
+        Disk(str(tmp_path)).sync_folder(str(tmp_path / "x"))
+
+
+def test_names_of_temporary_files() -> None:
+    assert temporary_name("x").startswith(".x.")
+    assert not is_temporary("x.tmp")
+    assert not is_temporary(".x")
+    long = temporary_name("x" * 300)
+    assert long.startswith("." + "x" * 200 + ".")
+    assert len(long) <= 255
+
+
+def test_removing_never_fails(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    for name in ("x", "x", "folder", "not/there"):
+        remove(str(tmp_path / name))
+    assert sorted(os.listdir(tmp_path)) == ["folder"]
