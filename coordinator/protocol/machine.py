@@ -378,6 +378,17 @@ def _repeated(state: CommitState, **counts: int) -> CommitState:
     return replace(state, repeats=replace(state.repeats, **counts))
 
 
+def discardable(state: CommitState) -> tuple[str, ...]:
+    """What a commit wrote that nothing can need, where somebody else found out that it did not land: the folded state tells.
+
+    Nothing where the last send was never answered: it may still arrive (H5, H9).
+    """
+    sent = state.phase is Phase.PUBLISH and state.sends > 0
+    if sent or state.phase in (Phase.VERIFY, Phase.HINT, Phase.DONE):
+        return ()
+    return state.ledger.discardable(landed=False)
+
+
 def _request(state: CommitState) -> ev.CommitRequested:
     if state.request is None:
         raise ProtocolViolation("no commit was requested")
