@@ -218,7 +218,8 @@ class _Counted:
 
 def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
     """Give the table's commits a journal: the one that was named, else the environment's, the table's, the user's."""
-    from ..coordinator.journal import OBJECT, FileJournal
+    from ..coordinator.file_journal import FileJournal
+    from ..coordinator.journal import OBJECT
     from ..coordinator.object_journal import ObjectJournal
     from ..core import options as opt
 

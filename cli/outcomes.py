@@ -76,7 +76,8 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
     """What the journals know: the one that was named, else the writer's own and those that belong to the table."""
-    from ..coordinator.journal import OBJECT, FileJournal, address_of
+    from ..coordinator.file_journal import FileJournal
+    from ..coordinator.journal import OBJECT, address_of
     from ..coordinator.object_journal import ObjectJournal
     from ..coordinator.recovery import recover as run
 
@@ -134,9 +135,11 @@ def recover(args: argparse.Namespace, output: Output) -> int:
     files = sum(len(commit.cleaned) for commit in found.commits)
     if files:
         output.note(f"{files} metadata files {'deleted' if args.apply else 'would be deleted'}")
+    for line in found.damaged:
+        output.note(f"{line}; commits that it may belong to are told as unknown")
     if not args.apply and any(not commit.known for commit in found.commits):
         output.note("nothing was changed: --apply does it")
-    return UNKNOWN_OUTCOME if found.unknown else OK
+    return UNKNOWN_OUTCOME if found.unknown or found.damaged else OK
 
 
 def _print(commits: Any, output: Output) -> None:

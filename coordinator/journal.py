@@ -1,22 +1,22 @@
 """Where the events of commits go: the coordinator's state is only ever a fold of them.
 
-Owns: the `Journal` seam, its memory and JSON-lines forms, reading a journal back. Must not know: what becomes of a commit.
-Source: design §3 (event sourced). Invariants: a line is written before the effects that follow from its event begin; what a
-journal holds of a commit is a prefix of its events; a line that was cut off by a crash is dropped on reading; what a
-commit's end hangs on is durable when `record` answers, and the answer says who came first: the writer, or somebody who took
-the commit over; no credentials ever reach a journal (H19).
+Owns: the `Journal` seam, its form in memory, what one commit writes to (`BoundJournal`), lines and what they say. Must not
+know: what becomes of a commit, where the lines of a journal that is shared are kept (`shared_journal`). Source: design §3
+(event sourced). Invariants: a line is written before the effects that follow from its event begin; what a journal holds of
+a commit is a prefix of its events; a line that was cut off is dropped on reading, one that is damaged is told by name and
+number; no credentials ever reach a journal (H19).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..backends.store import AlreadyThere, Created, PutOutcome, Unknown
+from ..backends.store import AlreadyThere, PutOutcome, Unknown
 from ..backends.threads import ForkedLock
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
 from ..core.json_text import parse_json
@@ -97,67 +97,6 @@ class MemoryJournal:
             return list(self._entries)
 
 
-class FileJournal:
-    """Appends one JSON line per event to a file; several processes may share it (O_APPEND, one write per line).
-
-    The order of lines in the file decides who came first; so the file must lie on a file system whose appends are atomic,
-    as local ones are.
-
-    Args:
-        path: the file; its folder is created.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        self._looked: dict[str, int] = {}
-        """Commit -> how far the file was searched for somebody who took it over."""
-
-    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        self._looked.setdefault(entry.commit, os.fstat(self._handle).st_size)
-        # A newline in front: what a killed process left half written ends there.
-        line = f"\n{json.dumps(entry.to_json())}\n".encode()
-        try:
-            written = os.write(self._handle, line)
-        except OSError as error:
-            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
-        if written < len(line):
-            raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
-        if not decisive:
-            return None
-        try:
-            os.fsync(self._handle)
-            return AlreadyThere() if self._taken_over(entry, line) else Created()
-        except OSError as error:
-            return Unknown(f"journal {self.path}: {error.strerror}")
-
-    def _taken_over(self, entry: Entry, line: bytes) -> bool:
-        """Does a line before this one say so?"""
-        start, end = self._looked[entry.commit], os.fstat(self._handle).st_size
-        self._looked[entry.commit] = end
-        before, _, _ = os.pread(self._handle, end - start, start).partition(line)
-        marks = (b'"event": "TakenOver"', f'"commit": "{entry.commit}"'.encode())
-        return any(all(mark in other for mark in marks) for other in before.split(b"\n"))
-
-    def conclude(self, commit: str) -> None:
-        self._looked.pop(commit, None)
-
-    def entries(self) -> list[Entry]:
-        return list(read_journal(self.path))
-
-    def add(self, so_far: Sequence[Entry], event: Event, at_ms: int) -> None:
-        """Add what somebody else than its writer has to say about a commit; `entries` then shows who came first."""
-        last = so_far[-1]
-        self.record(Entry(last.commit, last.table, at_ms, event, last.branch), decisive=True)
-        self.conclude(last.commit)
-
-    def __del__(self) -> None:
-        handle = self.__dict__.pop("_handle", None)
-        if handle is not None:
-            os.close(handle)
-
-
 class BoundJournal:
     """A journal with commit and table filled in: what a driver writes to."""
 
@@ -223,6 +162,29 @@ def address_of(url: str) -> str:
     return url.rstrip("/") if "://" in url else os.path.abspath(url)
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line that is not an entry, although it is not merely cut off.
+
+    Attributes:
+        where: the journal and the line.
+        why: what is wrong with it.
+        commit: the commit to which it belongs; None where it may belong to any.
+    """
+
+    where: str
+    why: str
+    commit: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where} is no journal entry: {self.why}"
+
+
+def line_of(entry: Entry) -> bytes:
+    """An entry as a journal keeps it: one JSON object, without newlines."""
+    return json.dumps(entry.to_json()).encode()
+
+
 def read_journal(path: str | Path) -> Iterator[Entry]:
     """The entries of a JSON-lines journal, in order.
 
@@ -234,6 +196,27 @@ def read_journal(path: str | Path) -> Iterator[Entry]:
 
 def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
     """The entries in a journal's lines. Arguments and errors as for `read_journal`."""
+    return undamaged(read_lines(lines, name))
+
+
+def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
+    """The entries alone. Raises TableCorrupt at the first line that is damaged."""
+    for line in lines:
+        if isinstance(line, Damage):
+            raise TableCorrupt(str(line))
+        yield line
+
+
+def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> Iterator[Entry | Damage]:
+    """What the lines of a journal say, in order; a line that was cut off says nothing.
+
+    An entry is there once the last byte of its JSON object is, with or without a newline after it. That is the rule for
+    whoever writes a line, too: its writer may only take it for not written where that byte is missing.
+
+    Args:
+        name: of the journal, for messages.
+        commit: the commit to which all lines belong, where that is known.
+    """
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -242,13 +225,12 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
             event = event_from_json(raw)
             yield Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
         except (ValueError, KeyError, TypeError) as error:
-            if _is_cut_off(line, error):
-                continue
-            raise TableCorrupt(f"{name}: line {number} is no journal entry: {error!r}") from error
+            if not _is_cut_off(line, error):
+                yield Damage(f"{name}: line {number}", repr(error), commit)
 
 
 def _is_cut_off(line: bytes, error: Exception) -> bool:
-    """Is the line the beginning of an object? Its writer died before anything followed from it."""
+    """Is the line the beginning of an object? Its writer died, or was told that it could not be written."""
     if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

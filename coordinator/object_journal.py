@@ -12,34 +12,23 @@ orphan cleaner ignores a folder that is neither of the format's nor a `key=value
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
-from ..backends.threads import ForkedLock
 from ..core.errors import LakelatchError
-from .journal import OBJECT, Entry, FileJournal, Journal, MemoryJournal, parse_journal
+from .file_journal import FileJournal
+from .journal import OBJECT, Damage, Entry, Journal, MemoryJournal, line_of, read_lines
 from .protocol import events as ev
-from .protocol.events import Event
+from .shared_journal import OpenCommit, SharedJournal
 
 FOLDER = "lakelatch/journal/"
 _SUFFIX = ".jsonl"
 _SENDS = 3
 
 
-@dataclass
-class _Open:
-    """A commit under way: its lines, how many objects it has, and whether a send of one may still land."""
-
-    lines: list[str] = field(default_factory=list)
-    objects: int = 0
-    unanswered: bool = False
-
-
-class ObjectJournal:
+class ObjectJournal(SharedJournal):
     """Keeps the events of commits beside the table while they matter.
 
     A commit that lands at once costs one request more before it is published, and one after its caller was told.
@@ -49,25 +38,40 @@ class ObjectJournal:
     """
 
     def __init__(self, store: Store) -> None:
+        super().__init__()
         self._store = store
-        self._open: dict[str, _Open] = {}
         self._read: dict[str, int] = {}
-        """Commit -> the object that `entries` found last."""
-        self._lock = ForkedLock()
+        """Commit -> the object that `lines` found last."""
 
-    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        with self._lock:
-            commit = self._open.setdefault(entry.commit, _Open())
-        commit.lines.append(json.dumps(entry.to_json()))
-        if not decisive:
-            return None
-        commit.objects += 1
-        key = _key(entry.commit, commit.objects)
-        data = "\n".join(commit.lines).encode()
+    def lines(self) -> list[Entry | Damage]:
+        found: list[Entry | Damage] = []
+        for commit, number in sorted(self._newest().items()):
+            key = _key(commit, number)
+            try:
+                found += read_lines(self._store.get(key).split(b"\n"), key, commit)
+            except ObjectNotFound:
+                continue  # concluded since it was listed
+            self._read[commit] = number
+        return found
+
+    def _newest(self) -> dict[str, int]:
+        """Commit -> the number of its newest object; one without the one before it is what a conclusion left."""
+        found: dict[str, set[int]] = {}
+        for info in self._store.list(FOLDER):
+            commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
+            if commit and number.isdigit() and info.key.endswith(_SUFFIX):
+                found.setdefault(commit, set()).add(int(number))
+        newest = {commit: max(numbers) for commit, numbers in found.items()}
+        return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
+
+    def _note(self, commit: OpenCommit) -> None:
+        return  # with the next claim
+
+    def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
+        commit.position += 1
+        key, data = _key(name, commit.position), b"\n".join(commit.lines)
         answer = self._store.put_if_absent(key, data)
-        if commit.unanswered and not isinstance(entry.event, ev.SnapshotPrepared):
-            return Unknown("an earlier object of the journal may land late")
-        commit.unanswered |= not isinstance(answer, Created)
+        commit.in_doubt |= not isinstance(answer, Created)
         try:
             return self._kept(key, data, answer)
         except LakelatchError as error:
@@ -88,58 +92,27 @@ class ObjectJournal:
         except ObjectNotFound:
             return None
 
+    def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
+        name, newest = said.commit, self._read[said.commit]
+        data = b"\n".join(line_of(entry) for entry in (*so_far, said))
+        if isinstance(said.event, ev.CommitResolved):
+            self._store.put(_key(name, newest), data)  # into the mark's: its writer creates no object any more
+            return
+        self._store.put_if_absent(_key(name, newest + 1), data)
+        if self._held(_key(name, newest)) is None:
+            self._store.delete_many([_key(name, newest + 1)])  # concluded meanwhile, by its writer
+
     def conclude(self, commit: str) -> None:
         with self._lock:
-            known, read = self._open.pop(commit, _Open()), self._read.pop(commit, 0)
-        keys = [_key(commit, number) for number in range(1, max(known.objects, read) + 1)]
-        if known.unanswered:
-            self._store.put(keys[-1], "\n".join(known.lines).encode())
+            known, read = self._open.pop(commit, OpenCommit()), self._read.pop(commit, 0)
+        keys = [_key(commit, number) for number in range(1, max(known.position, read) + 1)]
+        if known.in_doubt:
+            self._store.put(keys[-1], b"\n".join(known.lines))
             return
         # The newest last: an older one alone would say less than was known.
         for part in (keys[:-1], keys[-1:]):
             if part:
                 self._store.delete_many(part)
-
-    def entries(self) -> list[Entry]:
-        """What is known of all commits that were not concluded.
-
-        Raises:
-            TableCorrupt: an object is no journal.
-        """
-        found: list[Entry] = []
-        for commit, objects in sorted(self._newest().items()):
-            key = _key(commit, objects)
-            try:
-                found += parse_journal(self._store.get(key).split(b"\n"), key)
-            except ObjectNotFound:
-                continue  # concluded since it was listed
-            self._read[commit] = objects
-        return found
-
-    def _newest(self) -> dict[str, int]:
-        """Commit -> the number of its newest object; one without the one before it is what a conclusion left."""
-        found: dict[str, set[int]] = {}
-        for info in self._store.list(FOLDER):
-            commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
-            if commit and number.isdigit() and info.key.endswith(_SUFFIX):
-                found.setdefault(commit, set()).add(int(number))
-        newest = {commit: max(numbers) for commit, numbers in found.items()}
-        return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
-
-    def add(self, so_far: Sequence[Entry], event: Event, at_ms: int) -> None:
-        """Add what somebody else than its writer has to say about a commit; `entries` then shows who came first."""
-        last = so_far[-1]
-        said = Entry(last.commit, last.table, at_ms, event, last.branch)
-        lines = [json.dumps(entry.to_json()) for entry in (*so_far, said)]
-        data, newest = "\n".join(lines).encode(), self._read[last.commit]
-        if isinstance(event, ev.CommitResolved):
-            self._store.put(
-                _key(last.commit, newest), data
-            )  # of who took it over: its writer creates no object any more
-            return
-        self._store.put_if_absent(_key(last.commit, newest + 1), data)
-        if self._held(_key(last.commit, newest)) is None:
-            self._store.delete_many([_key(last.commit, newest + 1)])  # concluded meanwhile, by its writer
 
 
 def _key(commit: str, number: int) -> str:

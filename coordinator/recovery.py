@@ -1,19 +1,20 @@
 """After a crash: what became of the commits in a journal, and finishing those that can be finished.
 
-Owns: `recover`, what it tells. Must not know: how commits are made (the machine), how one is resolved (`resolution`).
-Source: design §3 (event sourced), H2, H5, H9. Invariants: a commit is finished, or told as not landed, only after it was
-taken over in its journal, so that a writer that is merely slow makes no further attempt; deleted is only metadata that this
-commit alone wrote, when it is proven that it did not land and nothing of it is under way (G5); what is run twice tells the
-same.
+Owns: `recover`, what it tells. Must not know: how commits are made (the machine), what a journal's entries mean (`past`), how
+it keeps them, how a commit is resolved (`resolution`). Source: design §3 (event sourced), H2, H5, H9.
+Invariants: a commit is finished, or told as not landed, only after it was taken over in its journal, so that a writer that is
+merely slow makes no further attempt (`shared_journal`); nothing is done about a commit that a damaged line may belong to;
+what is deleted is what one rule says (`past`); what is run twice tells the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..backends.registry import open_store, scheme_of
 from ..backends.store import Store
@@ -21,12 +22,14 @@ from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, TableNotFound
 from ..core.paths import TablePaths
 from .base import LONGEST_AGE_MS
-from .journal import OBJECT, Entry, FileJournal, address_of
+from .file_journal import FileJournal
+from .journal import OBJECT, Damage, Entry, address_of
 from .object_journal import ObjectJournal
+from .past import Past, pasts
 from .protocol import effects as do
 from .protocol import events as ev
-from .protocol.machine import CommitState, Phase, step
-from .resolution import Answer, Case, find_out, resolved
+from .resolution import find_out, resolved
+from .shared_journal import SharedJournal
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
 
@@ -77,9 +80,16 @@ class RecoveredCommit:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What `recover` found, one line per commit when printed."""
+    """What `recover` found, one line per commit when printed.
+
+    Attributes:
+        commits: what became of each commit.
+        damaged: lines of the journals that cannot be read, each with its journal, its number and what is wrong with it.
+            Commits that such a line may belong to are told as unknown, and left alone.
+    """
 
     commits: tuple[RecoveredCommit, ...]
+    damaged: tuple[str, ...] = ()
 
     def of(self, *outcomes: Outcome) -> tuple[RecoveredCommit, ...]:
         """The commits with one of these outcomes."""
@@ -91,21 +101,11 @@ class Recovery:
         return self.of("unknown", "in flight")
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.commits)) or "no commits"
-
-
-class _Ledger(Protocol):
-    """A journal that others than its writers read, and add to."""
-
-    def entries(self) -> list[Entry]: ...
-
-    def add(self, so_far: Sequence[Entry], event: ev.Event, at_ms: int) -> None: ...
-
-    def conclude(self, commit: str) -> None: ...
+        return "\n".join(map(str, (*self.commits, *self.damaged))) or "no commits"
 
 
 def recover(
-    url: str | Path | FileJournal | ObjectJournal,
+    url: str | Path | SharedJournal,
     *,
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
@@ -128,11 +128,10 @@ def recover(
         only: which commits are meant, as far as their journal tells; all by default.
 
     Returns:
-        Every commit that the journals hold, oldest first; printable.
+        Every commit that the journals hold, oldest first, and the lines of the journals that are damaged; printable.
 
     Raises:
         TableNotFound: there is neither a table nor a journal.
-        TableCorrupt: a journal is damaged; names file and line.
 
     Source: design §3. Example:
 
@@ -145,16 +144,17 @@ def recover(
     """
     store_of = cache(lambda table: open_store(table, storage_options))
     asked = _Asked(store_of, MACHINE, dry_run, writers_are_gone, clean, only or (lambda commit: True))
-    found: list[RecoveredCommit] = []
-    for ledger, table in _ledgers(url, storage_options):
-        found += _recovered(ledger, table, asked)
-    return Recovery(tuple(found))
+    found = [_recovered(journal, table, asked) for journal, table in _journals(url, storage_options)]
+    return Recovery(
+        tuple(commit for one in found for commit in one.commits), tuple(line for one in found for line in one.damaged)
+    )
 
 
-def recover_journal(ledger: _Ledger, store: Store, around: Surroundings, *, writers_are_gone: bool) -> Recovery:
+def recover_journal(
+    journal: SharedJournal, store: Store, around: Surroundings, *, writers_are_gone: bool, dry_run: bool = False
+) -> Recovery:
     """`recover` for one journal of one table, with the surroundings that are given."""
-    asked = _Asked(lambda table: store, around, writers_are_gone=writers_are_gone)
-    return Recovery(tuple(_recovered(ledger, None, asked)))
+    return _recovered(journal, None, _Asked(lambda table: store, around, dry_run, writers_are_gone))
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,11 @@ class _Asked:
         return Timeline(self.store_of(entry.table), TablePaths(entry.branch), self.around.executor)
 
 
-def _ledgers(
-    url: str | Path | FileJournal | ObjectJournal, storage_options: Mapping[str, Any] | None
-) -> Iterator[tuple[_Ledger, str | None]]:
+def _journals(
+    url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None
+) -> Iterator[tuple[SharedJournal, str | None]]:
     """The journals that are meant, and the one table that counts, None for all."""
-    if isinstance(url, (FileJournal, ObjectJournal)):
+    if isinstance(url, SharedJournal):
         yield url, None
         return
     if scheme_of(str(url)) == "file" and Path(url).is_file():
@@ -192,136 +192,48 @@ def _ledgers(
         yield FileJournal(setting), address_of(store.url)
 
 
-# ---------------------------------------------------------------------------------------------------- from the journal
+# -------------------------------------------------------------------------------------------------------- one journal
 
 
-@dataclass(frozen=True)
-class _Past:
-    """What a journal knows of one commit.
+def _recovered(journal: SharedJournal, table: str | None, asked: _Asked) -> Recovery:
+    lines = journal.lines()
+    damaged = tuple(str(line) for line in lines if isinstance(line, Damage))
+    meant = {commit: past for commit, past in pasts(lines, table).items() if asked.only(_told(past))}
+    refused: dict[str, str] = {}
+    if not asked.dry_run:
+        for commit, past in meant.items():
+            if _is_open(past, asked) and not past.taken:
+                try:
+                    journal.add(past.entries, ev.TakenOver(), asked.around.wall_ms)
+                except LakelatchError as error:
+                    refused[commit] = error.message
+        after = pasts(journal.lines(), table)
+        meant = {commit: after.get(commit, past) for commit, past in meant.items()}
+    told = [_one(journal, past, refused.get(commit, ""), asked) for commit, past in meant.items()]
+    return Recovery(tuple(told), damaged)
 
-    Attributes:
-        state: of its machine, as far as the events count.
-        tried: the snapshots that may have been sent.
-        resolved: what somebody found out later.
-        taken: was it taken over?
+
+def _is_open(past: Past, asked: _Asked) -> bool:
+    """Is its end to be found out, and is its writer no longer at work?
+
+    One that was told "unknown" is not at work any more; one that is silent for long has lost its turn.
     """
-
-    entries: tuple[Entry, ...]
-    state: CommitState
-    tried: tuple[ev.SnapshotPrepared, ...]
-    resolved: ev.CommitResolved | None
-    taken: bool
-
-    @property
-    def request(self) -> ev.CommitRequested:
-        assert self.state.request is not None
-        return self.state.request
-
-    @property
-    def case(self) -> Case:
-        return Case(self.request.user, self.request.identifier, self.tried)
-
-    def told(self) -> RecoveredCommit:
-        """What the journal alone tells."""
-        first, request, resolved_as = self.entries[0], self.request, self.resolved
-        ref = self.tried[-1].snapshot if self.tried else None
-        commit = RecoveredCommit(
-            first.commit, first.table, first.branch, request.user, request.identifier, request.kind, "unknown",
-            snapshot_id=ref.id if ref else None, snapshot_uuid=ref.identity if ref else None,
-        )  # fmt: skip
-        if resolved_as is not None:
-            outcome: do.Outcome | None = (
-                do.NotCommitted(resolved_as.code, resolved_as.reason)
-                if resolved_as.snapshot is None
-                else do.Committed(resolved_as.snapshot, False)
-            )
-        else:
-            outcome = self.state.outcome
-        return replace(_with(commit, outcome), known=True) if _is_known(outcome) else commit
-
-
-def _is_known(outcome: do.Outcome | None) -> bool:
-    return isinstance(outcome, (do.Committed, do.NotCommitted))
-
-
-def _with(commit: RecoveredCommit, outcome: do.Outcome | None, finished: bool = False) -> RecoveredCommit:
-    match outcome:
-        case do.Committed(snapshot=ref):
-            landed: Outcome = "finished" if finished else "landed"
-            return replace(commit, outcome=landed, snapshot_id=ref.id, snapshot_uuid=ref.identity, reason="")
-        case do.NotCommitted(reason=reason):
-            return replace(commit, outcome="not landed", reason=reason)
-        case do.Undecided(reason=reason):
-            return replace(commit, outcome="unknown", reason=reason)
-    return commit
-
-
-def _pasts(entries: Sequence[Entry], table: str | None) -> dict[str, _Past]:
-    """What a journal knows, commit by commit, oldest first."""
-    by_commit: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if table is None or entry.table == table:
-            by_commit.setdefault(entry.commit, []).append(entry)
-    # A journal may begin in the midst of a commit, where it was cut: nothing can be said of that one.
-    return {
-        commit: _past(of_commit)
-        for commit, of_commit in by_commit.items()
-        if isinstance(of_commit[0].event, ev.CommitRequested)
-    }
-
-
-def _past(entries: list[Entry]) -> _Past:
-    """Fold a commit's events; what its writer did after it was taken over does not count."""
-    state, tried, resolved_as, taken = CommitState(), list[ev.SnapshotPrepared](), None, False
-    for entry in entries:
-        event = entry.event
-        match event:
-            case ev.CommitResolved():
-                resolved_as = resolved_as or event
-                continue
-            case ev.TakenOver():
-                taken = True
-        if taken or _is_known(state.outcome):
-            continue
-        match event:
-            case ev.SnapshotPrepared():
-                tried.append(event)
-            case ev.BaseAged() if state.sends == 1:
-                tried.pop()  # given up before it was sent
-        state, _ = step(state, event)
-    return _Past(tuple(entries), state, tuple(tried), resolved_as, taken)
-
-
-# ------------------------------------------------------------------------------------------------------ from the table
-
-
-def _recovered(ledger: _Ledger, table: str | None, asked: _Asked) -> list[RecoveredCommit]:
-    pasts = {c: p for c, p in _pasts(ledger.entries(), table).items() if asked.only(p.told())}
-    open_ones = {c: p for c, p in pasts.items() if not p.told().known and not _is_in_flight(p, asked)}
-    if open_ones and not asked.dry_run:
-        now_ms = asked.around.wall_ms
-        for past in open_ones.values():
-            if not past.taken:
-                ledger.add(past.entries, ev.TakenOver(), now_ms)
-        after = _pasts(ledger.entries(), table)
-        open_ones = {c: after[c] for c in open_ones if c in after and after[c].taken and not after[c].told().known}
-        pasts.update({c: after[c] for c in pasts if c in after})
-    return [_one(ledger, past, commit in open_ones, asked) for commit, past in pasts.items()]
-
-
-def _is_in_flight(past: _Past, asked: _Asked) -> bool:
-    """May its writer still be at work? One that was told "unknown" is not; one that is silent for long has lost its turn."""
-    if asked.writers_are_gone or past.taken or past.state.outcome is not None:
+    if past.outcome is not None or past.damage is not None:
         return False
-    return asked.around.wall_ms - past.entries[-1].at_ms < LONGEST_AGE_MS
+    if asked.writers_are_gone or past.taken or past.state.outcome is not None:
+        return True
+    return asked.around.wall_ms - past.entries[-1].at_ms >= LONGEST_AGE_MS
 
 
-def _one(ledger: _Ledger, past: _Past, is_open: bool, asked: _Asked) -> RecoveredCommit:
-    told = past.told()
+def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> RecoveredCommit:
+    """What became of one commit, which is looked for only where nobody else can change that meanwhile."""
+    told = _told(past)
     if told.known:
-        _say(ledger, past, None, asked)  # where its writer died before it could tidy up
+        _tidy(journal, past, asked)  # where its writer died before it could
         return told
-    if not is_open:
+    if past.damage is not None or refused:
+        return replace(told, reason=refused or f"nothing is done about it: {past.damage}")
+    if not (past.taken or (asked.dry_run and _is_open(past, asked))):
         return replace(told, outcome="in flight", reason="its writer may still be at work: recover again in 30 s")
     try:
         timeline = asked.timeline(past.entries[0])
@@ -333,38 +245,53 @@ def _one(ledger: _Ledger, past: _Past, is_open: bool, asked: _Asked) -> Recovere
     if isinstance(outcome, do.Undecided):
         return commit
     if asked.clean:
-        commit = replace(commit, cleaned=_clean(past, answer, timeline, asked))
-    _say(ledger, past, resolved(outcome), asked)
+        commit = replace(commit, cleaned=_discard(past.discardable(outcome), timeline, asked))
+    if not asked.dry_run:
+        with suppress(LakelatchError):  # it can be found again (H17)
+            journal.add(past.entries, resolved(outcome), asked.around.wall_ms)
+            _tidy(journal, past, asked)
     return commit
 
 
-def _clean(past: _Past, answer: Answer, timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
-    """Delete what only this commit wrote and nothing can need any more (H5); the last send of a crash was never answered."""
-    state = past.state
-    if isinstance(answer.outcome, do.Committed) or (state.phase is Phase.PUBLISH and state.sends > 0):
-        return ()
-    if state.phase in (Phase.VERIFY, Phase.HINT, Phase.DONE):
-        return ()
-    keys = tuple(timeline.paths.manifest(name) for name in state.ledger.discardable(landed=False))
+def _told(past: Past) -> RecoveredCommit:
+    """What the journal alone tells."""
+    first, request = past.entries[0], past.request
+    ref = past.tried[-1].snapshot if past.tried else None
+    commit = RecoveredCommit(
+        first.commit, first.table, first.branch, request.user, request.identifier, request.kind, "unknown",
+        snapshot_id=ref.id if ref else None, snapshot_uuid=ref.identity if ref else None,
+    )  # fmt: skip
+    return commit if past.outcome is None else replace(_with(commit, past.outcome), known=True)
+
+
+def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) -> RecoveredCommit:
+    match outcome:
+        case do.Committed(snapshot=ref):
+            landed: Outcome = "finished" if finished else "landed"
+            return replace(commit, outcome=landed, snapshot_id=ref.id, snapshot_uuid=ref.identity, reason="")
+        case do.NotCommitted(reason=reason):
+            return replace(commit, outcome="not landed", reason=reason)
+        case do.Undecided(reason=reason):
+            return replace(commit, outcome="unknown", reason=reason)
+
+
+def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
+    """Delete metadata files; what cannot be deleted now is left to orphan cleaning."""
+    keys = tuple(timeline.paths.manifest(name) for name in names)
     if keys and not asked.dry_run:
         try:
             timeline.store.delete_many(keys)
         except LakelatchError:
-            return ()  # left to orphan cleaning
+            return ()
     return keys
 
 
-def _say(ledger: _Ledger, past: _Past, found: ev.CommitResolved | None, asked: _Asked) -> None:
-    """Keep what was found, in a journal that keeps such; it can be found again where that fails (H17)."""
-    if asked.dry_run:
-        return
-    try:
-        if found is not None:
-            ledger.add(past.entries, found, asked.around.wall_ms)
-        if asked.writers_are_gone or asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS:
-            ledger.conclude(past.entries[0].commit)
-    except LakelatchError:
-        return
+def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
+    """Remove what a journal keeps of a commit whose end is known, once its writer cannot wake up any more."""
+    forgotten = asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS
+    if not asked.dry_run and (asked.writers_are_gone or forgotten):
+        with suppress(LakelatchError):
+            journal.conclude(past.entries[0].commit)
 
 
 def find_one(

@@ -12,7 +12,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from lakelatch.coordinator.journal import FileJournal, MemoryJournal, read_journal
+from lakelatch.coordinator.file_journal import FileJournal
+from lakelatch.coordinator.journal import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, fold
 from lakelatch.core.arrow import from_arrow_schema

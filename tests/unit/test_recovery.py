@@ -12,10 +12,10 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, re
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.journal import FileJournal
+from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.recovery import RecoveredCommit
+from lakelatch.coordinator.recovery import RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 
@@ -85,9 +85,7 @@ def dying_before_publish(make: Any) -> Any:
 
 
 def recover_dry(journal: FileJournal, store: Fragile) -> list[RecoveredCommit]:
-    from lakelatch.coordinator.recovery import _Asked, _recovered
-
-    return _recovered(journal, None, _Asked(lambda table: store, MACHINE, dry_run=True, writers_are_gone=True))
+    return list(recover_journal(journal, store, MACHINE, writers_are_gone=True, dry_run=True).commits)
 
 
 def test_a_name_that_another_won_is_a_commit_that_did_not_land(store: Fragile, journal: Any) -> None:

@@ -1,0 +1,164 @@
+"""A journal file that several processes share: what its writer believes and what a reader finds are one rule."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fragile import ROWS, Fragile, only, opened, recovered, recovered_later, snapshots
+from full_disk import Filling, length_of, room_for
+
+from lakelatch.backends.store import AlreadyThere, Created, Unknown
+from lakelatch.coordinator.file_journal import FileJournal
+from lakelatch.coordinator.journal import BoundJournal, Entry, read_journal
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable
+
+REQUESTED = ev.CommitRequested("me", None, "APPEND", False)
+PREPARED = ev.SnapshotPrepared(ev.SnapshotRef(1, "a"), None, "{}")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+def entry(event: ev.Event, commit: str = "c") -> Entry:
+    return Entry(commit, "/t", 1, event)
+
+
+def test_what_the_writer_believes_of_a_line_is_what_a_reader_finds_whatever_the_disk_took(path: Path) -> None:
+    """G2: the disk is full after each byte of a line; the entry was kept, or it will never be read."""
+    wanted = entry(PREPARED)
+    kept = []
+    for size in range(length_of(wanted) + 1):
+        path.unlink(missing_ok=True)
+        journal = FileJournal(path)
+        journal.record(entry(REQUESTED))
+        try:
+            with room_for(path, size):
+                kept.append(isinstance(journal.record(wanted, decisive=True), Created))
+        except StoreUnavailable:
+            kept.append(False)
+        FileJournal(path).record(entry(REQUESTED, "another"))
+        assert (wanted in read_journal(path)) == kept[-1], f"room for {size} bytes"
+    assert kept == [False] * (len(kept) - 2) + [True] * 2, "only the newline after an entry may be missing"
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 200, -3, -2, -1])
+def test_a_caller_and_a_recovery_agree_whatever_the_disk_took_of_a_prepared_snapshot(
+    path: Path, tmp_path: Path, size: int
+) -> None:
+    """G2: told "not committed" because the journal is full, and nothing in the journal can be sent later."""
+    store = Fragile()
+    opened(store).append(ROWS)
+    try:
+        landed = opened(store, Filling(path, "SnapshotPrepared", size)).append(ROWS).snapshot_id == 2
+    except StoreUnavailable:
+        landed = False
+    assert landed == (size == -1)
+    found = only(recovered(lambda: FileJournal(path), store)).outcome
+    assert found == ("landed" if landed else "not landed")
+    assert snapshots(store) == ([1, 2] if landed else [1])
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, -3, -2, -1])
+def test_a_mark_that_was_cut_off_takes_no_commit_over(path: Path, size: int) -> None:
+    """G2: the disk is full while a commit is taken over; the slow writer and a later recovery agree whether it was."""
+    store = Fragile()
+    opened(store).append(ROWS)
+
+    def meanwhile() -> None:
+        opened(store).append(ROWS)
+        only(recovered_later(lambda: Filling(path, "TakenOver", size), store))
+
+    store.before["create snapshot/snapshot-2"] = meanwhile
+    journal = FileJournal(path)
+    if size == -1:
+        with pytest.raises(CommitConflict, match="took this commit over"):
+            opened(store, journal).append(ROWS)
+    else:
+        assert opened(store, journal).append(ROWS).snapshot_id == 3
+    assert only(recovered(lambda: FileJournal(path), store)).outcome == ("not landed" if size == -1 else "landed")
+    assert snapshots(store) == ([1, 2] if size == -1 else [1, 2, 3])
+
+
+def test_a_disk_that_is_full_while_a_commit_is_taken_over_leaves_it_unknown(path: Path) -> None:
+    """Nothing is sent of a commit that was not taken over; the answer says why, and other commits are answered."""
+    store = Fragile()
+    writer = FileJournal(path)
+    for commit in ("one", "two"):
+        writer.record(entry(REQUESTED, commit))
+    full = Filling(path, "TakenOver", 0)
+    commits = recovered(lambda: full, store).commits
+    assert [c.outcome for c in commits] == ["unknown", "unknown"]
+    assert all("cannot be written" in c.reason for c in commits)
+    assert [c.outcome for c in recovered(lambda: FileJournal(path), store).commits] == ["not landed"] * 2
+
+
+def test_a_mark_between_a_line_and_the_look_at_it_is_found_by_the_next_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G2: a commit is taken over just after its writer's line was written, before the writer looks who came first."""
+    writer, real = FileJournal(path), os.fsync
+
+    def taken_over_meanwhile(handle: int) -> None:
+        monkeypatch.setattr(os, "fsync", real)
+        FileJournal(path).record(entry(ev.TakenOver()), decisive=True)
+        real(handle)
+
+    writer.record(entry(REQUESTED))
+    monkeypatch.setattr(os, "fsync", taken_over_meanwhile)
+    assert writer.record(entry(PREPARED), decisive=True) == Created(), "its line was first"
+    assert writer.record(entry(ev.BaseAged()), decisive=True) == AlreadyThere()
+
+
+def test_a_journal_that_was_cut_meanwhile_does_not_tell_who_came_first(path: Path) -> None:
+    """A log rotation that truncates the file may have taken the mark away."""
+    for emptied in (0, 30):
+        path.unlink(missing_ok=True)
+        journal = FileJournal(path)
+        for commit in ("c", "d"):
+            journal.record(entry(REQUESTED, commit))
+        os.truncate(path, emptied)
+        assert isinstance(journal.record(entry(PREPARED), decisive=True), Unknown)
+
+
+def test_a_damaged_line_before_its_own_does_not_tell_a_writer_who_came_first(path: Path) -> None:
+    """It may have been the mark of somebody who took the commit over."""
+    journal = FileJournal(path)
+    journal.record(entry(REQUESTED))
+    with path.open("ab") as file:
+        file.write(b'\n{"commit": "c", garbage, "event": "Taken\n')
+    assert isinstance(journal.record(entry(PREPARED), decisive=True), Unknown)
+
+
+def test_a_failed_fsync_is_an_unknown_outcome(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G2: the line may be read by whoever recovers, so nobody is told "not committed"."""
+    store = Fragile()
+
+    def failing(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OutcomeUnknown, match="Input/output error"):
+        opened(store, FileJournal(path)).append(ROWS)
+    monkeypatch.undo()
+    assert only(recovered(lambda: FileJournal(path), store)).outcome == "finished"
+
+
+def test_nothing_follows_what_the_disk_did_not_take(path: Path) -> None:
+    """What a journal holds of a commit is a prefix of its events, also when the disk has room again."""
+    bound = BoundJournal(Filling(path, "LatestResolved", 7), "c", "/t")
+    events: list[Any] = [REQUESTED, ev.LatestResolved(None, "a", 0), ev.ChangesCollected(1, 0), PREPARED]
+    counts = [bound.record(event) for event in events]
+    assert counts[:3] == events[:3], "a journal costs no commit before its end hangs on it"
+    assert isinstance(counts[3], ev.UploadFailed)
+    assert [e.event for e in FileJournal(path).entries()] == [REQUESTED]
+
+
+def test_a_journal_in_a_folder_that_is_gone_is_an_error_of_ours(path: Path) -> None:
+    with pytest.raises((LakelatchError, OSError)):
+        list(read_journal(path.parent / "nowhere" / "journal"))
