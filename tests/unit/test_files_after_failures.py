@@ -1,0 +1,165 @@
+"""Which files a commit that failed may delete: none, once a snapshot that names them may have been sent (H5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fragile import ROWS, Fragile, names, opened
+
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.core.errors import LakelatchError, OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from lakelatch.lab.simulated_store import Reply, Request, answer
+from lakelatch.lab.stage import Stage, lab_schema
+from lakelatch.table.table import Table
+from lakelatch.table.write import TableWriter
+
+
+@pytest.fixture
+def store() -> Fragile:
+    return Fragile()
+
+
+def by_this_process(table: Table) -> Any:
+    """With files that are too large to travel with the commit."""
+    with table.transaction() as tx:
+        tx._writer = TableWriter(table.store, table.schema, "job", travelling=False)
+        tx.append(ROWS)
+    return tx.receipt
+
+
+def by_other_processes(table: Table) -> Any:
+    """As Spark's executors do: the files are there, and the driver commits their messages."""
+    writer = TableWriter(table.store, table.schema, "job", travelling=False)
+    writer.write(ROWS)
+    with table.transaction() as tx:
+        tx.append_messages(writer.finish())
+    return tx.receipt
+
+
+WRITES = pytest.mark.parametrize("write", [by_this_process, by_other_processes])
+
+
+@WRITES
+def test_data_files_stay_where_the_outcome_is_unknown(store: Fragile, write: Any) -> None:
+    """G1: the snapshot lands late, and its rows must be there."""
+    left: list[PutOutcome] = [Unknown("no answer")] * 3
+    create = store.put_if_absent
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        left.pop() if key.startswith("snapshot/") and left else create(key, data)
+    )
+    table = opened(store)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        write(table)
+    table.committer.settle()
+    assert len(names(store, "bucket-0/")) == 1
+    assert unknown.value.resolve(5).snapshot_id == 1
+    assert opened(store).to_arrow().num_rows == 1
+
+
+@WRITES
+def test_data_files_stay_where_a_sent_snapshot_lost_its_last_race(store: Fragile, write: Any) -> None:
+    """H9: a refusal is believed, but data files are worth more than the space that they take."""
+    table = opened(store, None, **{"commit.max-retries": "0"})
+    store.before["create snapshot/snapshot-1"] = lambda: opened(store).append(ROWS) and None
+    with pytest.raises(RetriesExhausted) as lost:
+        write(table)
+    assert lost.value.sent
+    assert len(names(store, "bucket-0/")) == 2
+
+
+@WRITES
+def test_data_files_stay_where_the_table_went_on_without_the_snapshot(store: Fragile, write: Any) -> None:
+    """H6: a fork is no part of the history, and still a file that names them."""
+    opened(store).append(ROWS)
+
+    def freed() -> None:
+        other = opened(store)
+        for _ in range(4):
+            other.append(ROWS)
+        store.delete_many([f"snapshot/snapshot-{number}" for number in (1, 2, 3)])
+
+    store.before["create snapshot/snapshot-2"] = freed
+    with pytest.raises(LakelatchError) as fenced:
+        write(opened(store))
+    assert fenced.value.code == "fenced"
+    assert len(names(store, "bucket-0/")) == 6
+
+
+@WRITES
+def test_data_files_go_where_nothing_was_sent(store: Fragile, write: Any) -> None:
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before["put manifest/"] = refused
+    with pytest.raises(StoreUnavailable):
+        write(opened(store))
+    assert names(store, "bucket-0/") == []
+
+
+def test_data_files_stay_where_a_transaction_of_both_kinds_is_unknown(store: Fragile) -> None:
+    create = store.put_if_absent
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        Unknown("no answer") if key.startswith("snapshot/") else create(key, data)
+    )
+    table = opened(store)
+    writer = TableWriter(table.store, table.schema, "job", travelling=False)
+    writer.write(ROWS)
+    with pytest.raises(OutcomeUnknown), table.transaction() as tx:
+        tx.append(pa.table({"v": [2]}))
+        tx.append_messages(writer.finish())
+    assert len(names(store, "bucket-0/")) == 2
+
+
+# ------------------------------------------------------------------------------------- the adapter's own earlier sends
+
+
+class Wire:
+    """A store's contents, and what it answers to the first creates of one snapshot."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.objects: Any = {"schema/schema-0": lab_schema().to_json()}
+        self.statuses = list(statuses)
+        self.deleted: list[str] = []
+
+    def __call__(self, request: Request) -> Reply:
+        if request.operation == "create" and request.key == "snapshot/snapshot-2" and self.statuses:
+            status = self.statuses.pop(0)
+            if not self.statuses:
+                self._rival()
+            if status:
+                return Reply(status)
+        self.deleted += request.keys
+        self.objects, reply = answer(self.objects, request)
+        return reply
+
+    def _rival(self) -> None:
+        append(Stage("B", 2, self))
+
+
+def append(stage: Stage) -> Any:
+    from lakelatch.coordinator.message import PendingUpload
+    from lakelatch.coordinator.request import CommitRequest
+    from lakelatch.lab.actors import data_entry
+
+    entry = data_entry(f"{stage.name}{len(stage.events)}")
+    upload = PendingUpload(f"bucket-0/{entry.file.file_name}", b"rows")
+    committer = stage.committer()
+    receipt = committer.commit(CommitRequest("APPEND", (entry,), f"user-{stage.name}", uploads=(upload,)))
+    committer.settle()
+    return receipt
+
+
+@pytest.mark.parametrize(("first", "kept"), [(503, True), (409, True), (500, True), (0, False)])
+def test_nothing_is_deleted_where_the_adapters_own_first_send_may_land_late(first: int, kept: bool) -> None:
+    """H3, H9, G5: the store was busy, the adapter sent again and was refused: its first send may still arrive.
+
+    Where the one and only send was refused (0: no answer is forged), the base list of the lost attempt is deleted.
+    """
+    wire = Wire(first)
+    stage = Stage("A", 1, wire)
+    append(stage)
+    assert append(stage).snapshot_id == 3
+    lists = [key for key in wire.deleted if "manifest-list" in key]
+    assert (lists == []) == kept
