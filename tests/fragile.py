@@ -67,6 +67,19 @@ def opened(store: Fragile, journal: Any = None, **options: str) -> Table:
     return Table(store, schema, journal=journal)
 
 
+def dying_in_the_second_attempt(table: Table) -> None:
+    """Lets the table's writer die once it has lost a race and begins again."""
+    make = table.committer._run
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        run = make(*args, **kwargs)
+        collect = run.collect_changes
+        run.collect_changes = lambda effect: die() if run.lost else collect(effect)
+        return run
+
+    table.committer._run = made  # type: ignore[method-assign]
+
+
 def recovered(journal: Any, store: Fragile, gone: bool = True) -> Recovery:
     """As somebody sees it who says whether the writers are gone."""
     return recover_journal(journal(), store, MACHINE, writers_are_gone=gone)

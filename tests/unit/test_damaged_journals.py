@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, snapshots
+from fragile import ROWS, Died, Fragile, die, dying_in_the_second_attempt, names, only, opened, recovered, snapshots
 
 import lakelatch as ll
 from lakelatch.coordinator.file_journal import FileJournal
@@ -147,15 +147,7 @@ def test_files_of_an_older_versions_commit_are_not_deleted(store: Fragile, path:
     """G5, H20: its journal does not say which files a snapshot references that may have been sent."""
     opened(store).append(ROWS)
     table = opened(store, FileJournal(path))
-    make = table.committer._run
-
-    def dying_in_the_second_attempt(*args: Any, **kwargs: Any) -> Any:
-        run = make(*args, **kwargs)
-        collect = run.collect_changes
-        run.collect_changes = lambda effect: die() if run.lost else collect(effect)
-        return run
-
-    table.committer._run = dying_in_the_second_attempt  # type: ignore[method-assign]
+    dying_in_the_second_attempt(table)
     store.before["create snapshot/snapshot-2"] = lambda: opened(store).append(ROWS) and None
     before = set(names(store, "manifest/"))
     with pytest.raises(Died):
