@@ -84,25 +84,43 @@ def test_a_writer_whose_base_aged_asks_who_finishes_its_snapshot(store: Fragile,
     assert snapshots(store) == [2, 3]
 
 
+def gone_on(store: Fragile) -> Callable[[], None]:
+    """Others commit three times, and all but their last snapshot expire."""
+
+    def went_on() -> None:
+        other = opened(store)
+        for _ in range(3):
+            other.append(ROWS)
+        expired(store, 1, 2, 3)
+
+    return went_on
+
+
 def test_a_snapshot_that_was_given_up_in_the_journal_is_sent_by_nobody(store: Fragile, journal: Any) -> None:
     """G2: the base expired before the first send; the writer says so in the journal, and dies before its next attempt."""
     opened(store).append(ROWS)
 
-    def expired_meanwhile() -> None:
-        other = opened(store)
-        for _ in range(2):
-            other.append(ROWS)
-        expired(store, 1, 2)
-        store.before["create snapshot/"] = die
+    def meanwhile() -> None:
+        gone_on(store)()
+        store.before["get snapshot/snapshot-4"] = die
 
-    table = sleeping(opened(store, journal()), expired_meanwhile)
     with pytest.raises(Died):
-        table.append(MINE)
-    first, second = [e.event for e in journal().entries() if type(e.event).__name__ == "SnapshotPrepared"]
-    assert (first.snapshot.id, second.snapshot.id) == (2, 4)
+        sleeping(opened(store, journal()), meanwhile).append(MINE)
     commit = only(recovered(journal, store))
-    assert (commit.outcome, commit.snapshot_id) == ("finished", 4)
-    assert opened(store).to_arrow()["v"].to_pylist().count(7) == 1
+    assert (commit.outcome, commit.snapshot_id) == ("not landed", None)
+    assert snapshots(store) == [4]
+
+
+def test_resolving_looks_for_no_snapshot_that_was_given_up(store: Fragile, journal: Any) -> None:
+    """It was never sent: that its name cannot be looked up any more is no reason to leave the caller without an answer."""
+    opened(store).append(ROWS)
+    create, left = MemoryStore.put_if_absent, [Unknown("no answer")] * 3
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        left.pop() if key == "snapshot/snapshot-5" and left else create(store, key, data)
+    )
+    with pytest.raises(OutcomeUnknown) as unknown:
+        sleeping(opened(store, journal()), gone_on(store)).append(MINE)
+    assert unknown.value.resolve(5).snapshot_id == 5
 
 
 def test_a_journal_is_kept_where_the_outcome_is_not_known(store: Fragile, journal: Any) -> None:
