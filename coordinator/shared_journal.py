@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..backends.store import PutOutcome, Unknown
+from ..backends.threads import ForkedLock
 from .journal import Damage, Entry, line_of, undamaged
 from .protocol import events as ev
 
