@@ -23,6 +23,7 @@ from .attempt import Blob, MetadataWriter
 from .base import Base
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
 from .change import Owner, owner_of
+from .changes_since import ChangesSince
 from .conflicts import (
     Conflict,
     Files,
@@ -35,7 +36,6 @@ from .conflicts import (
     replaced_files,
     written_under_another_layout,
 )
-from .history import History
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
 from .request import CommitRequest
@@ -76,13 +76,13 @@ class Settler:
     timeline: Timeline
     writer: MetadataWriter
     buckets: BucketMemory
-    _history: History = field(init=False)
+    _since: ChangesSince = field(init=False)
     _read_files: Files | None = None
 
     def __post_init__(self) -> None:
         request = self.request
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
-        self._history = History(self.timeline, FileKeys(self.schema), concerned)
+        self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
         """The request on a base.
@@ -132,14 +132,14 @@ class Settler:
             self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
         if is_read:
             return Followed(self._read_files)
-        changes = self._history.since(read, base.snapshot)
+        changes = self._since.since(read, base.snapshot)
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
         """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
         request = self.request
         if request.read_snapshot is not None:
-            changes = self._history.since(request.read_snapshot, base.snapshot)
+            changes = self._since.since(request.read_snapshot, base.snapshot)
             if not isinstance(changes, Conflict):
                 return inputs_changed(request, changes)
         return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
