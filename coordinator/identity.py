@@ -1,136 +1,140 @@
-"""Exactly once: what a table remembers of commit users and their identifiers.
+"""Exactly once: what a table remembers of commit users and their identifiers, as values and as text.
 
-Owns: `Memory` (it travels in the properties of each snapshot of ours), and looking an identity up through a base.
-Must not know: the machine, how snapshots are written. Source: design §3 (identity), H8.
-Invariants: the look-up goes through the very base that a publish will stand on; a user that was found is found with its
-*largest* identifier; what is not remembered any more (more than `REMEMBERED_USERS` users since, and expired) is forgotten,
-never guessed.
+Owns: `Memory`, which travels in a property of each snapshot of ours, and how long names are shortened.
+Must not know: stores, files of identities (`identity_pages`), the order in which snapshots are read (`identity_recall`).
+Source: design §3 (identity), decision 13; H8. Invariants: a memory says from which snapshot on it is complete, and never
+more than that; it forgets nobody: a user leaves the property only into a page that the property names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..core.errors import TableCorrupt
 from ..core.json_text import parse_json
+from ..core.paths import safe_name
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .protocol.events import SnapshotRef
 
 IDENTIFIERS_PROPERTY = "lakelatch.identifiers"
-"""JSON: {"since": id, "users": {commit user: [last identifier, its snapshot's id, its snapshot's identity]}}, newest last."""
+"""JSON: {"since": id, "page": file or null, "users": {user: [last identifier, its snapshot's id, its snapshot's identity]}},
+the most recent user last. The first form of it had no "page", and dropped the least recent of more than 200 users."""
 REMEMBERED_USERS = 200
-_WALK = 20
-"""How many foreign snapshots are walked past to carry the memory of one of ours forward."""
+"""So many users fit into the property; where there are more, the less recent half of them moves into a page."""
+LONGEST_NAME = 128
+"""Names of more bytes are remembered by their hash, so that the property has a bound."""
+_HASHED = "sha256:"
 
-Find = Callable[[int], Snapshot | None]
 Remembered = tuple[int, SnapshotRef]
+"""A commit user's last identifier, and the snapshot that carried it."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Last identifiers of commit users.
+    """Last identifiers of commit users, as of one snapshot.
 
     Attributes:
-        since: complete for snapshots from this id on; older ones must be asked themselves.
-        users: commit user -> (last identifier, snapshot that carried it), least recent first.
+        since: complete for snapshots from this id on; older ones must be asked themselves. 1: complete.
+        users: name (see `name_of`) -> what is remembered of the user, the least recent first.
+        page: the file that holds the users who fell out of the property; None where none did.
     """
 
-    since: int
+    since: int = 1
     users: Mapping[str, Remembered] = field(default_factory=dict)
-
-    def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
-        """The memory after one more commit; the least recent user falls out where there are too many."""
-        users = {u: r for u, r in self.users.items() if u != user}
-        users[user] = (identifier, snapshot)
-        return Memory(self.since, dict(list(users.items())[-REMEMBERED_USERS:]))
+    page: str | None = None
 
     @property
-    def full(self) -> bool:
-        """May a user have fallen out?"""
-        return len(self.users) >= REMEMBERED_USERS
+    def complete(self) -> bool:
+        """Is a user unknown whom neither this memory nor its page knows?"""
+        return self.since <= 1
+
+    def overflows_with(self, name: str | None) -> bool:
+        """Are these, and one more user where there is one, more than the property may hold?"""
+        return len(self.users) + (name is not None and name not in self.users) > REMEMBERED_USERS
+
+    def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
+        """The memory after one more commit of a user, who is the most recent one now."""
+        name = name_of(user)
+        users = {n: r for n, r in self.users.items() if n != name}
+        return replace(self, users={**users, name: (identifier, snapshot)})
+
+    def divided(self) -> tuple[dict[str, Remembered], dict[str, Remembered]]:
+        """The users who leave the property when it overflows, and the more recent ones, who stay."""
+        users, leaving = list(self.users.items()), len(self.users) - REMEMBERED_USERS // 2
+        return dict(users[:leaving]), dict(users[leaving:])
+
+    def over(self, older: Memory) -> Memory:
+        """This memory, and below it what an older snapshot remembers."""
+        kept = {name: found for name, found in older.users.items() if name not in self.users}
+        return Memory(min(self.since, older.since), {**kept, **self.users}, self.page or older.page)
 
     def to_property(self) -> str:
-        users = {u: [identifier, ref.id, ref.identity] for u, (identifier, ref) in self.users.items()}
-        return json.dumps({"since": self.since, "users": users}, separators=(",", ":"), ensure_ascii=False)
+        out = {"since": self.since, "page": self.page, "users": users_to_json(self.users)}
+        return json.dumps(out, separators=(",", ":"), ensure_ascii=False)
 
 
-def memory_of(snapshot: Snapshot) -> Memory | None:
-    """The memory that a snapshot of ours carries; None for another writer's."""
+def name_of(user: str) -> str:
+    """How a commit user is remembered: by name, or by the hash of a name that is too long.
+
+    >>> name_of("etl"), len(name_of("x" * 10_000))
+    ('etl', 71)
+    """
+    data = user.encode("utf-8", "surrogatepass")
+    if len(data) <= LONGEST_NAME and not user.startswith(_HASHED):
+        return user
+    return _HASHED + hashlib.sha256(data).hexdigest()
+
+
+def memory_of(snapshot: Snapshot) -> Memory:
+    """What one snapshot says: all before it where it is ours, its own identity alone where it is another writer's.
+
+    Raises:
+        TableCorrupt: the property is garbled, or names a page outside of its folder (H16).
+    """
     text = snapshot.own_properties.get(IDENTIFIERS_PROPERTY)
     if text is None:
-        return None
+        alone = Memory(since=snapshot.id)
+        if snapshot.commit_identifier == BATCH_IDENTIFIER:
+            return alone
+        return alone.with_commit(
+            snapshot.commit_user, snapshot.commit_identifier, SnapshotRef(snapshot.id, snapshot.identity)
+        )
+    where = f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}'"
     try:
         raw = parse_json(text)
-        users = {str(u): (int(i), SnapshotRef(int(s), str(x))) for u, (i, s, x) in raw["users"].items()}
-        return Memory(int(raw["since"]), users)
+        since, page, users = int(raw["since"]), raw.get("page"), users_from_json(raw["users"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TableCorrupt(
-            f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}' is garbled: {error!r}"
-        ) from error
+        raise TableCorrupt(f"{where} is garbled: {error!r}") from error
+    if page is not None and since > 1:
+        raise TableCorrupt(f"{where} is garbled: it names page {page!r}, and is not complete before snapshot {since}")
+    if "page" not in raw and len(users) >= REMEMBERED_USERS:
+        since = snapshot.id  # of the first form, and full: users may have been dropped
+    return Memory(since, users, None if page is None else safe_name(page, where))
 
 
-def memory_through(base: Snapshot | None, find: Find) -> Memory:
-    """The memory to carry into the next snapshot: that of the newest snapshot of ours, and foreign ones above it.
+def is_ours(snapshot: Snapshot) -> bool:
+    """Does a snapshot carry the memory of those before it?"""
+    return IDENTIFIERS_PROPERTY in snapshot.own_properties
 
-    Args:
-        find: reads a snapshot by id, None where it is gone.
+
+def users_to_json(users: Mapping[str, Remembered]) -> dict[str, Any]:
+    return {name: [identifier, ref.id, ref.identity] for name, (identifier, ref) in users.items()}
+
+
+def users_from_json(raw: Any) -> dict[str, Remembered]:
+    """Users by name.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is none of `users_to_json`.
     """
-    if base is None:
-        return Memory(1)
-    foreign: list[Snapshot] = []
-    snapshot: Snapshot | None = base
-    while snapshot is not None:
-        memory = memory_of(snapshot)
-        if memory is not None:
-            return _add_foreign(memory, foreign)
-        foreign.append(snapshot)
-        if len(foreign) > _WALK:
-            break
-        snapshot = find(snapshot.id - 1) if snapshot.id > 1 else None
-    return _add_foreign(Memory(foreign[-1].id), foreign)
-
-
-def _add_foreign(memory: Memory, newest_first: list[Snapshot]) -> Memory:
-    for snapshot in reversed(newest_first):
-        if snapshot.commit_identifier != BATCH_IDENTIFIER:
-            ref = SnapshotRef(snapshot.id, snapshot.identity)
-            memory = memory.with_commit(snapshot.commit_user, snapshot.commit_identifier, ref)
-    return memory
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What was found of one commit user.
-
-    Attributes:
-        last_identifier, snapshot: its largest identifier and who carried it; None where the user is unknown.
-        inspected_through: the id of the base that was looked through; 0 where the table has no snapshot.
-    """
-
-    last_identifier: int | None
-    snapshot: SnapshotRef | None
-    inspected_through: int
-
-
-def trace(user: str, base: Snapshot | None, find: Find) -> Trace:
-    """Look a commit user up through `base`, newest first.
-
-    One snapshot of ours answers for all before it; only other writers' snapshots are walked past.
-    """
-    inspected = base.id if base is not None else 0
-    snapshot = base
-    while snapshot is not None:
-        if snapshot.commit_user == user and snapshot.commit_identifier != BATCH_IDENTIFIER:
-            return Trace(snapshot.commit_identifier, SnapshotRef(snapshot.id, snapshot.identity), inspected)
-        memory = memory_of(snapshot)
-        below = snapshot.id - 1
-        if memory is not None:
-            if user in memory.users:
-                identifier, carrier = memory.users[user]
-                return Trace(identifier, carrier, inspected)
-            if not memory.full:
-                below = min(below, memory.since - 1)
-        snapshot = find(below) if below > 0 else None
-    return Trace(None, None, inspected)
+    found: dict[str, Remembered] = {}
+    for name, (identifier, snapshot_id, identity) in raw.items():
+        if type(identifier) is not int or type(snapshot_id) is not int or type(identity) is not str:
+            raise TypeError(f"what is remembered of {name!r} is not [identifier, snapshot id, snapshot identity]")
+        kept = name if name.startswith(_HASHED) else name_of(name)
+        found[kept] = (identifier, SnapshotRef(snapshot_id, identity))
+    return found

@@ -17,6 +17,9 @@ _NAME = re.compile(r"^[^/\\\x00]+$")
 DEFAULT_BRANCH = "main"
 SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
 STATISTICS_DIR, CHANGELOG_DIR, CONSUMER_DIR, BRANCH_DIR = "statistics", "changelog", "consumer", "branch"
+IDENTITY_DIR = "lakelatch/identities"
+"""Commit users that the snapshots' own property has no room for. Other engines do not look into `lakelatch/`."""
+IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
 """Behind a data file's name: the file with its indexes, beside it."""
 POSTPONE_BUCKET = -2
@@ -100,6 +103,19 @@ class TablePaths:
 
     def statistics(self, name: str, where: str = "field 'statistics'") -> str:
         return f"{STATISTICS_DIR}/{safe_name(name, where)}"
+
+    def identities(self, name: str, where: str = "a page of identities") -> str:
+        return f"{IDENTITY_DIR}/{safe_name(name, where)}"
+
+    def written(self, name: str) -> str:
+        """A metadata file that a commit wrote, by its name alone: manifests, their lists, files of identities.
+
+        >>> TablePaths().written("manifest-1-0"), TablePaths().written("identities-1-0")
+        ('manifest/manifest-1-0', 'lakelatch/identities/identities-1-0')
+        """
+        return (
+            self.identities(name, "a commit") if name.startswith(IDENTITY_PREFIX) else self.manifest(name, "a commit")
+        )
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """The folder of one (partition, bucket), ending in a slash; `partition_path` is `k=v/…` or empty."""

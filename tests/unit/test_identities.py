@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-
 from identities import commit, expire, foreign, gets, new_store, opened
+
 from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY
 
 # ------------------------------------------------------------------------------------------------------- many users
