@@ -199,7 +199,7 @@ def build_snapshot(
         properties={
             **request.properties,
             WRITER_PROPERTY: writer_id,
-            **_our_properties(request, base, ours, memory, lost),
+            **_our_properties(base, memory, lost),
         },
         next_row_id=next_row_id,
         operation=request.operation,
@@ -223,15 +223,11 @@ def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
         raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
 
 
-def _our_properties(
-    request: CommitRequest, base: Snapshot | None, ours: SnapshotRef, memory: Memory, lost: Sequence[Snapshot]
-) -> dict[str, str]:
+def _our_properties(base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot]) -> dict[str, str]:
     """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]
         properties[ATTEMPTS_PROPERTY] = json.dumps(shown, separators=(",", ":"))
-    if request.identifier is not None:
-        memory = memory.with_commit(request.commit_user, request.identifier, ours)
     properties[IDENTIFIERS_PROPERTY] = memory.to_property()
     return properties

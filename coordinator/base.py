@@ -1,13 +1,12 @@
 """What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
 
-Owns: `Base`, `Known`, `longest_age_ms`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
+Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..backends.threads import ForkedLock
 from ..core.manifest import ManifestFile
 from ..core.snapshot import Snapshot
 from .protocol.events import SnapshotRef
@@ -61,31 +60,3 @@ class Base:
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
         """May a snapshot be published on this knowledge?"""
         return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)
-
-
-class Known:
-    """The newest base that a committer knows of, between its commits. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._base: Base | None = None
-        self._lock = ForkedLock()
-
-    def get(self) -> Base | None:
-        with self._lock:
-            return self._base
-
-    def newest_id(self) -> int:
-        """The id of its snapshot, 0 where nothing is known."""
-        base = self.get()
-        return base.id if base is not None else 0
-
-    def learn(self, base: Base) -> None:
-        """Take a base over, unless what is known was seen later."""
-        with self._lock:
-            if self._base is None or self._base.seen_ms <= base.seen_ms:
-                self._base = base
-
-    def forget(self) -> None:
-        """What was known may be wrong by now: the next commit looks first."""
-        with self._lock:
-            self._base = None

@@ -15,18 +15,17 @@ from contextlib import contextmanager
 from ..backends.metered import MeteredStore
 from ..backends.probe import PROBED, probe
 from ..backends.store import Store
-from ..backends.threads import PerProcess
 from ..core import errors
 from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from .attempt import FileNames, MetadataWriter
-from .base import Base, Known
-from .bucket_numbers import BucketMemory
+from .base import Base
 from .driver import Driver
-from .identity import trace
+from .identity_recall import recall
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
+from .knowledge import Knowledge
 from .observe import Watch, watch
 from .protocol import effects as do
 from .protocol.effects import Outcome
@@ -34,7 +33,7 @@ from .protocol.events import SnapshotRef
 from .receipt import Receipt
 from .request import CommitRequest
 from .resolution import Case, await_answer, resolved
-from .retries import Crowd, RetryPolicy
+from .retries import RetryPolicy
 from .run import CommitRun
 from .settling import Settler
 from .surroundings import MACHINE, Surroundings
@@ -72,10 +71,7 @@ class Committer:
         self.store, self.paths, self.schema, self._around = store, paths, schema, around
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
-        self._known = Known()
-        self._id = PerProcess(lambda: around.new_uuid().hex[:16])
-        self._crowd = Crowd()
-        self._buckets = BucketMemory()
+        self._knows = Knowledge(around)
         self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
         self._aside = around.executor(1, "lakelatch-hint")
 
@@ -91,7 +87,7 @@ class Committer:
         """
         request.check()
         self._ensure_safe()
-        turns_s = self._crowd.turns_s(self._around.monotonic_s())
+        turns_s = self._knows.crowd.turns_s(self._around.monotonic_s())
         self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
         name = str(self._around.new_uuid())
@@ -101,13 +97,13 @@ class Committer:
             run = self._run(request, name, metered, crowded=turns_s > 0)
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
-            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._known.newest_id, budget, seen)
+            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._knows.newest.id, budget, seen)
             with self._answering(run, journal):
                 outcome = driver.commit()
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
-                self._crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
+                self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
                 answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
@@ -125,7 +121,7 @@ class Committer:
         except BaseException as error:
             if not run.tried:
                 raise
-            self._known.forget()
+            self._knows.newest.forget()
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             unknown = self._unknown(run, journal, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
             if isinstance(error, Exception):
@@ -139,8 +135,10 @@ class Committer:
 
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
-        settler = Settler(request, self.schema, timeline, writer, self._buckets)
-        return CommitRun(request, timeline, writer, settler, self._known.get(), self._id.get(), crowded, self._around)
+        settler = Settler(request, self.schema, timeline, writer, self._knows.buckets)
+        return CommitRun(
+            request, timeline, writer, settler, self._knows, self._knows.newest.get(), crowded, self._around
+        )
 
     def _timeline(self, store: Store) -> Timeline:
         return Timeline(store, self.paths, self._around.executor)
@@ -155,14 +153,17 @@ class Committer:
         """The receipt of an identity that landed before, None where it has not. Reads the store."""
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
-            found = trace(commit_user, timeline.latest(), timeline.find)
-            if found.last_identifier != identifier or found.snapshot is None:
+            last, carrier = recall(commit_user, timeline.latest(), timeline, self._knows.identities).last or (
+                None,
+                None,
+            )
+            if carrier is None or last != identifier:
                 return None
-            return self._replay_receipt(found.snapshot, commit_user, identifier)
+            return self._replay_receipt(carrier, commit_user, identifier)
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
-        self._known.learn(base)
+        self._knows.newest.learn(base)
 
     def settle(self) -> None:
         """Wait for hints and clean-up of commits that were already told."""
@@ -172,9 +173,9 @@ class Committer:
 
     def _learn(self, run: CommitRun, outcome: Outcome) -> None:
         if isinstance(outcome, do.Committed) and not outcome.replayed:
-            self._known.learn(run.next_base())
+            self._knows.newest.learn(run.next_base())
         else:
-            self._known.forget()
+            self._knows.newest.forget()
 
     # ------------------------------------------------------------------------------------------------------- answers
 

@@ -8,12 +8,12 @@ the same one; a page that is missing is an error, because a user must never be t
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..backends.store import ObjectNotFound
+from ..backends.threads import ForkedLock
 from ..core.errors import TableCorrupt
 from ..core.snapshot import Snapshot
 from . import identity_pages as pages
@@ -36,7 +36,7 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
         self._memories: OrderedDict[SnapshotRef, Memory] = OrderedDict()
         self._files: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0

@@ -277,7 +277,7 @@ def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) 
 
 def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
     """Delete metadata files; what cannot be deleted now is left to orphan cleaning."""
-    keys = tuple(timeline.paths.manifest(name) for name in names)
+    keys = tuple(timeline.paths.written(name) for name in names)
     if keys and not asked.dry_run:
         try:
             timeline.store.delete_many(keys)

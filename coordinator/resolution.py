@@ -18,7 +18,7 @@ from ..core.errors import LakelatchError
 from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from ..core.snapshot import parse_snapshot
-from .identity import trace
+from .identity_recall import Known, named_files, recall
 from .lineage import check_lineage, read_name, stands
 from .presence import sizes_of
 from .protocol import effects as do
@@ -198,6 +198,7 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
     entries = timeline.entries(timeline.delta_manifests(made))
     wanted += [key for entry in entries if entry.kind == ADD for key in keys.data(entry)]
     wanted += [keys.index(entry) for entry in timeline.index_entries(made)]
+    wanted += named_files(made, timeline, Known())
     wanted = [key for key in wanted if not is_external(key)]
     there = sizes_of(timeline, wanted)
     return [key for key in wanted if key not in there]
@@ -217,10 +218,9 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
     if case.identifier is None:
         return None
     latest = timeline.latest()
-    found = trace(case.user, latest, timeline.find)
-    if found.last_identifier != case.identifier or found.snapshot is None:
+    last, carrier = recall(case.user, latest, timeline).last or (None, None)
+    if carrier is None or last != case.identifier:
         return None
-    carrier = found.snapshot
     there = timeline.find(carrier.id)
     is_there = there is not None and there.identity == carrier.identity
     if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):

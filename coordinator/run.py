@@ -24,7 +24,9 @@ from ..core.snapshot import Snapshot
 from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
 from .base import Base
 from .conflicts import Conflict
-from .identity import memory_through, trace
+from .identity import Memory
+from .identity_recall import Recalled, recall
+from .knowledge import Knowledge
 from .lineage import check_lineage, read_name
 from .manifest_compaction import Merges
 from .protocol import effects as do
@@ -40,6 +42,7 @@ Uploads: TypeAlias = tuple[Sequence[Blob], Event]
 """Files that may be written side by side, and the event once all of them are durable."""
 
 HINT_WITHIN_MS = 5_000
+NOTHING_REMEMBERED = Memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Attempt:
 
     Attributes:
         base, ours: what it builds on, and the snapshot that it makes.
+        recalled, memory: the identities through the base, and those that the snapshot carries on; `identities`: the new files
+            of those for whom it has no room.
         settled: the request on this base.
         base_manifests: what the base list names.
         snapshot, data: the snapshot and its file, once it is built.
@@ -56,6 +61,9 @@ class Attempt:
 
     base: Base
     ours: SnapshotRef
+    recalled: Recalled
+    memory: Memory = NOTHING_REMEMBERED
+    identities: tuple[str, ...] = ()
     settled: Settled | None = None
     base_manifests: tuple[ManifestFile, ...] = ()
     base_list: Blob | None = None
@@ -74,7 +82,7 @@ class Attempt:
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
-        return frozenset(lists.union(m.file_name for m in (*self.base_manifests, *self.delta.lines)))
+        return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
 
 
 @dataclass
@@ -82,7 +90,7 @@ class CommitRun:
     """Carries the effects of one commit out; what it holds beside the attempt survives attempts.
 
     Attributes:
-        warm: what the committer knew before, used for the first attempt while it is fresh.
+        knows: what the committer keeps between commits; `warm`: the base that it knew, used for the first attempt while fresh.
         crowded: others are committing: what was known before is surely old, look first.
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be: by whoever finds it in the journal.
@@ -93,8 +101,8 @@ class CommitRun:
     timeline: Timeline
     writer: MetadataWriter
     settler: Settler
+    knows: Knowledge
     warm: Base | None
-    writer_id: str
     crowded: bool = False
     around: Surroundings = MACHINE
     attempt: Attempt | None = None
@@ -129,19 +137,15 @@ class CommitRun:
         """The base of this attempt, and this identity's trace through it."""
         try:
             base = self._resolve(effect)
-            if self.request.identifier is None:
-                found, inspected = None, 0
-            else:
-                found = trace(self.request.commit_user, base.snapshot, self.timeline.find)
-                inspected = found.inspected_through
+            user = None if self.request.identifier is None else self.request.commit_user
+            found = recall(user, base.snapshot, self.timeline, self.knows.identities)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
-        self.attempt = Attempt(base, ours, delta=self.attempt.delta if self.attempt is not None else None)
-        if found is None:
-            return ev.LatestResolved(base.ref, ours.identity, inspected)
-        replay = found.snapshot if found.last_identifier == self.request.identifier else None
-        return ev.LatestResolved(base.ref, ours.identity, inspected, found.last_identifier, replay)
+        self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
+        last, carrier = found.last or (None, None)
+        replay = carrier if last is not None and last == self.request.identifier else None
+        return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
 
     def _resolve(self, effect: do.ResolveLatest) -> Base:
         now_ms = self.around.now_ms
@@ -229,7 +233,17 @@ class CommitRun:
         beside = [blob.name for blob in delta.blobs]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
-        return new, ev.DeltaListWritten(delta.list.name, tuple(beside))
+        identities = self._carry_identities()
+        beside += [blob.name for blob in identities]
+        return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
+
+    def _carry_identities(self) -> list[Blob]:
+        """What the next snapshot remembers; files of those for whom its property has no room."""
+        request, names, attempt = self.request, self.writer.names, self._attempt()
+        memory, made = attempt.recalled.carried_on(request.commit_user, request.identifier, attempt.ours, names.next)
+        self.knows.identities.keep(attempt.ours, memory, made)
+        self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
+        return [Blob(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
 
     # ------------------------------------------------------------------------------------------------------- publish
 
@@ -257,10 +271,10 @@ class CommitRun:
             attempt.delta.list,
             schema_id=base.schema_id,
             index_manifest=settled.index_manifest,
-            memory=memory_through(base.snapshot, self.timeline.find),
+            memory=attempt.memory,
             lost=self.lost,
             next_row_id=settled.next_row_id,
-            writer_id=self.writer_id,
+            writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
         )
 
@@ -359,7 +373,7 @@ class CommitRun:
         """
         check_discard(effect.names, self._attempt().needs if landed else ())
         try:
-            self.store.delete_many([self.timeline.paths.manifest(name) for name in effect.names])
+            self.store.delete_many([self.timeline.paths.written(name) for name in effect.names])
         except LakelatchError:
             return
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity, resolution, run, settling
+from ..coordinator import attempt, identity_recall, resolution, run, settling
 from ..coordinator.base import Base
 from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
@@ -141,19 +141,18 @@ def _always_verified(self: run.CommitRun, effect: do.VerifyLineage) -> ev.Event:
     return ev.LineageVerified()
 
 
-def _no_trace(user: str, base: Any, find: Any) -> identity.Trace:
-    return identity.Trace(None, None, base.id if base is not None else 0)
+def _no_trace(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
+    return replace(identity_recall.recall(user, base, timeline, known), last=None)
 
 
-def _trace_of_anything(user: str, base: Any, find: Any) -> identity.Trace:
+def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
     """Takes any snapshot file of the user for its commit, whether it is part of the history or not."""
-    inspected = base.id if base is not None else 0
-    for number in range(inspected, 0, -1):
-        found = find(number)
+    recalled = identity_recall.recall(user, base, timeline, known)
+    for number in range(recalled.inspected_through, 0, -1):
+        found = timeline.find(number)
         if found is not None and found.commit_user == user:
-            ref = ev.SnapshotRef(found.id, found.identity)
-            return identity.Trace(found.commit_identifier, ref, inspected)
-    return identity.Trace(None, None, inspected)
+            return replace(recalled, last=(found.commit_identifier, ev.SnapshotRef(found.id, found.identity)))
+    return replace(recalled, last=None)
 
 
 def _trusting_latest(self: Timeline, seen: Any = None) -> Any:
@@ -303,8 +302,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (_ONE, _TWO_ONE),
     ),
     Mutant("no lineage check", lambda: [(run.CommitRun, "verify_lineage", _always_verified)], (scenarios.expired(0),)),
-    Mutant("no look-up of the identity", lambda: [(run, "trace", _no_trace)], (scenarios.twins(0),)),
-    Mutant("the look-up accepts a fork", lambda: [(run, "trace", _trace_of_anything)], (scenarios.forked_identity(),)),
+    Mutant("no look-up of the identity", lambda: [(run, "recall", _no_trace)], (scenarios.twins(0),)),
+    Mutant("the look-up accepts a fork", lambda: [(run, "recall", _trace_of_anything)], (scenarios.forked_identity(),)),
     Mutant("the hint is trusted", lambda: [(Timeline, "latest", _trusting_latest)], (scenarios.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios.slept(),)),
     Mutant("totals outlive their base", lambda: [(run, "build_snapshot", _stale_counts)], (_TWO,)),
