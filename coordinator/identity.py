@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core.errors import TableCorrupt
 from ..core.json_text import parse_json
-from ..core.paths import safe_name
+from ..core.paths import IDENTITY_PREFIX, safe_name
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .protocol.events import SnapshotRef
 
@@ -113,7 +113,18 @@ def memory_of(snapshot: Snapshot) -> Memory:
         raise TableCorrupt(f"{where} is garbled: it names page {page!r}, and is not complete before snapshot {since}")
     if "page" not in raw and len(users) >= REMEMBERED_USERS:
         since = snapshot.id  # of the first form, and full: users may have been dropped
-    return Memory(since, users, None if page is None else safe_name(page, where))
+    return Memory(since, users, None if page is None else identity_file(page, where))
+
+
+def identity_file(name: str, where: str) -> str:
+    """The name of a page or leaf, as a table's own file gave it.
+
+    Raises:
+        TableCorrupt: it would leave the folder (H16), or is no such name.
+    """
+    if not safe_name(name, where).startswith(IDENTITY_PREFIX):
+        raise TableCorrupt(f"{where} names {name!r}, which is no file of identities")
+    return name
 
 
 def is_ours(snapshot: Snapshot) -> bool:

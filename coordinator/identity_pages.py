@@ -23,8 +23,8 @@ from typing import Any
 
 from ..core.errors import TableCorrupt
 from ..core.json_text import parse_json
-from ..core.paths import IDENTITY_PREFIX, safe_name
-from .identity import Memory, Remembered, users_from_json, users_to_json
+from ..core.paths import IDENTITY_PREFIX
+from .identity import Memory, Remembered, identity_file, users_from_json, users_to_json
 
 PAGE_USERS = 2_000
 """A page with more users hands some of them over to a leaf, with each spill."""
@@ -136,7 +136,7 @@ def parse_page(data: bytes, where: str) -> Page:
     raw = _unpacked(data, where)
     leaves = _field(raw, "leaves", where, lambda value: {str(p): str(name) for p, name in value.items()})
     for name in leaves.values():
-        safe_name(name, f"{where}: field 'leaves'")
+        identity_file(name, f"{where}: field 'leaves'")
     if leaves and not _covers(leaves):
         raise TableCorrupt(f"{where}: field 'leaves' does not cover every hash once")
     return Page(_field(raw, "users", where, users_from_json), leaves)

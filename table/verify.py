@@ -20,6 +20,7 @@ from .finding import Finding, Findings
 from .verify_data import DataCheck
 from .verify_files import FileCheck
 from .verify_history import Roots, check_hints, check_lineage, read_roots
+from .verify_identities import check_identities
 from .verify_state import StateCheck
 
 Which = Iterable[int] | Literal["all"] | None
@@ -79,6 +80,7 @@ def _check_states(
 ) -> None:
     states = StateCheck(timeline, roots.schemas, findings)
     files = FileCheck(timeline, roots.schemas[max(roots.schemas)], findings) if roots.schemas else None
+    check_identities(timeline, chosen, findings)
     for key, snapshot in chosen:
         state = states.state_of(key, snapshot)
         changelog = states.changelog_of(key, snapshot)

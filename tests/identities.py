@@ -1,14 +1,20 @@
-"""Tables with many commit users behind them: written commit by commit, and by other writers."""
+"""Tables with many commit users behind them: written commit by commit, by other writers, or their memory directly."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.store import PutOutcome, Store, Unknown
+from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory
+from lakelatch.coordinator.identity_pages import Page, spill
+from lakelatch.coordinator.identity_recall import Known, recall
+from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.schema import new_schema
@@ -17,16 +23,40 @@ from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
 FIELDS = pa.schema([("v", pa.int64())])
+FOLDER = "lakelatch/identities/"
+
+
+class Meddled(MemoryStore):
+    """A store in memory: something may happen before a snapshot is created, and the answer may be lost."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.before_create: list[Callable[[], object]] = []
+        self.lost_before = 0
+        self.deleted: list[str] = []
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if key.startswith("snapshot/") and self.before_create:
+            self.before_create.pop(0)()
+        elif key.startswith("snapshot/") and self.lost_before > 0:
+            self.lost_before -= 1
+            return Unknown("timeout")
+        return super().put_if_absent(key, data)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        names = list(keys)
+        self.deleted += names
+        super().delete_many(names)
 
 
 def new_store() -> MeteredStore:
     """A store in memory with an empty table, that counts its requests."""
-    store = MeteredStore(MemoryStore(f"memory://identities-{next(COUNTER)}/t"))
+    store = MeteredStore(Meddled(f"memory://identities-{next(COUNTER)}/t"))
     store.put("schema/schema-0", new_schema(from_arrow_schema(FIELDS)).to_json())
     return store
 
 
-def opened(store: MeteredStore) -> Table:
+def opened(store: Store) -> Table:
     """The table as a process sees it that knows nothing of it yet."""
     return Table(store, new_schema(from_arrow_schema(FIELDS)))
 
@@ -45,25 +75,85 @@ def gets(store: MeteredStore, table: Table, user: str, identifier: int | None = 
     return store.snapshot().by_operation.get("get", 0)
 
 
-def foreign(table: Table, user: str, identifier: int = BATCH_IDENTIFIER) -> Snapshot:
-    """An append without rows by another engine, on top of the latest snapshot: it carries nothing of ours."""
+def top(table: Table) -> Snapshot:
+    """The latest snapshot of a table that has one."""
     latest = table.timeline.latest()
     if latest is None:
         commit(table, "first")
         latest = table.timeline.latest()
-        assert latest is not None
+    assert latest is not None
+    return latest
+
+
+def published(
+    table: Table,
+    memory: Memory | None,
+    user: str = "x",
+    identifier: int = BATCH_IDENTIFIER,
+    *,
+    base: Snapshot | None = None,
+    uuid: str | None = None,
+) -> Snapshot:
+    """A snapshot without rows on top of the latest one.
+
+    Args:
+        memory: what it remembers, for one of ours; None for one of another engine, which carries nothing of ours.
+        base: the latest snapshot, where it is at hand.
+    """
+    latest = base or top(table)
+    properties = {} if memory is None else {**latest.properties, IDENTIFIERS_PROPERTY: memory.to_property()}
     snapshot = replace(
         latest,
         id=latest.id + 1,
-        uuid=f"00000000-0000-0000-0000-{next(COUNTER):012}",
+        uuid=uuid or f"00000000-0000-0000-0000-{next(COUNTER):012}",
         commit_user=user,
         commit_identifier=identifier,
-        properties={},
-        writer_version="paimon-1.4.2",
+        properties=properties,
+        writer_version="paimon-1.4.2" if memory is None else latest.writer_version,
         delta_record_count=0,
     )
     table.store.put(f"snapshot/snapshot-{snapshot.id}", snapshot.to_json())
     return snapshot
+
+
+def foreign(table: Table, user: str, identifier: int = BATCH_IDENTIFIER) -> Snapshot:
+    """An append without rows by another engine."""
+    return published(table, None, user, identifier)
+
+
+def ref(number: int) -> SnapshotRef:
+    """The snapshot that a user who was made up committed in."""
+    return SnapshotRef(number + 1, f"identity-{number}")
+
+
+def remembering(table: Table, users: Sequence[str], *, first: int = 100) -> Memory:
+    """A snapshot that remembers these users, with identifier 7 each, as so many commits would have left them.
+
+    Args:
+        first: so many users are taken at once to begin with; then a hundred at a time.
+    """
+    known, memory, numbers = Known(), Memory(), itertools.count()
+    unnamed = replace(top(table), writer_version="paimon-1.4.2")
+    for begin in (0, *range(first, len(users), 100)):
+        end = first if begin == 0 else begin + 100
+        new = {user: (7, ref(number)) for number, user in enumerate(users[begin:end], begin)}
+        memory = replace(memory, users={**memory.users, **new})
+        base = replace(unnamed, uuid=f"made-up-{next(COUNTER)}")
+        known.keep_memory(SnapshotRef(base.id, base.identity), memory)
+        recalled = recall(None, base, table.timeline, known)
+        if memory.overflows_with(None):
+            memory, files = spill(
+                memory, recalled.page or Page(), recalled.leaf, lambda kind: f"{kind}-made-{next(numbers)}"
+            )
+            for file in files:
+                table.store.put(FOLDER + file.name, file.data)
+    published(table, memory)
+    return memory
+
+
+def identity_files(table: Table) -> set[str]:
+    """The names of all pages and leaves that there are."""
+    return {info.key[len(FOLDER) :] for info in table.store.list(FOLDER)}
 
 
 def expire(table: Table, keep: int) -> None:

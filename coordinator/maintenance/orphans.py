@@ -16,7 +16,7 @@ from typing import Any
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.partition import escape_path_name
-from ...core.paths import INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
+from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
 from ...core.schema import TableSchema
 from ..timeline import Timeline
 from .deletion import Progress, Steps, second_look
@@ -27,7 +27,7 @@ DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000
 """Files younger than this are never asked about: whoever wrote them may be about to commit them."""
 
-_METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR})/[^/]+$")
+_METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
 _TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/\.[^/]+\.tmp$")
 
 
@@ -73,7 +73,7 @@ def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> Orph
     metadata = [key for key in old if _METADATA.match(key)]
     temporary = [key for key in old if _TEMPORARY.match(key)]
     listed = list_roots(timeline)
-    reach = Reach(timeline, schema)
+    reach = Reach(timeline, schema, identities=True)
     usage = reach.usage(Candidates(data))
     kept = reach.kept_by(read_roots(timeline, listed))
     used = {key for named in kept for key in named.keys} | usage.mentioned(kept)

@@ -21,6 +21,8 @@ from ...core.manifest import ManifestFile, decode_index_manifest, decode_manifes
 from ...core.places import FileKeys
 from ...core.schema import TableSchema
 from ...core.snapshot import Snapshot, parse_snapshot
+from ..identity import memory_of
+from ..identity_pages import parse_page
 from ..timeline import Timeline
 from .roots import Root
 
@@ -35,8 +37,8 @@ class Named:
     """The metadata that one root names.
 
     Attributes:
-        lists: keys of its manifest lists and index manifest.
-        leaves: keys of its manifests, index files and statistics.
+        lists: keys of its manifest lists, its index manifest and its page of identities.
+        leaves: keys of its manifests, index files, statistics and further files of identities.
         state: its manifests, base list then delta list.
         delta, changelog: manifests of these lists.
         missing: keys of lists that are gone.
@@ -78,14 +80,20 @@ class _Mention:
 
 @dataclass
 class Reach:
-    """Reads what roots reach, and remembers it."""
+    """Reads what roots reach, and remembers it.
+
+    Attributes:
+        identities: are files of identities asked for, too? Only orphan cleaning deletes them.
+    """
 
     timeline: Timeline
     schema: TableSchema
+    identities: bool = False
     keys: FileKeys = field(init=False)
     _lists: dict[str, tuple[ManifestFile, ...] | None] = field(default_factory=dict, repr=False)
     _indexes: dict[str, tuple[IndexEntry, ...] | None] = field(default_factory=dict, repr=False)
     _deltas: dict[str, list[ManifestEntry] | None] = field(default_factory=dict, repr=False)
+    _pages: dict[str, tuple[str, ...] | None] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.keys = FileKeys(self.schema)
@@ -99,6 +107,8 @@ class Reach:
         self._read(self._lists, lists, decode_manifest_list)
         indexes = {s.index_manifest for s in snapshots if s.index_manifest is not None}
         self._read(self._indexes, indexes, decode_index_manifest)
+        new = sorted({page for page in map(self._page_of, roots) if page is not None} - self._pages.keys())
+        self._pages.update(zip(new, self.timeline.parallel(self._leaves_of, new), strict=True))
         return [self._named(root) for root in roots]
 
     def kept_by(self, roots: Sequence[Root]) -> list[Named]:
@@ -119,9 +129,21 @@ class Reach:
         new = sorted(set(names) - into.keys())
         into.update(zip(new, self.timeline.parallel(read, new), strict=True))
 
+    def _page_of(self, root: Root) -> str | None:
+        """The page of identities that a root needs, where such are asked for."""
+        return memory_of(root.snapshot).page if self.identities and root.kind != "changelog" else None
+
+    def _leaves_of(self, page: str) -> tuple[str, ...] | None:
+        """The leaves that a page of identities names; None where it is gone."""
+        data = self._object(key := self.timeline.paths.identities(page))
+        return None if data is None else tuple(parse_page(data, key).leaves.values())
+
     def _metadata(self, name: str) -> bytes | None:
+        return self._object(self.timeline.paths.manifest(name))
+
+    def _object(self, key: str) -> bytes | None:
         try:
-            return self.timeline.store.get(self.timeline.paths.manifest(name))
+            return self.timeline.store.get(key)
         except ObjectNotFound:
             return None
 
@@ -138,15 +160,12 @@ class Reach:
         gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
         if root.kind == "changelog":  # its other lists went with its snapshot, where it needs them no more
             gone = [n for n in gone if n == snapshot.changelog_manifest_list]
-        return Named(
-            root,
-            frozenset(map(paths.manifest, names)),
-            frozenset(leaves),
-            (*base, *delta),
-            delta,
-            changelog,
-            tuple(map(paths.manifest, gone)),
-        )
+        lists, missing = list(map(paths.manifest, names)), list(map(paths.manifest, gone))
+        if (page := self._page_of(root)) is not None:
+            lists.append(paths.identities(page))
+            leaves |= {paths.identities(leaf) for leaf in self._pages[page] or ()}
+            missing += [lists[-1]] if self._pages[page] is None else []
+        return Named(root, frozenset(lists), frozenset(leaves), (*base, *delta), delta, changelog, tuple(missing))
 
     def standing(self, found: Sequence[tuple[Named, tuple[str, ...]]]) -> list[Named]:
         """The roots that lack nothing; one that lacks something must be gone itself."""

@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from identities import commit, expire, foreign, gets, new_store, opened
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from identities import (
+    COUNTER,
+    FOLDER,
+    Meddled,
+    commit,
+    expire,
+    foreign,
+    gets,
+    identity_files,
+    new_store,
+    opened,
+    published,
+    ref,
+    remembering,
+    top,
+)
 
-from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY
+from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator import identity, identity_recall
+from lakelatch.coordinator import identity_pages as pages
+from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory, memory_of
+from lakelatch.coordinator.identity_pages import Leaf, parse_leaf, parse_page
+from lakelatch.coordinator.identity_recall import Known, named_files, recall
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
+from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, TableCorrupt
+from lakelatch.core.snapshot import BATCH_IDENTIFIER
+from lakelatch.table.table import Table
+
+
+def meddled(store: MeteredStore) -> Meddled:
+    assert isinstance(store.inner, Meddled)
+    return store.inner
+
 
 # ------------------------------------------------------------------------------------------------------- many users
 
@@ -159,3 +197,354 @@ def test_a_memory_of_the_first_form_that_is_not_full_is_complete(users: int) -> 
     store.put("snapshot/snapshot-2", made.to_json())
     without = gets(store, opened(store), "batch")
     assert gets(store, opened(store), "never", 1) == without
+
+
+# ----------------------------------------------------------------------------------------------------- pages, leaves
+
+
+def test_behind_6000_users_a_new_one_costs_at_most_two_reads() -> None:
+    """Also for a commit that writes a page and hands users over to a leaf: the first of these is one."""
+    store = new_store()
+    table = opened(store)
+    users = [f"query-{n}" for n in range(6_600)]
+    remembering(table, users)
+    expire(table, keep=1)
+    without = gets(store, opened(store), "batch")
+    before = identity_files(table)
+    for number in range(20):
+        assert gets(store, opened(store), f"new-{number}", 0) <= without + 2
+    assert any("leaf" in name for name in identity_files(table) - before)
+    for number in (0, 2_499, 6_399, 6_400, 6_599):
+        store.reset()
+        assert commit(opened(store), users[number], 7) == (ref(number).id, True)
+
+
+def test_100000_users_are_all_known_with_two_reads() -> None:
+    store = new_store()
+    table = opened(store)
+    users = [f"query-{n}" for n in range(100_000)]
+    memory = remembering(table, users, first=96_000)
+    without = gets(store, opened(store), "batch")
+    for number in (0, 1, 50_000, 95_999, 98_000, 99_700, 99_899, 99_999):
+        assert commit(opened(store), users[number], 7) == (ref(number).id, True), number
+        assert gets(store, opened(store), users[number], 7) <= without + 2
+    assert gets(store, opened(store), "never", 7) <= without + 2
+    assert memory.page is not None
+    page = parse_page(store.get(FOLDER + memory.page), "page")
+    leaves = [parse_leaf(store.get(FOLDER + name), prefix, name) for prefix, name in page.leaves.items()]
+    assert max(len(leaf.users) for leaf in leaves) <= pages.LEAF_USERS
+    held = set(memory.users).union(page.users, *(leaf.users for leaf in leaves))
+    assert held == set(users)
+
+
+def test_a_warm_writer_whose_base_is_its_own_reads_nothing_for_its_memory() -> None:
+    """Nor for pages and leaves that it has read or written."""
+    store = new_store()
+    table = opened(store)
+    remembering(table, [f"query-{n}" for n in range(3_000)])
+    warm = opened(store)
+    commit(warm, "batch")
+    without = gets(store, warm, "batch")
+    commit(warm, "new-a", 0)
+    for number in range(3):
+        assert gets(store, warm, f"new-{number}", 0) <= without
+    assert gets(store, warm, "query-0", 8) <= without
+
+
+def test_two_writers_that_spill_at_once_leave_one_page() -> None:
+    """The page of the attempt that lost is of no use to anybody, and goes (G5: the winner's stays)."""
+    store = new_store()
+    table = opened(store)
+    for number in range(200):
+        commit(table, f"query-{number}", 7)
+    assert identity_files(table) == set()
+    first, second = opened(store), opened(store)
+    meddled(store).before_create = [lambda: commit(second, "new-b", 0), lambda: None]
+    assert commit(first, "new-a", 0) == (202, False)
+    memory = memory_of(top(table))
+    assert identity_files(table) == {memory.page}
+    assert len(memory.users) == 101
+    for number in range(200):
+        assert recall(f"query-{number}", top(table), table.timeline).last is not None
+    assert commit(opened(store), "new-b", 0) == (201, True)
+
+
+def test_a_page_that_is_written_again_for_another_base_replaces_the_first() -> None:
+    """The winner did not spill, so the loser writes its page anew, with its new snapshot in it, and drops the old one."""
+    store = new_store()
+    table = opened(store)
+    for number in range(200):
+        commit(table, f"query-{number}", 7)
+    first, second = opened(store), opened(store)
+    meddled(store).before_create = [lambda: commit(second, "batch"), lambda: None]
+    assert commit(first, "new-a", 0) == (202, False)
+    assert identity_files(table) == {memory_of(top(table)).page}
+    assert [key for key in meddled(store).deleted if key.startswith(FOLDER)] != []
+    assert commit(opened(store), "new-a", 0) == (202, True)
+
+
+def test_a_commit_that_conflicts_or_replays_leaves_no_page() -> None:
+    store = new_store()
+    table = opened(store)
+    for number in range(200):
+        commit(table, f"query-{number}", 7)
+    with pytest.raises(InvalidArgument):
+        commit(table, "query-0", 6)
+    assert commit(opened(store), "query-0", 7) == (1, True)
+    assert identity_files(table) == set()
+
+
+def test_a_page_of_an_unknown_outcome_stays_and_a_commit_without_it_is_not_finished() -> None:
+    """H5, H10: a snapshot must never be sent again whose page, or one of whose leaves, orphan cleaning has taken."""
+    store = new_store()
+    table = opened(store)
+    remembering(table, [f"query-{n}" for n in range(4_300)], first=4_200)
+    commit(table, "batch")
+    meddled(store).lost_before = 3
+    before = identity_files(table)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        commit(table, "query-0", 8)
+    made = identity_files(table) - before
+    assert made, "this commit spills"
+    kept = {name: store.get(FOLDER + name) for name in identity_files(table)}
+    for name, data in kept.items():
+        if name in before and name.startswith("identities-page"):
+            continue  # of the base alone
+        store.delete_many([FOLDER + name])
+        with pytest.raises(OutcomeUnknown, match=name):
+            unknown.value.resolve(timeout=0)
+        store.put(FOLDER + name, data)
+    assert unknown.value.resolve(timeout=5).snapshot_id == top(table).id
+    assert commit(opened(store), "query-0", 8)[1]
+
+
+def test_names_of_any_length_keep_the_property_short() -> None:
+    store = new_store()
+    table = opened(store)
+    long = '\u00e9"\\' * 4_000
+    assert commit(table, long + "a", 1) == (1, False)
+    for number in range(199):
+        commit(table, f"{number}{long}", 1)
+    assert len(top(table).to_json()) < 60_000
+    assert commit(opened(store), long + "a", 1) == (1, True)
+    assert commit(opened(store), long + "b", 1) == (201, False)
+    hashed = next(iter(memory_of(top(table)).users))
+    assert commit(opened(store), hashed, 1)[1] is False, "a name that looks like a hash is another user"
+
+
+# ---------------------------------------------------------------------------------------------------- damage, cleaning
+
+
+def many() -> tuple[MeteredStore, Table, Memory]:
+    """A table with 5 900 users behind it, some in the property, some in the page, most in two leaves."""
+    store = new_store()
+    table = opened(store)
+    memory = remembering(table, [f"query-{n}" for n in range(5_900)], first=5_000)
+    return store, table, memory
+
+
+def test_a_missing_page_or_leaf_is_an_error_and_never_an_unknown_user() -> None:
+    store, table, memory = many()
+    assert memory.page is not None
+    page = parse_page(store.get(FOLDER + memory.page), "page")
+    leaf = page.leaves[page.prefix_of("query-0")]
+    for name in (memory.page, leaf):
+        data = store.get(FOLDER + name)
+        store.delete_many([FOLDER + name])
+        with pytest.raises(TableCorrupt, match=name):
+            commit(opened(store), "query-0", 7)
+        assert [f.file for f in table.verify()] == [FOLDER + name]
+        store.put(FOLDER + name, data[:-9])
+        with pytest.raises(TableCorrupt, match=name):
+            commit(opened(store), "query-0", 7)
+        assert [f.file for f in table.verify()] == [FOLDER + name]
+        store.put(FOLDER + name, data)
+    assert table.verify() == []
+    assert commit(opened(store), "query-0", 7) == (1, True)
+
+
+@pytest.mark.parametrize("page", ["../../x", "/etc/passwd", "..", "", "manifest-1", 7, ["identities-page-1"]])
+def test_a_property_that_names_a_page_elsewhere_is_refused(page: object) -> None:
+    """H16."""
+    store = new_store()
+    table = opened(store)
+    published(table, Memory(page="identities-page-1"))
+    snapshot = top(table)
+    text = json.dumps({"since": 1, "page": page, "users": {}})
+    hostile = replace(snapshot, properties={**snapshot.properties, IDENTIFIERS_PROPERTY: text})
+    store.put(f"snapshot/snapshot-{snapshot.id}", hostile.to_json())
+    store.reset()
+    with pytest.raises(TableCorrupt, match=f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}'"):
+        commit(opened(store), "etl", 1)
+    assert [f.file for f in opened(store).verify()] == [f"snapshot/snapshot-{snapshot.id}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{}",
+        '{"since": "x", "users": {}}',
+        '{"since": 1, "users": []}',
+        '{"since": 1, "users": {"a": [1, 2]}}',
+        '{"since": 1, "users": {"a": ["1", 2, "x"]}}',
+        '{"since": 5, "page": "identities-page-1", "users": {}}',
+    ],
+)
+def test_a_garbled_property_is_told(text: str) -> None:
+    table = opened(new_store())
+    snapshot = replace(top(table), properties={IDENTIFIERS_PROPERTY: text})
+    with pytest.raises(TableCorrupt, match="garbled"):
+        memory_of(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ({"leaves": {}}, "users"),
+        ({"users": {"a": 1}, "leaves": {}}, "users"),
+        ({"users": {}}, "leaves"),
+        ({"users": {}, "leaves": {"0": "identities-leaf-1"}}, "leaves"),
+        (
+            {"users": {}, "leaves": {"0": "identities-leaf-1", "00": "identities-leaf-2", "01": "identities-leaf-3"}},
+            "leaves",
+        ),
+        ({"users": {}, "leaves": {"0": "identities-leaf-1", "2": "identities-leaf-2"}}, "leaves"),
+        ({"users": {}, "leaves": {"": "../identities-leaf-1"}}, "leaves"),
+        ({"users": {}, "leaves": {"": "manifest-1"}}, "leaves"),
+        ({"users": {}, "leaves": []}, "leaves"),
+    ],
+)
+def test_a_garbled_page_is_told_with_its_field(content: object, field: str) -> None:
+    with pytest.raises(TableCorrupt, match=f"here: field '{field}'"):
+        parse_page(gzip.compress(json.dumps(content).encode()), "here")
+
+
+def test_a_page_that_is_no_page_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for data in (b"", b"{}", gzip.compress(b"[]"), gzip.compress(b"{}")[:-1], gzip.compress(b"\xff")):
+        with pytest.raises(TableCorrupt, match="here is no file of identities"):
+            parse_page(data, "here")
+    monkeypatch.setattr(pages, "LONGEST_FILE", 1_000)
+    with pytest.raises(TableCorrupt, match="too long"):
+        parse_page(gzip.compress(json.dumps({"users": {}, "leaves": {}, "x": "x" * 1_000}).encode()), "here")
+
+
+def test_a_leaf_of_other_users_is_told() -> None:
+    users = {f"query-{n}": (1, ref(n)) for n in range(20)}
+    with pytest.raises(TableCorrupt, match="does not begin with 1"):
+        parse_leaf(Leaf("", users).to_bytes(), "1", "here")
+    assert parse_leaf(Leaf("", users).to_bytes(), "", "here") == Leaf("", users)
+
+
+def test_orphan_cleaning_takes_the_pages_and_leaves_that_nobody_needs() -> None:
+    """G7: what any snapshot, tag or branch needs stays; the folder is looked into as the format's own are."""
+    store, table, old = many()
+    store.put("tag/tag-kept", top(table).to_json())
+    tagged = set(named_files(top(table), table.timeline, Known()))
+    commit(table, "new", 0)
+    expire(table, keep=1)
+    for name in ("identities-page-left-0", "identities-leaf-left-1"):
+        store.put(FOLDER + name, b"left over")
+    left = {info.key for info in plan_orphans(table.timeline, table.schema, 2**62).files}
+    needed = set(named_files(top(table), table.timeline, Known()))
+    assert old.page is not None
+    assert {FOLDER + name for name in identity_files(table)} - left == tagged | needed
+    assert left >= {FOLDER + "identities-page-left-0", FOLDER + "identities-leaf-left-1"}
+    assert tagged - needed
+    store.delete_many(["tag/tag-kept"])
+    apply_clean(plan_orphans(table.timeline, table.schema, 2**62))
+    assert {FOLDER + name for name in identity_files(table)} == needed
+    assert FOLDER + old.page not in needed
+    assert commit(opened(store), "query-0", 7) == (1, True)
+    assert table.verify("all") == []
+
+
+def test_orphan_cleaning_stops_where_a_page_is_missing() -> None:
+    """H11: leaves that only the missing page names would look unused."""
+    store, table, memory = many()
+    store.delete_many([f"{FOLDER}{memory.page}"])
+    with pytest.raises(TableCorrupt, match=f"{memory.page} is missing"):
+        plan_orphans(table.timeline, table.schema, 2**62)
+
+
+def test_a_page_that_came_after_the_plan_keeps_its_leaves() -> None:
+    """H10: the second look sees the snapshots that came since."""
+    store, table, memory = many()
+    needed = {key[len(FOLDER) :] for key in named_files(top(table), table.timeline, Known())}
+    kept = published(table, None)
+    gone = f"snapshot/snapshot-{kept.id - 1}"
+    data = store.get(gone)
+    store.delete_many([gone])
+    plan = plan_orphans(table.timeline, table.schema, 2**62)
+    assert {FOLDER + name for name in needed} <= {info.key for info in plan.files}
+    store.put(gone, data)
+    apply_clean(plan)
+    assert identity_files(table) == needed
+    assert memory.page in needed
+
+
+def test_expiry_leaves_pages_to_orphan_cleaning() -> None:
+    """A commit under way may carry a leaf on that no snapshot needs any more but the one that it stands on."""
+    _, table, _ = many()
+    before = identity_files(table)
+    commit(table, "batch")
+    retention = Retention.of(table.schema.options, 2**50, retain_min=1, retain_max=1)
+    apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
+    assert table.timeline.snapshot_ids() == [top(table).id]
+    assert identity_files(table) >= before
+
+
+# ------------------------------------------------------------------------------------------------------------- a model
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, str]]:
+    kinds = st.sampled_from(["ours", "ours", "ours", "batch", "foreign", "foreign batch", "expire", "cold"])
+    users = st.sampled_from([f"u{n}" for n in range(40)])
+    return draw(st.lists(st.tuples(kinds, users), min_size=20, max_size=150))
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_what_is_remembered_is_what_a_dictionary_remembers(history: list[tuple[str, str]]) -> None:
+    """Whatever commits, spills and other writers come in between: each look-up answers as a plain dictionary would."""
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(identity, "REMEMBERED_USERS", 4)
+        small.setattr(pages, "PAGE_USERS", 6)
+        small.setattr(pages, "LEAF_USERS", 5)
+        small.setattr(identity_recall, "WALK", 3)
+        table = opened(new_store())
+        base, known, numbers = top(table), Known(), itertools.count()
+        model: dict[str, Any] = {}
+        for kind, user in history:
+            if kind == "cold":
+                known = Known()
+                continue
+            if kind == "expire":
+                if memory_of(base).complete:
+                    expire(table, keep=1)
+                continue
+            if kind.startswith("foreign"):
+                identifier = next(numbers) if kind == "foreign" else BATCH_IDENTIFIER
+                base = published(table, None, user, identifier, base=base)
+                if kind == "foreign":
+                    model[user] = (identifier, SnapshotRef(base.id, base.identity))
+                continue
+            found = recall(user if kind == "ours" else None, base, table.timeline, known)
+            number = next(numbers) if kind == "ours" else None
+            if kind == "ours":
+                assert found.last == model.get(user)
+                assert found.memory.complete
+            ours = SnapshotRef(base.id + 1, f"snapshot-{next(COUNTER)}")
+            memory, files = found.carried_on(user, number, ours, lambda kind: f"{kind}-{next(COUNTER)}")
+            known.keep(ours, memory, files)
+            for file in files:
+                table.store.put(FOLDER + file.name, file.data)
+            identifier = BATCH_IDENTIFIER if number is None else number
+            base = published(table, memory, user, identifier, base=base, uuid=ours.identity)
+            if number is not None:
+                model[user] = (number, ours)
+            assert len(memory.users) <= identity.REMEMBERED_USERS
+        for user in (f"u{n}" for n in range(40)):
+            assert recall(user, base, table.timeline, known).last == model.get(user)
+            assert recall(user, base, table.timeline).last == model.get(user)
