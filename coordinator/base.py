@@ -36,12 +36,14 @@ class Base:
         manifests: all of its manifests, base list then delta list.
         schema_id: the newest schema when it was looked at.
         seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
+        unhinted: the oldest id of the history, where EARLIEST is missing: the next commit writes it before it publishes (H25).
     """
 
     snapshot: Snapshot | None
     manifests: tuple[ManifestFile, ...]
     schema_id: int
     seen_ms: float
+    unhinted: int | None = None
 
     @property
     def ref(self) -> SnapshotRef | None:

@@ -8,9 +8,7 @@ the same name, and only while its base is seen to stand: never on knowledge from
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ..backends.deadline import answered_within
 from ..core.data_file import ADD
@@ -19,14 +17,14 @@ from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from ..core.snapshot import parse_snapshot
 from .identity_recall import Known, named_files, recall
-from .lineage import check_lineage, read_name, stands
+from .lineage import ANOTHER_TABLE, Fork, Free, Landing, Lost, Standing, Untold, did_it_land, stands, take_away
 from .presence import sizes_of
 from .protocol import effects as do
 from .protocol import events as ev
 from .protocol.effects import Outcome
 from .protocol.events import SnapshotRef
 from .surroundings import Surroundings
-from .timeline import Timeline, base_of, ref_of
+from .timeline import Timeline, ref_of
 
 LEAST_S = 2.0
 """A look may take that long, whatever time was given."""
@@ -57,14 +55,6 @@ class Answer:
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Free:
-    """The name is free, and the base stands: the snapshot can be sent."""
-
-
-_Seen: TypeAlias = Outcome | _Free
-
-
 def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Answer:
     """Look until it is known how a commit ended, for at most so many seconds."""
     until_s = around.monotonic_s() + timeout_s
@@ -92,24 +82,55 @@ def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Answer:
 
 def _found_out(case: Case, timeline: Timeline, send: bool) -> Answer:
     seen = [_at_name(timeline, tried) for tried in case.tried]
-    landed = _first(seen, do.Committed) or _by_identity(case, timeline)
-    if landed is not None:
-        return Answer(landed)
+    landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if isinstance(s, Standing)), None)
+    outcome = landed or _by_identity(case, timeline)
+    if outcome is not None:
+        return Answer(outcome)
     if not seen:
         return Answer(do.NotCommitted("commit-conflict", _NOT_SENT))
-    open_ones = [one for one in seen if not isinstance(one, do.NotCommitted)]
+    open_ones = [one for one in seen if isinstance(one, Free | Untold)]
     if not open_ones:
-        return Answer(next((one for one in seen if _is_fork(one)), seen[-1]))  # type: ignore[arg-type]
-    undecided = _first(seen, do.Undecided)
-    if undecided is not None:
-        return Answer(undecided)
-    if len(open_ones) > 1 or not isinstance(seen[-1], _Free):
+        told = next((one for one in seen if isinstance(one, Fork)), seen[-1])
+        return Answer(_outcome(case.tried[-1].snapshot, told))
+    unread = next(((t, s) for t, s in _pairs(case, seen) if isinstance(s, Untold)), None)
+    if unread is not None:
+        return Answer(_outcome(unread[0].snapshot, unread[1]))
+    if len(open_ones) > 1 or not isinstance(seen[-1], Free):
         return Answer(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
     if not send:
         return Answer(
             _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
         )
     return _send_again(case, timeline)
+
+
+def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, Landing]]:
+    return list(zip(case.tried, seen, strict=True))
+
+
+def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
+    """What became of one snapshot. On another table it cannot stay, and a late send of it may land there again."""
+    seen = did_it_land(timeline, tried)
+    if isinstance(seen, Fork) and seen.code == ANOTHER_TABLE:
+        left = take_away(timeline, tried)
+        return Untold(
+            f"{seen.reason}; {left or 'the snapshot was taken away again, but an earlier send may still land'}"
+        )
+    return seen
+
+
+def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
+    match seen:
+        case Standing():
+            return do.Committed(ours, False)
+        case Fork(reason=reason, code=code):
+            return do.NotCommitted(code, reason)
+        case Lost(reason=reason):
+            return do.NotCommitted("commit-conflict", reason)
+        case Untold(reason=reason):
+            return do.Undecided(ours, reason)
+        case Free():
+            return do.Undecided(ours, "the store took the snapshot neither as created nor as existing")
 
 
 def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
@@ -128,62 +149,7 @@ def _send_again(case: Case, timeline: Timeline) -> Answer:
         )
     timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
     seen = _at_name(timeline, last)
-    if isinstance(seen, _Free):
-        return Answer(_undecided(case, "the store took the snapshot neither as created nor as existing"))
-    return Answer(seen, finished=isinstance(seen, do.Committed))
-
-
-def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
-    """What became of one snapshot, by what its name holds."""
-    ours = tried.snapshot
-    found, _ = read_name(timeline, ours, tried.text.encode())
-    match found:
-        case ev.FoundOurs():
-            return _standing(ours, check_lineage(timeline, tried.base, ours, lambda: _delta(timeline, tried)))
-        case ev.FoundAnother(user=user):
-            return do.NotCommitted("commit-conflict", f"snapshot {ours.id} is another's (by '{user}')")
-        case ev.FoundNothing():
-            seen = _at_free_name(timeline, tried)
-            if isinstance(seen, do.Undecided) and timeline.find(ours.id) is not None:
-                return _at_name(timeline, tried)  # taken while the history was looked at
-            return seen
-        case ev.ReadBackFailed(reason=reason):
-            return do.Undecided(ours, reason)
-    raise AssertionError(f"{found!r} is no answer to reading a name")
-
-
-def _standing(ours: SnapshotRef, checked: ev.Event) -> Outcome:
-    match checked:
-        case ev.LineageVerified():
-            return do.Committed(ours, False)
-        case ev.LineageBroken(reason=reason):
-            return do.NotCommitted("fenced", reason)
-        case ev.LineageUnread(reason=reason):
-            return do.Undecided(ours, reason)
-    raise AssertionError(f"{checked!r} is no answer to a lineage check")
-
-
-def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> _Seen:
-    """It never landed, or was expired since, or rolled back: the base, and then the history above, tell which."""
-    ours, base = tried.snapshot, tried.base
-    if base is not None:
-        found = timeline.find(base.id)
-        if found is not None and found.identity == base.identity:
-            return _Free()
-        if found is not None:
-            return do.Undecided(ours, f"snapshot {base.id}, on which it was built, was replaced by another")
-    latest = timeline.latest()
-    if latest is None and base is None:
-        return _Free()
-    following = timeline.find(ours.id + 1)
-    named = base_of(following) if following is not None else None
-    if named is not None and following is not None:
-        lost = f"snapshot {following.id} was built on another snapshot {ours.id}, since expired"
-        return do.Committed(ours, False) if named == ours else do.NotCommitted("commit-conflict", lost)
-    inherited = {m.file_name for m in timeline.manifests(latest)} if latest is not None else set()
-    if inherited.intersection(_delta(timeline, tried)):
-        return do.Committed(ours, False)
-    return do.Undecided(ours, f"snapshot {ours.id} is not there, and neither is the one that it was built on")
+    return Answer(_outcome(last.snapshot, seen), finished=isinstance(seen, Standing))
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
@@ -204,15 +170,6 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
     return [key for key in wanted if key not in there]
 
 
-def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
-    """The names of a snapshot's own manifests; none where its list is gone."""
-    made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
-    try:
-        return {line.file_name for line in timeline.delta_manifests(made)}
-    except LakelatchError:
-        return set()
-
-
 def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
     """Has this identity landed, by another run perhaps? Never by a snapshot outside of the history (H6)."""
     if case.identifier is None:
@@ -228,14 +185,6 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
             carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
         )
     return do.Committed(carrier, replayed=all(tried.snapshot != carrier for tried in case.tried))
-
-
-def _first(seen: list[_Seen], kind: Callable[..., _Seen]) -> Outcome | None:
-    return next((one for one in seen if isinstance(one, kind)), None)  # type: ignore[arg-type, return-value]
-
-
-def _is_fork(seen: _Seen) -> bool:
-    return isinstance(seen, do.NotCommitted) and seen.code == "fenced"
 
 
 def _undecided(case: Case, reason: str) -> do.Undecided:

@@ -1,15 +1,16 @@
 """A table's history in its store: schemas, snapshots, lists and manifests, read.
 
 Owns: finding the latest snapshot, reading what snapshots reference. Must not know: how a commit is made, who made it.
-Source: format-metadata §1, commit-protocol §5.
-Invariants: a hint is never needed (H7): one listing says more than any hint; a gap in the ids is never skipped over
-silently; what is missing is told by file name.
+Source: format-metadata §1, commit-protocol §5; H7, H21, H25.
+Invariants: without a gap in the ids no hint is needed (H7): one listing says more than any hint; where there is a gap, one
+rule (`history`) decides for everybody; what is missing is told by file name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ..backends.store import ObjectNotFound, Store
@@ -20,11 +21,13 @@ from ..core.manifest_columns import EntryColumns, decode_manifests
 from ..core.paths import TablePaths, version_of
 from ..core.schema import TableSchema, parse_schema
 from ..core.snapshot import Snapshot, parse_snapshot
+from .history import Evidence, Gap, the_history
 from .protocol.events import SnapshotRef
 from .surroundings import MACHINE
 
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
+_EARLIEST = "EARLIEST"
 READ_THREADS = 8
 COLUMNS_FROM = 2048
 """So many entries are decoded faster side by side than one by one."""
@@ -37,14 +40,38 @@ def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
     return None if snapshot is None else SnapshotRef(snapshot.id, snapshot.identity)
 
 
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a table's history.
+
+    Attributes:
+        snapshot: None for a table without one.
+        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and
+            should be written; None where it is there.
+    """
+
+    snapshot: Snapshot | None
+    unhinted: int | None = None
+
+
 class Timeline:
-    """Reads one branch of one table. Thread-safe; keeps nothing but immutable, named files (by identity, H18)."""
+    """Reads one branch of one table. Thread-safe; keeps nothing but immutable, named files (by identity, H18).
+
+    Args:
+        first_schema: the bytes of schema 0 when the table was opened: they tell this table from another one that is made
+            at the same location later (H21). None: whatever table is there is the right one.
+    """
 
     def __init__(
-        self, store: Store, paths: TablePaths, executor: Callable[[int, str], Executor] = MACHINE.executor
+        self,
+        store: Store,
+        paths: TablePaths,
+        executor: Callable[[int, str], Executor] = MACHINE.executor,
+        first_schema: bytes | None = None,
     ) -> None:
         self.store = store
         self.paths = paths
+        self.first_schema = first_schema
         self._executor = executor
         self._schemas: dict[int, TableSchema] = {}
 
@@ -52,21 +79,39 @@ class Timeline:
 
     def schema_ids(self) -> list[int]:
         """The ids of all schema files, ascending."""
-        return sorted(self._versions(self.paths.schema_dir, "schema"))
+        folder = self.paths.schema_dir
+        found = (version_of(info.key[len(folder) :], "schema") for info in self.store.list(folder))
+        return sorted(version for version in found if version is not None)
 
     def schema(self, schema_id: int) -> TableSchema:
         """Schema `schema_id`. Raises TableCorrupt where its file is missing or damaged."""
         if schema_id not in self._schemas:
-            key = self.paths.schema(schema_id)
-            try:
-                data = self.store.get(key)
-            except ObjectNotFound:
-                raise TableCorrupt(f"{key} is missing") from None
+            data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
+            if data is None:
+                raise TableCorrupt(f"{key} is missing")
             self._schemas[schema_id] = parse_schema(data, key)
         return self._schemas[schema_id]
 
     def latest_schema(self) -> TableSchema:
         """The newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
+        return self.schema(self._newest_schema_id())
+
+    def opened(self) -> tuple[TableSchema, bytes | None]:
+        """The newest schema, and the bytes of schema 0, which are the table's own identity; None where they were lost.
+
+        Raises:
+            TableNotFound: there is no schema.
+            TableCorrupt: it was lost, or is damaged.
+        """
+        newest = self._newest_schema_id()
+        first, *rest = self.parallel(self._schema_bytes, (0,) if newest == 0 else (0, newest))
+        data = rest[0] if rest else first
+        if data is None:
+            raise TableCorrupt(f"{self.paths.schema(newest)} is missing")
+        self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
+        return self._schemas[newest], first
+
+    def _newest_schema_id(self) -> int:
         ids = self.schema_ids()
         if not ids:
             if self.snapshot_ids():
@@ -74,24 +119,32 @@ class Timeline:
                     f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema"
                 )
             raise TableNotFound(f"there is no table at {self.store.url}")
-        return self.schema(ids[-1])
+        return ids[-1]
+
+    def _schema_bytes(self, schema_id: int) -> bytes | None:
+        try:
+            return self.store.get(self.paths.schema(schema_id))
+        except ObjectNotFound:
+            return None
 
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
-        return sorted(self._versions(self.paths.snapshot_dir, "snapshot"))
+        return self._ids_among(self._snapshot_names())
+
+    def _snapshot_names(self) -> set[str]:
+        folder = self.paths.snapshot_dir
+        return {info.key[len(folder) :] for info in self.store.list(folder)}
+
+    @staticmethod
+    def _ids_among(names: Iterable[str]) -> list[int]:
+        return sorted(i for name in names if (i := version_of(name, "snapshot")) is not None)
 
     def snapshot_id_of(self, key: str) -> int | None:
         """The id of a snapshot file of this branch; None for any other key."""
         folder = self.paths.snapshot_dir
         return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
-
-    def _versions(self, folder: str, kind: str) -> Iterator[int]:
-        for info in self.store.list(folder):
-            version = version_of(info.key[len(folder) :], kind)
-            if version is not None:
-                yield version
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Snapshot `snapshot_id`. Raises ObjectNotFound where there is no such file, TableCorrupt where it is damaged."""
@@ -109,22 +162,39 @@ class Timeline:
             return None
 
     def latest(self, seen: Snapshot | None = None) -> Snapshot | None:
-        """The snapshot that the table's history ends with, None for a table without one.
+        """The snapshot that the table's history ends with, None for a table without one (see `look`)."""
+        return self.look(seen).snapshot
+
+    def look(self, seen: Snapshot | None = None, *, just_read: bool = False) -> Latest:
+        """The end of the table's history, and whether EARLIEST has still to be written.
 
         Args:
-            seen: a snapshot that is known to be published: the next ones are asked for beside the listing, so that a
+            seen: a snapshot that was a part of the history: the next ones are asked for beside the listing, so that a
                 writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
+            just_read: `seen` was read a moment ago; otherwise it is read again, for its name may be another's by now.
+
+        Raises:
+            TableNotFound: the table was dropped, renamed, or made again since it was opened.
+            TableCorrupt: the ids have a gap, and it cannot be told which side of it is the history (H25).
         """
-        guesses = [] if seen is None else [seen.id + 1, seen.id + 2]
-        with self._executor(3, "lakelatch-latest") as pool:
+        guesses = [] if seen is None else [seen.id + 1, seen.id + 2] if just_read else [seen.id + n for n in range(3)]
+        with self._executor(5, "lakelatch-latest") as pool:
             asked = [pool.submit(self.find, guess) for guess in guesses]
-            ids = self.snapshot_ids()
+            checked = [pool.submit(self.check_table)] if self.first_schema is not None else []
+            names = self._snapshot_names()
             found = [answer.result() for answer in asked]
-        near = {s.id: s for s in (seen, *found) if s is not None}
+            for check in checked:
+                check.result()
+        near = {s.id: s for s in (seen if just_read else None, *found) if s is not None}
+        ids = self._ids_among(names)
         if near and max(near) > max(ids, default=0):
-            return self._walk_on(near[max(near)])
-        top = self._top(ids)
-        return near.get(top) or self._top_snapshot(top)
+            top, begin = self._walk_on(near[max(near)]), min([*ids, *near])
+            return Latest(top, None if _EARLIEST in names else begin)
+        history = self._decided(ids)
+        newest = near.get(history[-1]) if history else None
+        if newest is None:
+            newest = self._top_snapshot(history[-1] if history else 0)
+        return Latest(newest, None if _EARLIEST in names else history.start if history else 1)
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
         """The snapshot that a listing put on top; rolled back since, the listing is made again."""
@@ -132,31 +202,76 @@ class Timeline:
             found = self.find(top) if top else None
             if found is not None or top == 0:
                 return found
-            top = self._top(self.snapshot_ids())
+            history = self._decided(self.snapshot_ids())
+            top = history[-1] if history else 0
         raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
 
-    def _top(self, ids: Sequence[int]) -> int:
-        """The last id of the history. A gap means a fork or damage (H6): the run that EARLIEST begins is the history."""
-        if not ids:
-            return 0
-        runs = contiguous_runs(ids)
-        if len(runs) == 1:
-            return ids[-1]
-        earliest = self.hint("EARLIEST")
-        for run in runs:
-            if earliest is not None and earliest == run[0] and self._is_rolled_back(runs, run):
-                return run[-1]
-        return ids[-1]
+    def history(self, ids: Sequence[int]) -> range | Gap:
+        """The ids of the history among those that a listing showed: the one rule where they have a gap (H6, H25).
 
-    def _is_rolled_back(self, runs: list[range], run: range) -> bool:
-        """Do the runs above this one stand on freed ids: is the base that they name another than the one that is there?"""
-        above = runs[runs.index(run) + 1 :]
-        for higher in above:
-            first = self.find(higher[0])
-            base = base_of(first) if first is not None else None
-            if base is None or base.id <= run[-1]:
-                return False
-        return bool(above)
+        Args:
+            ids: ascending, at least one.
+        """
+
+        def evidence() -> Evidence:
+            earliest, latest = self.parallel(self.hint, ("EARLIEST", "LATEST"))
+            return Evidence(earliest, latest, self._lists_gone, self._is_foreign, self._inherits)
+
+        return the_history(contiguous_runs(ids), evidence)
+
+    def _decided(self, ids: Sequence[int]) -> range:
+        history = self.history(ids) if ids else range(0)
+        if isinstance(history, Gap):
+            first, last = self.paths.hint("EARLIEST"), self.paths.hint("LATEST")
+            raise TableCorrupt(
+                f"{history.reason}: it cannot be told which of them are the table's history; look at the last snapshot of "
+                f"each run with at(snapshot=...), then write the first id of the right run into {first} and its last id "
+                f"into {last}",
+                next_step="",
+            )
+        return history
+
+    def _lists_gone(self, snapshot_id: int) -> bool:
+        """Has an expiry deleted the lists of a snapshot already, whose own file it deletes last?"""
+        found = self.find(snapshot_id)
+        if found is None:
+            return True
+        try:
+            self.store.head(self.paths.manifest(found.delta_manifest_list))
+        except ObjectNotFound:
+            return True
+        return False
+
+    def _is_foreign(self, snapshot_id: int) -> bool:
+        found = self.find(snapshot_id)
+        return found is not None and BASE_PROPERTY not in found.own_properties
+
+    def _inherits(self, upper_id: int, lower_id: int) -> bool:
+        upper, lower = self.find(upper_id), self.find(lower_id)
+        if upper is None or lower is None:
+            return False
+        try:
+            added, held = self.both(lambda: self.delta_manifests(lower), lambda: self.manifests(upper))
+        except TableCorrupt:
+            return False
+        return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
+
+    def check_table(self) -> None:
+        """Is the table here still the one that was opened? (H21)
+
+        Raises:
+            TableNotFound: it was dropped or renamed, or dropped and made again.
+        """
+        if self.first_schema is None:
+            return
+        again = "open the table again"
+        held = self._schema_bytes(0)
+        if held is None:
+            gone = f"the table at {self.store.url} was dropped or renamed since it was opened"
+            raise TableNotFound(f"{gone}: {again}, where it is now", next_step="")
+        if held != self.first_schema:
+            made_again = f"the table at {self.store.url} was dropped and made again since it was opened"
+            raise TableNotFound(f"{made_again}: {again}", next_step="")
 
     def _walk_on(self, found: Snapshot) -> Snapshot:
         """The end of the run above a snapshot that the listing did not show yet."""
@@ -220,6 +335,12 @@ class Timeline:
             return self.store.get(key)
         except ObjectNotFound:
             raise TableCorrupt(f"{key} is missing") from None
+
+    def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
+        """The answers of two questions that are asked at the same time."""
+        with self._executor(2, "lakelatch-read") as pool:
+            one, other = pool.submit(first), pool.submit(second)
+            return one.result(), other.result()
 
     def parallel(self, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """`read` of each item, in order, several at a time."""

@@ -17,7 +17,7 @@ import sys, os, lakelatch as ll, pyarrow as pa
 from lakelatch.backends.local import LocalStore
 create = LocalStore.put_if_absent
 def dying(self, key, data):
-    if key.startswith("snapshot/"):
+    if key.startswith("snapshot/snapshot-"):
         if sys.argv[3] == "after":
             create(self, key, data)
         os._exit(9)

@@ -28,7 +28,7 @@ def test_orphan_cleaning_leaves_journals_alone(
     create = LocalStore.put_if_absent
 
     def dying(self: LocalStore, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/"):
+        if key.startswith("snapshot/snapshot-"):
             raise Died
         return create(self, key, data)
 

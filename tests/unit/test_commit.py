@@ -48,7 +48,7 @@ class Lab(MemoryStore):
         super().put(key, data)
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if not key.startswith("snapshot/"):
+        if not key.startswith("snapshot/snapshot-"):
             return super().put_if_absent(key, data)
         if self.before_create:
             self.before_create.pop(0)()
@@ -189,6 +189,7 @@ def test_a_slept_writer_is_fenced_not_believed(store: Lab, expired: int) -> None
     def others_commit_and_expire() -> None:
         for value in range(3):
             other.append(rows("b", value))
+        other.committer.settle()
         store.delete_many([f"snapshot/snapshot-{i}" for i in range(1, expired + 1)])
 
     store.before_create = [others_commit_and_expire]
@@ -208,6 +209,7 @@ def test_a_base_that_was_expired_in_order_is_no_fork(store: Lab) -> None:
 
     def expiring_get(key: str) -> bytes:
         if key == "snapshot/snapshot-1":
+            store.put("snapshot/EARLIEST", b"2")
             store.delete_many([key])
         return get(key)
 

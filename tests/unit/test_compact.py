@@ -37,7 +37,7 @@ class Interrupted(MemoryStore):
         self.refuse: Any = lambda key: False
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/") and self.before_create:
+        if key.startswith("snapshot/snapshot-") and self.before_create:
             self.before_create.pop(0)()
         return super().put_if_absent(key, data)
 

@@ -29,7 +29,7 @@ class Bent(MemoryStore):
         self.silent = False
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/"):
+        if key.startswith("snapshot/snapshot-"):
             if self.before:
                 self.before.pop(0)()
             if self.silent:

@@ -1,0 +1,598 @@
+"""Cold readers and warm writers agree about what the history is: gaps in the ids, and tables that are others by now."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fragile import Fragile
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.committer import Committer
+from lakelatch.coordinator.history import Evidence, Gap, the_history
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.coordinator.timeline import contiguous_runs
+from lakelatch.core.arrow import from_arrow_schema
+from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown, TableCorrupt, TableNotFound
+from lakelatch.core.schema import new_schema
+from lakelatch.core.snapshot import Snapshot, parse_snapshot
+from lakelatch.table.create import _open
+from lakelatch.table.table import Table
+
+FIELDS = pa.schema([("v", pa.int64())])
+MADE_MS = itertools.count(1_700_000_000_000)
+
+
+def make(store: MemoryStore) -> None:
+    """A new table, whoever was there before."""
+    schema = new_schema(from_arrow_schema(FIELDS), options={"commit.min-retry-wait": "1 ms"}, time_ms=next(MADE_MS))
+    store.put("schema/schema-0", schema.to_json())
+
+
+@pytest.fixture
+def store() -> Fragile:
+    made = Fragile()
+    make(made)
+    return made
+
+
+def opened(store: Any) -> Table:
+    """What another process opens."""
+    return _open(store, "main", None)
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"v": pa.array(values, pa.int64())})
+
+
+def filled(store: Any, *values: int) -> Table:
+    """A table with a commit per value; its writer is warm, its hints are written."""
+    table = opened(store)
+    for value in values:
+        table.append(rows(value))
+    table.committer.settle()
+    return table
+
+
+def values(store: Any) -> list[int]:
+    """What a cold reader sees."""
+    return sorted(opened(store).to_arrow()["v"].to_pylist())
+
+
+def ids(store: MemoryStore) -> list[int]:
+    return opened(store).timeline.snapshot_ids()
+
+
+def delete(store: MemoryStore, *numbers: int) -> None:
+    store.delete_many([f"snapshot/snapshot-{n}" for n in numbers])
+
+
+def roll_back(store: MemoryStore, to: int) -> None:
+    """As Apache Paimon does: LATEST first, then the snapshots above, from the top down."""
+    above = [n for n in ids(store) if n > to]
+    store.put("snapshot/LATEST", str(to).encode())
+    for number in reversed(above):
+        delete(store, number)
+
+
+def expire(store: MemoryStore, retained: int = 1) -> None:
+    """As shipped, with everything long ago."""
+    table = opened(store)
+    retention = Retention.of(table.schema.options, int(time.time() * 1000) + 86_400_000, retain_min=retained)
+    apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
+
+
+def foreign_append(store: MemoryStore, number: int, value: int, *, on: Snapshot) -> None:
+    """A snapshot of another engine: it names no base."""
+    other, before = Fragile(), {info.key: store.get(info.key) for info in store.list("")}
+    for key, data in before.items():
+        if not key.startswith("snapshot/"):
+            other.put(key, data)
+    other.put(f"snapshot/snapshot-{on.id}", on.to_json())
+    filled(other, value)
+    theirs = replace(opened(other).timeline.snapshot(on.id + 1), id=number, properties={}, writer_version="2.1")
+    for info in other.list(""):
+        if not info.key.startswith("snapshot/") and info.key not in before:
+            store.put(info.key, other.get(info.key))
+    store.put(f"snapshot/snapshot-{number}", theirs.to_json())
+
+
+def aged(table: Table, seconds: float) -> Callable[[], None]:
+    """Lets so many seconds pass for the table's writer when it is called."""
+    passed = [0.0]
+    around = replace(MACHINE, monotonic_s=lambda: time.monotonic() + passed[0])
+    table._committer = Committer(table.store, table.paths, table.schema, around=around)
+    return lambda: passed.__setitem__(0, passed[0] + seconds)
+
+
+# ------------------------------------------------------------------------------------------------------- the rule itself
+
+
+def known(earliest: int | None, latest: int | None, *, gone: set[int], foreign: set[int], kin: bool) -> Evidence:
+    return Evidence(earliest, latest, lambda n: n in gone, lambda n: n in foreign, lambda upper, lower: kin)
+
+
+LOW, HIGH = range(1, 4), range(7, 10)
+
+
+@pytest.mark.parametrize(
+    ("earliest", "latest", "more", "expected"),
+    [
+        (1, 3, {}, LOW),
+        (2, 3, {}, LOW),
+        (1, None, {}, LOW),
+        (1, 5, {}, LOW),
+        (1, 9, {}, LOW),
+        (1, 9, {"kin": False}, None),
+        (1, None, {"kin": False}, None),
+        (1, 3, {"kin": False}, LOW),
+        (1, 9, {"foreign": {7}}, None),
+        (1, 3, {"foreign": {7}}, LOW),
+        (1, 9, {"gone": {3}}, HIGH),
+        (1, 3, {"gone": {3}}, HIGH),
+        (7, 9, {}, HIGH),
+        (8, 3, {}, HIGH),
+        (7, None, {}, HIGH),
+        (None, 3, {}, LOW),
+        (5, 3, {}, LOW),
+        (None, 9, {}, HIGH),
+        (None, 7, {}, HIGH),
+        (None, 3, {"gone": {3}}, HIGH),
+        (None, None, {}, None),
+        (5, 12, {}, None),
+        (None, None, {"gone": {3}}, HIGH),
+    ],
+)
+def test_the_evidence_tells_which_run_is_the_history(
+    earliest: int | None, latest: int | None, more: dict[str, Any], expected: range | None
+) -> None:
+    """H25, the table of decision 16; None: it cannot be told."""
+    settings = {"gone": set[int](), "foreign": set[int](), "kin": True, **more}
+    found = the_history([LOW, HIGH], lambda: known(earliest, latest, **settings))
+    assert isinstance(found, Gap) if expected is None else found == expected
+
+
+def test_what_cannot_be_told_names_the_gap_and_the_hints() -> None:
+    found = the_history([LOW, range(7, 8)], lambda: known(5, None, gone=set(), foreign=set(), kin=True))
+    assert isinstance(found, Gap)
+    assert found.reason == (
+        "the snapshots 1 to 3, 7 are there, with a gap between them; EARLIEST says 5 and LATEST says nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("present", "earliest", "expected"), [([1, 2, 4, 5, 9], 4, [4, 5]), ([1, 3, 4, 9], 9, [9]), ([1, 3, 9], 1, [1])]
+)
+def test_of_three_runs_the_one_that_holds_earliest_is_the_history(
+    present: list[int], earliest: int, expected: list[int]
+) -> None:
+    found = the_history(
+        contiguous_runs(present), lambda: known(earliest, expected[-1], gone=set(), foreign=set(), kin=True)
+    )
+    assert not isinstance(found, Gap)
+    assert list(found) == expected
+
+
+# --------------------------------------------------------------------------------------------- a fork is never the table
+
+
+@pytest.mark.parametrize("hint", ["as written", "never written"])
+def test_a_fork_beside_a_rollback_is_not_the_table_though_nothing_ever_expired(store: Fragile, hint: str) -> None:
+    """G2, H25: whoever is told that its rows were not added, does not find them there; the next writer builds below."""
+    table = filled(store, 1, 2, 3)
+    if hint == "never written":
+        store.delete_many(["snapshot/EARLIEST"])
+    store.before["create snapshot/snapshot-4"] = lambda: roll_back(store, 1)
+    with pytest.raises(Fenced):
+        table.append(rows(4))
+    assert ids(store) == [1, 4]
+    assert values(store) == [1]
+    assert opened(store).append(rows(5)).snapshot_id == 2
+    assert values(store) == [1, 5]
+
+
+def test_without_any_hint_nobody_builds_and_nobody_is_told_wrong(store: Fragile) -> None:
+    """G2: neither fenced nor committed; the message names the gap and says what to do."""
+    table = filled(store, 1, 2, 3)
+
+    def no_hints() -> None:
+        roll_back(store, 1)
+        store.delete_many(["snapshot/EARLIEST", "snapshot/LATEST"])
+
+    store.before["create snapshot/snapshot-4"] = no_hints
+    with pytest.raises(OutcomeUnknown, match="1, 4 are there, with a gap"):
+        table.append(rows(4))
+    with pytest.raises(TableCorrupt, match=r"1, 4 are there, with a gap.*cannot be told.*snapshot/EARLIEST"):
+        opened(store).append(rows(5))
+    assert ids(store) == [1, 4]
+    store.put("snapshot/EARLIEST", b"1")
+    store.put("snapshot/LATEST", b"1")
+    assert opened(store).append(rows(5)).snapshot_id == 2
+
+
+def test_a_leftover_of_an_expiry_under_way_is_not_the_table(store: Fragile) -> None:
+    """H25: Apache Paimon's expiry deletes lists, then snapshots, of which one fails, and writes EARLIEST at its end."""
+    table = filled(store, 1, 2, 3, 4)
+    store.delete_many(["snapshot/LATEST"])
+    first = table.timeline.snapshot(1)
+    store.delete_many([f"manifest/{name}" for name in (first.base_manifest_list, first.delta_manifest_list)])
+    delete(store, 2)
+    assert store.get("snapshot/EARLIEST") == b"1"
+    assert values(store) == [1, 2, 3, 4]
+    assert opened(store).append(rows(5)).snapshot_id == 5
+
+
+def test_a_fork_on_the_name_that_earliest_still_has_is_not_taken_for_the_table(store: Fragile) -> None:
+    """H25: EARLIEST is written at the end of an expiry; until then nothing tells this fork from a rollback's target."""
+    table = filled(store, 1, 2, 3, 4)
+    old = table.timeline.snapshot(1)
+    other = Fragile()
+    make(other)
+    filled(other, 9)
+    for info in other.list("manifest/"):
+        store.put(info.key, other.get(info.key))
+    delete(store, 1, 2)
+    store.put("snapshot/snapshot-1", other.get("snapshot/snapshot-1"))
+    assert table.timeline.snapshot(1).identity != old.identity
+    with pytest.raises(TableCorrupt, match="gap"):
+        opened(store).append(rows(5))
+    store.put("snapshot/EARLIEST", b"3")
+    assert values(store) == [1, 2, 3, 4]
+
+
+def test_a_base_that_expired_in_order_above_a_leftover_is_no_fork(store: Fragile) -> None:
+    """H6: an older expiry failed to delete snapshot 1; that makes nobody's commit a fork."""
+    table = filled(store, 1, 2, 3)
+
+    def expiring() -> None:
+        store.put("snapshot/EARLIEST", b"4")
+        delete(store, 2, 3)
+
+    store.before["get snapshot/snapshot-3"] = expiring
+    assert table.append(rows(4)).snapshot_id == 4
+    assert ids(store) == [1, 4]
+    assert values(store) == [1, 2, 3, 4]
+
+
+# ------------------------------------------------------------------------------------------------------------- EARLIEST
+
+
+def test_the_first_commit_writes_earliest_before_it_publishes(store: Fragile) -> None:
+    """H25."""
+    there: list[bytes] = []
+    store.before["create snapshot/snapshot-1"] = lambda: there.append(store.get("snapshot/EARLIEST"))
+    filled(store, 1)
+    assert there == [b"1"]
+
+
+def test_a_table_without_earliest_gets_it_from_the_next_cold_commit(store: Fragile) -> None:
+    """H25: the oldest id that is there; a warm writer that has seen it asks nothing."""
+    table = filled(store, 1, 2, 3)
+    store.delete_many(["snapshot/EARLIEST"])
+    delete(store, 1)
+    assert table.append(rows(4)).requests == 6
+    assert "snapshot/EARLIEST" not in [info.key for info in store.list("snapshot/")]
+    opened(store).append(rows(5))
+    assert store.get("snapshot/EARLIEST") == b"2"
+
+
+def test_earliest_that_an_expiry_has_raised_meanwhile_is_not_lowered(store: Fragile) -> None:
+    """H7."""
+    filled(store, 1, 2)
+    store.delete_many(["snapshot/EARLIEST"])
+    store.before["create snapshot/EARLIEST"] = lambda: store.put("snapshot/EARLIEST", b"2")
+    opened(store).append(rows(3))
+    assert store.get("snapshot/EARLIEST") == b"2"
+
+
+def test_a_commit_does_not_begin_a_history_that_nobody_can_find(store: Fragile) -> None:
+    """G2: where it is not known whether EARLIEST is there, nothing is published."""
+    table = opened(store)
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        Unknown("timeout") if key.endswith("EARLIEST") else MemoryStore.put_if_absent(store, key, data)
+    )
+    with pytest.raises(LakelatchError, match="EARLIEST"):
+        table.append(rows(1))
+    assert ids(store) == []
+
+
+# ------------------------------------------------------------------------------------------ names that were freed (H6, H9)
+
+
+def sent_late(store: Fragile, number: int) -> list[bytes]:
+    """The bytes of a snapshot whose first send lands, and whose second one is still on its way."""
+    sent: list[bytes] = []
+    original = MemoryStore.put_if_absent
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        if key == f"snapshot/snapshot-{number}":
+            sent.append(data)
+        instead = store._strike("create", key)
+        return instead if instead is not None else original(store, key, data)
+
+    store.put_if_absent = create  # type: ignore[method-assign]
+    return sent
+
+
+def test_a_base_below_earliest_proves_nothing(store: Fragile) -> None:
+    """G2, H6: 1 to 3 expire, a sleeper creates 3 again, and a late second send of 2, its base, lands once more."""
+    filled(store, 1)
+    sleeper = opened(store)
+    sleep = aged(sleeper, 20.0)
+    sleeper.append(rows(2))
+    base = store.get("snapshot/snapshot-2")
+
+    def meanwhile() -> None:
+        sleep()
+        filled(store, 3, 4)
+        expire(store)
+        MemoryStore.put_if_absent(store, "snapshot/snapshot-2", base)
+
+    store.before["create snapshot/snapshot-3"] = meanwhile
+    with pytest.raises(Fenced):
+        sleeper.append(rows(99))
+    assert ids(store) == [2, 3, 4], "one run, and the base is there"
+    assert values(store) == [1, 2, 3, 4]
+
+
+def test_an_earliest_whose_snapshot_is_not_there_proves_nothing(store: Fragile) -> None:
+    """H7: garbage in a hint makes no commit a fork."""
+    table = filled(store, 1)
+    minutes = aged(table, 20.0)
+    table.append(rows(2))
+
+    def forged() -> None:
+        minutes()
+        store.put("snapshot/EARLIEST", b"1000")
+
+    store.before["create snapshot/snapshot-3"] = forged
+    assert table.append(rows(3)).snapshot_id == 3
+
+
+def test_a_base_that_an_expiry_is_about_to_delete_is_no_fork(store: Fragile) -> None:
+    """H6: EARLIEST is raised first; ours is the oldest that stays, and the next snapshot names it."""
+    table = filled(store, 1)
+    minutes = aged(table, 20.0)
+    table.append(rows(2))
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        answer = MemoryStore.put_if_absent(store, key, data)
+        if key == "snapshot/snapshot-3" and not done:
+            done.append(True)
+            minutes()
+            opened(store).append(rows(4))
+            store.put("snapshot/EARLIEST", b"3")
+        return answer
+
+    done: list[bool] = []
+    store.put_if_absent = create  # type: ignore[method-assign]
+    assert table.append(rows(3)).snapshot_id == 3
+
+
+def test_a_name_that_was_freed_and_taken_again_proves_no_loss(store: Fragile) -> None:
+    """G3, H9: ours landed unanswered, another engine built on it, both expired but for the newest; a sleeper took the name."""
+    table = filled(store, 1)
+    slept = _slept_snapshot(store)
+    sent: list[bytes] = []
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        if key != "snapshot/snapshot-2" or sent:
+            return MemoryStore.put_if_absent(store, key, data)
+        sent.append(data)
+        foreign_append(store, 3, 3, on=parse_snapshot(data, key))
+        store.put("snapshot/LATEST", b"3")
+        store.put("snapshot/EARLIEST", b"3")
+        delete(store, 1)
+        MemoryStore.put_if_absent(store, key, slept)
+        return Unknown("timeout")
+
+    store.put_if_absent = create  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown, match=r"another's.*does not reach") as unknown:
+        table.append(rows(2))
+    with pytest.raises(OutcomeUnknown):
+        unknown.value.resolve(timeout=0)
+    assert values(store) == [1, 2, 3], "its rows are there once"
+
+
+def _slept_snapshot(store: Fragile) -> bytes:
+    """Snapshot 2 of a writer that slept on snapshot 1."""
+    other = copied(store)
+    filled(other, 77)
+    for info in other.list("manifest/"):
+        store.put(info.key, other.get(info.key))
+    return other.get("snapshot/snapshot-2")
+
+
+def copied(store: MemoryStore) -> Fragile:
+    other = Fragile()
+    for info in store.list(""):
+        other.put(info.key, store.get(info.key))
+    return other
+
+
+# --------------------------------------------------------------------------------------------------------- another table
+
+
+def drop(store: MemoryStore) -> None:
+    store.delete_many([info.key for info in store.list("")])
+
+
+def dropped_and_made(store: MemoryStore, *commits: int) -> Callable[[], None]:
+    def happen() -> None:
+        drop(store)
+        make(store)
+        filled(store, *commits)
+
+    return happen
+
+
+@pytest.mark.parametrize("commits", [0, 1, 3, 5], ids=["empty", "with one commit", "as many commits", "more commits"])
+@pytest.mark.parametrize("when", ["before the commit", "at the publish"])
+def test_a_table_that_was_dropped_and_made_again_is_another_one(store: Fragile, commits: int, when: str) -> None:
+    """H21, G2: a warm writer of the old one is told, each time, and the new one stays readable and writable."""
+    table = filled(store, 1, 2, 3)
+    again = [100 + n for n in range(commits)]
+    if when == "at the publish":
+        store.before["create snapshot/snapshot-4"] = dropped_and_made(store, *again)
+    else:
+        dropped_and_made(store, *again)()
+    for _ in range(2):
+        with pytest.raises(TableNotFound, match=r"dropped and made again.*open the table again"):
+            table.append(rows(4))
+        assert ids(store) == list(range(1, commits + 1))
+        assert values(store) == again
+    assert opened(store).append(rows(5)).snapshot_id == commits + 1
+    assert values(store) == [5, *again]
+
+
+@pytest.mark.parametrize("commits", [0, 1, 5])
+def test_a_cold_writer_of_a_dropped_table_is_told_before_it_writes(store: Fragile, commits: int) -> None:
+    """H21."""
+    filled(store, 1, 2, 3)
+    cold = opened(store)
+    dropped_and_made(store, *range(commits))()
+    before = [info.key for info in store.list("")]
+    with pytest.raises(TableNotFound, match="dropped and made again"):
+        cold.append(rows(4))
+    assert [info.key for info in store.list("")] == before
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_table_that_was_dropped_is_not_made_again_by_its_writer(store: Fragile, warm: bool) -> None:
+    """H21: no phantom: nothing is left of what was written."""
+    table = filled(store, 1, 2)
+    table = table if warm else opened(store)
+    drop(store)
+    with pytest.raises(TableNotFound, match="dropped or renamed"):
+        table.append(rows(3))
+    table.committer.settle()
+    assert [info.key for info in store.list("")] == []
+
+
+def test_a_renamed_table_gets_no_phantom_at_its_old_place(tmp_path: Path) -> None:
+    """H21: on a local disk a rename is one step, and the writer's next publish makes the folder again."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    table = ll.create_table(str(old), FIELDS)
+    table.append(rows(1))
+    table.append(rows(2))
+    table.committer.settle()
+    os.rename(old, new)
+    for _ in range(2):
+        with pytest.raises(TableNotFound, match="dropped or renamed"):
+            table.append(rows(3))
+        table.committer.settle()
+        assert [path for path in old.rglob("*") if path.is_file()] == []
+    assert not ll.is_table(str(old))
+    moved = ll.open_table(str(new))
+    assert moved.append(rows(4)).snapshot_id == 3
+    assert sorted(moved.to_arrow()["v"].to_pylist()) == [1, 2, 4]
+
+
+def test_a_table_that_moves_after_the_publish_takes_the_commit_along_so_nothing_is_denied(store: Fragile) -> None:
+    """G2: the rows are in the renamed table: told as not committed, they would be written twice."""
+    table = filled(store, 1, 2)
+    moved: list[Fragile] = []
+
+    def move() -> None:
+        moved.append(copied(store))
+        drop(store)
+
+    store.before["get snapshot/snapshot-2"] = move
+    with pytest.raises(OutcomeUnknown, match="may have moved with the table"):
+        table.append(rows(3))
+    assert values(moved[0]) == [1, 2, 3]
+
+
+def test_a_table_that_is_just_being_moved_away_is_left_to_whoever_moves_it(store: Fragile) -> None:
+    """G2: copied with our snapshot, deleted so far but for some files: it cannot be said that the rows are nowhere."""
+    table = filled(store, 1, 2)
+
+    def moving() -> None:
+        store.delete_many([info.key for info in store.list("") if not info.key.startswith("snapshot/")])
+        delete(store, 2)
+
+    store.before["get snapshot/snapshot-2"] = moving
+    with pytest.raises(OutcomeUnknown, match="on its way to another location"):
+        table.append(rows(3))
+    assert ids_of(store) == [1, 3]
+
+
+def ids_of(store: MemoryStore) -> list[int]:
+    names = [info.key.rpartition("-")[2] for info in store.list("snapshot/")]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def test_what_somebody_has_built_on_is_not_denied(store: Fragile) -> None:
+    """G2: a writer of the new table took our snapshot for its own before we could take it away."""
+    table = filled(store, 1, 2)
+    before = {info.key for info in store.list("")}
+
+    def made_and_built_on() -> None:
+        ours = {info.key: store.get(info.key) for info in store.list("") if info.key not in before}
+        dropped_and_made(store)()
+        for key, data in ours.items():
+            store.put(key, data)
+        MemoryStore.put_if_absent(store, "snapshot/snapshot-3", sent[-1])
+        opened(store).append(rows(9))
+
+    sent = sent_late(store, 3)
+    store.before["create snapshot/snapshot-3"] = made_and_built_on
+    with pytest.raises(OutcomeUnknown, match="snapshot 4 may have been built on it"):
+        table.append(rows(3))
+
+
+def test_a_late_send_may_still_land_on_the_new_table_so_nothing_is_denied(store: Fragile) -> None:
+    """G2, H9: one send was never answered; the snapshot that is there is taken away all the same."""
+    table = filled(store, 1, 2)
+
+    def lost() -> PutOutcome:
+        dropped_and_made(store)()
+        MemoryStore.put_if_absent(store, "snapshot/snapshot-3", sent[-1])
+        return Unknown("timeout")
+
+    sent = sent_late(store, 3)
+    store.before["create snapshot/snapshot-3"] = lost
+    with pytest.raises(OutcomeUnknown) as unknown:
+        table.append(rows(3))
+    assert ids(store) == []
+    MemoryStore.put_if_absent(store, "snapshot/snapshot-3", sent[-1])
+    with pytest.raises(OutcomeUnknown, match="made again"):
+        unknown.value.resolve(timeout=0)
+    assert ids(store) == []
+    assert opened(store).append(rows(5)).snapshot_id == 1
+
+
+def test_a_handle_that_was_opened_after_an_alter_knows_the_table_too(store: Fragile) -> None:
+    """H21: the identity is schema 0, whatever the newest is."""
+    filled(store, 1).alter(ll.add_column("w", "INT"))
+    table = filled(store, 2)
+    dropped_and_made(store, 5)()
+    with pytest.raises(TableNotFound, match="made again"):
+        table.append(rows(4))
+    assert values(store) == [5]
+
+
+def test_resolving_asks_the_table_for_its_identity(store: Fragile) -> None:
+    """H21, G2: the name is free, and no snapshot is there, as when it was sent; but it is another table."""
+    table = opened(store)
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        Unknown("timeout") if "snapshot-1" in key else MemoryStore.put_if_absent(store, key, data)
+    )
+    with pytest.raises(OutcomeUnknown) as unknown:
+        table.append(rows(1))
+    del store.put_if_absent
+    dropped_and_made(store)()
+    with pytest.raises(OutcomeUnknown, match="made again"):
+        unknown.value.resolve(timeout=0)
+    assert ids(store) == []
