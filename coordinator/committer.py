@@ -58,6 +58,7 @@ class Committer:
         schema: the schema that files of coming commits are written with.
         journal: where events go; memory by default.
         around: clock, dice and threads; the machine's by default.
+        first_schema: the bytes of schema 0 when the table was opened (see `Timeline`).
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class Committer:
         schema: TableSchema,
         journal: Journal | None = None,
         around: Surroundings = MACHINE,
+        first_schema: bytes | None = None,
     ) -> None:
         self.store, self.paths, self.schema, self._around = store, paths, schema, around
+        self._first_schema = first_schema
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
         self._knows = Knowledge(around)
@@ -141,11 +144,12 @@ class Committer:
         )
 
     def _timeline(self, store: Store) -> Timeline:
-        return Timeline(store, self.paths, self._around.executor)
+        return Timeline(store, self.paths, self._around.executor, self._first_schema)
 
     def _ensure_safe(self) -> None:
         """Once per process and store: does it refuse to create what exists? (G9, H1)"""
         if self.store.url not in PROBED:
+            self._timeline(self.store).check_table()
             key = self.paths.schema(self.schema.id)
             probe(self.store, key, self.store.get(key))
 

@@ -154,7 +154,7 @@ class Driver:
             events.append(failure)
 
     def _put(self, blob: Blob) -> None:
-        self.run.store.put(blob.key, blob.data)
+        self.run.write(blob)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began

@@ -22,12 +22,12 @@ from ..core.manifest import ManifestFile
 from ..core.schema import TableSchema
 from ..core.snapshot import Snapshot
 from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
-from .base import Base
+from .base import SHORTEST_AGE_MS, Base
 from .conflicts import Conflict
 from .identity import Memory
 from .identity_recall import Recalled, recall
 from .knowledge import Knowledge
-from .lineage import check_lineage, read_name
+from .lineage import Fork, Lost, Nothing, Ours, Standing, Untold, base_stands, check_lineage, read_name, take_away
 from .manifest_compaction import Merges
 from .protocol import effects as do
 from .protocol import events as ev
@@ -36,7 +36,7 @@ from .protocol.ledger import check_discard
 from .request import CommitRequest
 from .settling import Settled, Settler
 from .surroundings import MACHINE, Surroundings
-from .timeline import Timeline, ref_of
+from .timeline import Timeline, base_of, ref_of
 
 Uploads: TypeAlias = tuple[Sequence[Blob], Event]
 """Files that may be written side by side, and the event once all of them are durable."""
@@ -155,13 +155,20 @@ class CommitRun:
         if effect.at_least is None and self.warm is not None and usable:
             return self.warm
         known = self._known
-        latest = self.timeline.latest(self._newest_seen())
+        seen = self._newest_seen()
+        look = self.timeline.look(seen, just_read=seen is not None and seen in self.lost[-1:] and self._won_on(seen))
+        latest = look.snapshot
         schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
         if known is not None and known.ref == ref_of(latest):
-            return Base(latest, known.manifests, schema_id, now_ms)
-        return Base(latest, self.timeline.manifests(latest) if latest else (), schema_id, now_ms)
+            return Base(latest, known.manifests, schema_id, now_ms, look.unhinted)
+        manifests = self.timeline.manifests(latest) if latest else ()
+        return Base(latest, manifests, schema_id, now_ms, look.unhinted)
+
+    def _won_on(self, winner: Snapshot) -> bool:
+        """Was the winner of the last race built on the base of the attempt that it beat, so that it is the same table's?"""
+        return self.attempt is not None and base_of(winner) == self.attempt.base.ref
 
     @property
     def _known(self) -> Base | None:
@@ -217,9 +224,24 @@ class CommitRun:
                 self.attempt = replace(self._attempt(), base_list=base_list)
                 folded = self._settled().folded
                 beside = folded.blobs if folded is not None else ()
-                return [*beside, base_list], ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
+                files = [*self._missing_hint(), *beside, base_list]
+                return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
             case do.WriteDeltaList():
                 return self._delta_uploads()
+
+    def _missing_hint(self) -> list[Blob]:
+        """EARLIEST, where it is missing: without it nobody can tell a fork above a gap from the history (H25)."""
+        begin = self._attempt().base.unhinted
+        return [] if begin is None else [Blob("EARLIEST", self.timeline.paths.hint("EARLIEST"), str(begin).encode())]
+
+    def write(self, blob: Blob) -> None:
+        """Make a file durable. EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
+        if blob.key != self.timeline.paths.hint("EARLIEST"):
+            return self.store.put(blob.key, blob.data)
+        for _ in range(3):
+            if not isinstance(self.store.put_if_absent(blob.key, blob.data), Unknown):
+                return None
+        raise StoreUnavailable(f"the store does not say whether {blob.key} was created")
 
     def _delta_uploads(self) -> Uploads:
         """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
@@ -307,12 +329,11 @@ class CommitRun:
         """
         base, now_ms = self._attempt().base, self.around.now_ms
         try:
-            found = self.timeline.find(base.id) if base.snapshot is not None else self.timeline.latest()
-            expired = found is not None and (self.timeline.hint("EARLIEST") or 0) > base.id
+            stands = base_stands(self.timeline, base.ref)
         except LakelatchError:
             return False
         again = replace(base, seen_ms=now_ms)
-        if ref_of(found) != base.ref or expired or not self._is_fresh(again):
+        if not stands or not self._is_fresh(again):
             return False
         self.attempt = replace(self._attempt(), base=again)
         return True
@@ -321,10 +342,16 @@ class CommitRun:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        found, winner = read_name(self.timeline, effect.snapshot, self._attempt().data)
-        if winner is not None:
-            self.lost.append(winner)
-        return found
+        match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
+            case Ours():
+                return ev.FoundOurs()
+            case Nothing():
+                return ev.FoundNothing()
+            case Lost(winner=Snapshot() as winner):
+                self.lost.append(winner)
+                return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
+            case Lost(reason=reason) | Untold(reason=reason):
+                return ev.ReadBackFailed(reason)
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
 
@@ -332,9 +359,23 @@ class CommitRun:
         """Does our snapshot stand on the base that was read? (H6)"""
         if effect.look > 1:
             self.around.sleep(0.05 * 2**effect.look)
-        delta = self._attempt().delta
-        names = {line.file_name for line in delta.lines} if delta is not None else set[str]()
-        return check_lineage(self.timeline, effect.base, effect.published, lambda: names)
+        tried = self.tried[-1]
+        aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
+        match check_lineage(self.timeline, tried, aged=aged):
+            case Standing():
+                return ev.LineageVerified()
+            case Untold(reason=reason):
+                return ev.LineageUnread(reason)
+            case Fork(reason=reason, code="fenced"):
+                return ev.LineageBroken(reason)
+            case Fork(reason=reason) if effect.look == 1:
+                return ev.LineageUnread(reason)  # whoever drops or moves the table may not be done
+            case Fork(reason=reason, code=code):
+                left = take_away(self.timeline, tried)
+                if left is not None:
+                    return ev.LineageUnread(f"{reason}; {left}")
+                self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
+                return ev.LineageBroken(reason, code)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
@@ -366,14 +407,16 @@ class CommitRun:
         return left_ms / 1000
 
     def discard(self, effect: do.Discard, *, landed: bool) -> None:
-        """Delete private metadata of lost attempts; what cannot be deleted now is left to orphan cleaning.
+        """Delete private metadata of lost attempts, and data that no snapshot can name; the rest is for orphan cleaning.
 
         Raises:
             ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
         """
         check_discard(effect.names, self._attempt().needs if landed else ())
         try:
-            self.store.delete_many([self.timeline.paths.written(name) for name in effect.names])
+            data = () if self.sent else self.request.uploads
+            names = [self.timeline.paths.written(name) for name in effect.names]
+            self.store.delete_many([*names, *(upload.key for upload in data)])
         except LakelatchError:
             return
 

@@ -171,7 +171,8 @@ class Timeline:
         Args:
             seen: a snapshot that was a part of the history: the next ones are asked for beside the listing, so that a
                 writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
-            just_read: `seen` was read a moment ago; otherwise it is read again, for its name may be another's by now.
+            just_read: `seen` was read a moment ago, and is known to be this table's; otherwise it is read again, for its name
+                may be another's by now, and so may be the table.
 
         Raises:
             TableNotFound: the table was dropped, renamed, or made again since it was opened.
@@ -180,7 +181,7 @@ class Timeline:
         guesses = [] if seen is None else [seen.id + 1, seen.id + 2] if just_read else [seen.id + n for n in range(3)]
         with self._executor(5, "lakelatch-latest") as pool:
             asked = [pool.submit(self.find, guess) for guess in guesses]
-            checked = [pool.submit(self.check_table)] if self.first_schema is not None else []
+            checked = [pool.submit(self.check_table)] if self.first_schema is not None and not just_read else []
             names = self._snapshot_names()
             found = [answer.result() for answer in asked]
             for check in checked:

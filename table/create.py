@@ -117,7 +117,8 @@ def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
     timeline = Timeline(store, TablePaths(branch))
     if branch != DEFAULT_BRANCH and not timeline.schema_ids():
         raise InvalidArgument(f"{store.url} has no branch {branch!r}")
-    return Table(store, timeline.latest_schema(), branch=branch, journal=journal)
+    schema, first_schema = timeline.opened()
+    return Table(store, schema, branch=branch, journal=journal, first_schema=first_schema)
 
 
 def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:

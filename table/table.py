@@ -54,6 +54,7 @@ class Table(Changes, Maintenance):
         store: bound to the table's root.
         schema: the newest schema, or the one of the snapshot that is read.
         pinned: the snapshot that this table shows for ever; None = always the latest.
+        first_schema: the bytes of schema 0, by which commits know the table again (see `Timeline`).
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Table(Changes, Maintenance):
         branch: str = DEFAULT_BRANCH,
         journal: str | Journal | None = None,
         pinned: Snapshot | None = None,
+        first_schema: bytes | None = None,
     ) -> None:
         self.store = store
         self._schema = schema
@@ -73,6 +75,7 @@ class Table(Changes, Maintenance):
         self.pinned = pinned
         self._journal = journal or schema.options.get(opt.COMMIT_JOURNAL) or None
         self._committer: Committer | None = None
+        self._first_schema = first_schema
 
     def __repr__(self) -> str:
         at = f" at snapshot {self.pinned.id}" if self.pinned is not None else ""
@@ -189,7 +192,8 @@ class Table(Changes, Maintenance):
         timeline = Timeline(self.store, TablePaths(name))
         if not timeline.schema_ids():
             raise InvalidArgument(f"{self.url} has no branch {name!r}")
-        return Table(self.store, timeline.latest_schema(), branch=name, journal=self._journal)
+        schema, first_schema = timeline.opened()
+        return Table(self.store, schema, branch=name, journal=self._journal, first_schema=first_schema)
 
     # ------------------------------------------------------------------------------------------------------- reading
 
@@ -305,7 +309,13 @@ class Table(Changes, Maintenance):
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
         if self._committer is None:
-            self._committer = Committer(self.store, self.paths, self._schema, open_journal(self._journal, self.store))
+            self._committer = Committer(
+                self.store,
+                self.paths,
+                self._schema,
+                open_journal(self._journal, self.store),
+                first_schema=self._first_schema,
+            )
         return self._committer
 
 

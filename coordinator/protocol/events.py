@@ -222,9 +222,13 @@ class LineageVerified:
 
 @dataclass(frozen=True, slots=True)
 class LineageBroken:
-    """Our snapshot stands on a freed name: it is no part of the history (H6)."""
+    """Our snapshot stands on a freed name: it is no part of the history (H6).
+
+    `code` names the error class; "table-not-found": it landed on another table, and was taken away again (H21).
+    """
 
     reason: str
+    code: str = "fenced"
 
 
 @dataclass(frozen=True, slots=True)

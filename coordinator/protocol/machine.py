@@ -332,9 +332,10 @@ def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
 
     Names have been freed: the race that an earlier attempt lost proves nothing any more, its send may land yet (H9).
     """
-    if state.lost_to:
+    taken_away = event.code != "fenced"
+    if state.lost_to or (taken_away and state.ledger.unsettled):
         return _undecided(state, f"{event.reason}, and an earlier send of it may land on another")
-    return _conclude(_in_doubt(state), do.NotCommitted("fenced", event.reason))
+    return _conclude(state if taken_away else _in_doubt(state), do.NotCommitted(event.code, event.reason))
 
 
 def _unread(state: CommitState, event: ev.LineageUnread) -> Step:
