@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity_recall, resolution, run, settling
+from ..coordinator import attempt, identity_recall, lineage, run, settling
 from ..coordinator.base import Base
 from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
@@ -26,7 +26,7 @@ from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
-from ..coordinator.timeline import Timeline
+from ..coordinator.timeline import Latest, Timeline
 from . import actors, scenarios, simulated_store
 from .explorer import Exploration, Scenario, explore
 from .simulated_store import SimulatedStore
@@ -155,17 +155,17 @@ def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: A
     return replace(recalled, last=None)
 
 
-def _trusting_latest(self: Timeline, seen: Any = None) -> Any:
+def _trusting_look(self: Timeline, seen: Any = None, *, just_read: bool = False) -> Latest:
     """The hint is the truth, where there is one."""
     hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
         if found is not None:
-            return found
-    return _latest(self, seen)
+            return Latest(found)
+    return _look(self, seen, just_read=just_read)
 
 
-_latest = Timeline.latest
+_look = Timeline.look
 
 
 def _hint_whenever(self: run.CommitRun, effect: do.WriteHint, newest_id: int) -> ev.Event:
@@ -257,7 +257,7 @@ def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
 
 def _free_is_lost(timeline: Timeline, tried: ev.SnapshotPrepared) -> Any:
     """Recovery takes a free name for proof that nothing landed, while a send may still be on its way."""
-    return do.NotCommitted("commit-conflict", "it is not there")
+    return lineage.Lost("it is not there")
 
 
 _publish = run.CommitRun.publish
@@ -304,7 +304,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("no lineage check", lambda: [(run.CommitRun, "verify_lineage", _always_verified)], (scenarios.expired(0),)),
     Mutant("no look-up of the identity", lambda: [(run, "recall", _no_trace)], (scenarios.twins(0),)),
     Mutant("the look-up accepts a fork", lambda: [(run, "recall", _trace_of_anything)], (scenarios.forked_identity(),)),
-    Mutant("the hint is trusted", lambda: [(Timeline, "latest", _trusting_latest)], (scenarios.hinted(),)),
+    Mutant("the hint is trusted", lambda: [(Timeline, "look", _trusting_look)], (scenarios.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios.slept(),)),
     Mutant("totals outlive their base", lambda: [(run, "build_snapshot", _stale_counts)], (_TWO,)),
     Mutant("the base list outlives its base", lambda: [(run.CommitRun, "uploads", _base_list_reused)], (_TWO,)),
@@ -331,7 +331,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovery: a free name means not landed",
-        lambda: [(resolution, "_at_free_name", _free_is_lost)],
+        lambda: [(lineage, "_at_free_name", _free_is_lost)],
         (scenarios.taken_over(0),),
     ),
     Mutant(
