@@ -1,0 +1,197 @@
+"""What proves that a snapshot is a part of the history, and what does not: a next one, a base, a listing, an old merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fragile import Fragile
+from histories import (
+    aged,
+    copied,
+    delete,
+    filled,
+    foreign_append,
+    ids,
+    make,
+    opened,
+    roll_back,
+    rows,
+    slept_snapshot,
+    values,
+)
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
+from lakelatch.core.snapshot import parse_snapshot
+
+
+@pytest.fixture
+def store() -> Fragile:
+    made = Fragile()
+    make(made)
+    return made
+
+
+def test_a_next_snapshot_that_holds_nothing_of_ours_proves_nothing(store: Fragile) -> None:
+    """G1, H6, decision 1: expiry ended exactly below our name, and another engine wrote the snapshot above it."""
+    table = filled(store, 1)
+    theirs = parse_snapshot(slept_snapshot(store), "snapshot-2")
+
+    def others_commit_and_expire() -> None:
+        foreign_append(store, 3, 3, on=theirs)
+        store.put("snapshot/LATEST", b"3")
+        delete(store, 1)
+
+    store.before["create snapshot/snapshot-2"] = others_commit_and_expire
+    with pytest.raises(OutcomeUnknown, match="does not say what it stands on"):
+        table.append(rows(2))
+    assert ids(store) == [2, 3]
+    assert 2 not in values(store)
+
+
+def test_a_next_snapshot_that_holds_what_we_added_proves_it(store: Fragile) -> None:
+    """G1: another engine built on ours before the base was expired."""
+    table = filled(store, 1)
+
+    def built_on_and_expired() -> None:
+        foreign_append(store, 3, 3, on=opened(store).timeline.snapshot(2))
+        delete(store, 1)
+
+    store.before["get snapshot/snapshot-1"] = built_on_and_expired
+    assert table.append(rows(2)).snapshot_id == 2
+    assert values(store) == [1, 2, 3]
+
+
+def replaced_base(store: Fragile, number: int) -> None:
+    """Snapshot `number` becomes another one under the same name."""
+    other = copied(store)
+    roll_back(other, number - 1)
+    filled(other, 77)
+    for info in other.list(""):
+        if not info.key.startswith("snapshot/") or info.key == f"snapshot/snapshot-{number}":
+            store.put(info.key, other.get(info.key))
+
+
+def test_nothing_is_sent_again_on_a_base_that_is_another_by_now(store: Fragile) -> None:
+    """H6, H9: neither by the writer nor by who resolves: it would bring back what a rollback took away."""
+    filled(store, 1, 2)
+    table = opened(store)
+    minute = aged(table, 60.0)
+    table.append(rows(3))
+
+    def lost() -> PutOutcome:
+        replaced_base(store, 3)
+        minute()
+        return Unknown("timeout")
+
+    store.before["create snapshot/snapshot-4"] = lost
+    with pytest.raises(OutcomeUnknown, match="base is not there") as unknown:
+        table.append(rows(4))
+    assert ids(store) == [1, 2, 3]
+    with pytest.raises(OutcomeUnknown, match="replaced by another"):
+        unknown.value.resolve(timeout=0)
+    assert ids(store) == [1, 2, 3]
+    assert values(store) == [1, 2, 77]
+
+
+def test_a_base_that_still_stands_is_sent_on_again(store: Fragile) -> None:
+    """H9: age alone is no reason to give up."""
+    filled(store, 1)
+    table = opened(store)
+    minute = aged(table, 60.0)
+    table.append(rows(2))
+
+    def lost() -> PutOutcome:
+        minute()
+        return Unknown("timeout")
+
+    store.before["create snapshot/snapshot-3"] = lost
+    assert table.append(rows(3)).snapshot_id == 3
+
+
+def test_a_listing_that_lacks_what_is_there_is_not_believed(store: Fragile) -> None:
+    """H7: what was seen, or lies next to it, is newer than the listing; the end is found by walking on."""
+    table = filled(store, 1, 2, 3, 4, 5)
+    first, whole = table.timeline.snapshot(1), store.list
+
+    def lagging(prefix: str) -> Any:
+        def shown(info: ObjectInfo) -> bool:
+            return info.key.rpartition("-")[2] not in "2345"
+
+        return iter([info for info in whole(prefix) if shown(info)])
+
+    store.list = lagging  # type: ignore[method-assign]
+    found = opened(store).timeline.latest(first)
+    assert found is not None
+    assert found.id == 5
+
+
+def test_what_was_seen_and_is_gone_is_not_believed_either(store: Fragile) -> None:
+    """H6: rolled back since; and where its name is another's by now, that one is the latest."""
+    table = filled(store, 1, 2, 3)
+    third = table.timeline.snapshot(3)
+    replaced_base(store, 3)
+    found = table.timeline.latest(third)
+    assert found is not None
+    assert found.identity != third.identity
+    roll_back(store, 1)
+    found = table.timeline.latest(third)
+    assert found is not None
+    assert found.id == 1
+
+
+def test_a_writer_that_was_told_unknown_looks_before_it_writes_again(store: Fragile) -> None:
+    """H6: what it knew before may be old: its own snapshot may be there."""
+    table = filled(store, 1)
+
+    def unreadable(key: str) -> bytes:
+        if key == "snapshot/snapshot-2":
+            raise StoreUnavailable("no answer")
+        return Fragile.get(store, key)
+
+    sent: list[bytes] = []
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        outcome = MemoryStore.put_if_absent(store, key, data)
+        if key == "snapshot/snapshot-2" and not sent:
+            sent.append(data)
+            return Unknown("timeout")
+        return outcome
+
+    store.put_if_absent, store.get = create, unreadable  # type: ignore[method-assign]
+    with pytest.raises(OutcomeUnknown):
+        table.append(rows(2))
+    store.get = lambda key: Fragile.get(store, key)  # type: ignore[method-assign]
+    receipt = table.append(rows(3))
+    assert (receipt.snapshot_id, receipt.attempts) == (3, 1)
+
+
+def test_a_writer_that_was_fenced_looks_before_it_writes_again(store: Fragile) -> None:
+    """H6: the base that it knew is gone."""
+    table = filled(store, 1, 2, 3)
+    store.before["create snapshot/snapshot-4"] = lambda: roll_back(store, 1)
+    with pytest.raises(Fenced):
+        table.append(rows(4))
+    receipt = table.append(rows(5))
+    assert (receipt.snapshot_id, receipt.attempts) == (2, 1)
+
+
+def test_a_merge_whose_base_is_gone_is_not_used_again(store: Fragile) -> None:
+    """H6, H15: its manifests lie side by side in the winner's list, but what they were merged on is not to be seen."""
+    filled(store, 1).alter(ll.set_option("manifest.merge-min-count", "3"))
+    table, other = opened(store), filled(store, 2, 3)
+
+    def others_commit_and_expire() -> None:
+        other.append(rows(9))
+        store.put("snapshot/EARLIEST", b"4")
+        delete(store, 1, 2, 3)
+
+    store.before["create snapshot/snapshot-4"] = others_commit_and_expire
+    assert table.append(rows(4)).snapshot_id == 5
+    modes = [e.event.mode for e in table.committer.journal.entries() if isinstance(e.event, ev.ManifestsCompacted)]
+    assert modes == ["minor", "none"]
+    assert values(store) == [1, 2, 3, 4, 9]
