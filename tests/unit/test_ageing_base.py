@@ -113,7 +113,7 @@ def test_a_base_that_expires_again_and_again_ends_as_not_committed(store: Slow, 
     before = other.to_arrow().num_rows
     assert table.append(ROWS).snapshot_id > 2
     assert table.to_arrow().num_rows == before + 1, "nothing of the commit that gave up is there"
-    assert table.verify() == []
+    assert [finding for finding in table.verify() if finding.severity == "error"] == []
 
 
 def test_a_hint_is_given_up_when_its_time_is_over(store: Slow, clock: Clock) -> None:
