@@ -23,9 +23,21 @@ from changes import (
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
+from lakelatch.coordinator.conflicts import Conflict, written_under_another_layout
+from lakelatch.coordinator.history import History
+from lakelatch.coordinator.message import PendingUpload
 from lakelatch.coordinator.request import CommitRequest
-from lakelatch.core.data_file import DELETE, SOURCE_APPEND, SOURCE_COMPACT, ManifestEntry
+from lakelatch.core.data_file import (
+    ADD,
+    DELETE,
+    SOURCE_APPEND,
+    SOURCE_COMPACT,
+    IndexEntry,
+    IndexFile,
+    ManifestEntry,
+)
 from lakelatch.core.errors import CommitConflict
+from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -270,6 +282,24 @@ def test_a_compaction_leaves_out_the_rows_that_were_marked(table: Table, counted
             replace_a(table, 7)
 
 
+def test_an_overwrite_follows_a_file_that_changed_its_level(table: Table) -> None:
+    """It is the same file with the same rows, whatever wrote it; only its identity in the manifests is another."""
+    (file,) = [e for e in files(table) if e.file.row_count == 3]
+    raised = file._replace(file=file.file._replace(level=5))
+    meanwhile(table, lambda: publish(table, "COMPACT", [file.deletion(), raised]))
+    replace_a(table, 7)
+    check(table, [7, 10])
+
+
+def test_the_second_of_two_overwrites_of_an_empty_partition_is_a_conflict(table: Table) -> None:
+    """The first looks like an append, but for what it calls itself: both would stand side by side."""
+    new = {"partition": {"part": "c"}}
+    meanwhile(table, lambda: reopened(table).overwrite(rows("c", 20), **new))
+    with pytest.raises(CommitConflict, match=r"overwritten_meanwhile.*snapshot 3 "):
+        table.overwrite(rows("c", 30), **new)
+    check(table, [1, 2, 3, 10, 20])
+
+
 def test_serializable_sees_added_rows_under_any_kind(table: Table) -> None:
     new = written(table, rows("a", 5))
     meanwhile(table, lambda: publish(table, "COMPACT", new))
@@ -352,6 +382,36 @@ def test_an_index_file_that_was_replaced_meanwhile_is_not_replaced_again(table: 
     check(table, [2, 10])
 
 
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [(True, "inputs_gone.*snapshot 4 "), (False, "deletes_unknown_file")],
+    ids=["history is looked at", "history is not looked at"],
+)
+def test_rows_of_a_file_that_is_gone_are_not_deleted(table: Table, seen: bool, told: str) -> None:
+    """H22: the marks would be put on a file that a compaction took away, and the rows would live on in its output."""
+    table.append(rows("a", 4))
+    (file,) = [e for e in files(table) if e.file.row_count == 3]
+    new, upload = vector_file(file.partition, file.bucket, {file.file.file_name: [0]})
+    read = table.timeline.latest() if seen else None
+    request = CommitRequest("OVERWRITE", (), "me", index_entries=(new,), uploads=(upload,), read_snapshot=read)
+    meanwhile(table, lambda: reopened(table).compact("part = 'a'", min_files=2))
+    with pytest.raises(CommitConflict, match=told):
+        reopened(table).committer.commit(request)
+    check(table, [1, 2, 3, 4, 10])
+
+
+def test_other_index_files_go_with_the_partition_that_is_replaced(table: Table) -> None:
+    """They say which rows the replaced files have; those of other partitions stay."""
+    found = [
+        IndexEntry(ADD, e.partition, e.bucket, IndexFile("HASH", f"index-of-{e.file.row_count}", 4, 1))
+        for e in files(table)
+    ]
+    publish(table, "APPEND", (), found, [PendingUpload(f"index/{e.file.file_name}", b"hash") for e in found])
+    replace_a(table, 7)
+    assert [e.file.file_name for e in index_of(table)] == ["index-of-1"]
+    check(table, [7, 10])
+
+
 # ------------------------------------------------------------------------------------- numbers, history, and schemas
 
 
@@ -397,6 +457,18 @@ def test_changes_are_not_taken_from_a_snapshot_that_was_replaced_between_two_att
     with pytest.raises(CommitConflict):
         replace_a(table, 7)
     check(table, [10])
+
+
+def test_what_others_did_is_not_known_where_a_snapshot_in_between_is_gone(table: Table) -> None:
+    history = History(table.timeline, FileKeys(table.schema), lambda partition: True)
+    for value in (11, 12, 13):
+        table.append(rows("b", value))
+    read, base = table.timeline.find(2), table.timeline.find(5)
+    changes = history.since(read, base)
+    assert isinstance(changes, list) and [c.snapshot_id for c in changes] == [3, 4, 5]
+    table.store.delete_many([table.paths.snapshot(4)])
+    gone = history.since(read, base)
+    assert isinstance(gone, Conflict) and gone.check == "history_is_visible"
 
 
 ANOTHER_SCHEMA = r"another_schema.*option 'bucket' is 4.*schema 1"
@@ -459,6 +531,17 @@ def test_an_append_for_another_place_of_its_files_is_a_conflict(texts: dict[str,
     meanwhile(table, altered(table, **texts))
     with pytest.raises(CommitConflict, match=f"another_schema.*{told}"):
         table.append(rows("x", 5))
+
+
+def test_each_thing_that_moves_files_is_another_layout() -> None:
+    schema = bucketed().schema
+    others = [
+        replace(schema, id=1, partition_keys=("part",)),
+        replace(schema, id=1, option_texts={**schema.option_texts, "bucket-function.type": "mod"}),
+    ]
+    told = [written_under_another_layout(schema, other) for other in others]
+    assert [c.check for c in told if c is not None] == ["another_schema"] * 2
+    assert written_under_another_layout(schema, replace(schema, id=1, comment="new")) is None
 
 
 def test_a_schema_that_keeps_the_layout_is_no_conflict() -> None:
