@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core import options as opt
+from ..core.change import Group, Landed, Owner, owner_of, vector_places
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.folding import live
 from ..core.schema import TableSchema
-from .change import Group, Landed, Owner, owner_of, vector_places
 from .request import CommitRequest, Target
 
 

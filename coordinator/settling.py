@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core import options as opt
+from ..core.change import Owner, owner_of
 from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ..core.deletion_vector import INDEX_TYPE
 from ..core.folding import MergePlan, live
@@ -22,7 +23,6 @@ from ..core.snapshot import Snapshot
 from .attempt import Blob, MetadataWriter
 from .base import Base
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
-from .change import Owner, owner_of
 from .changes_since import ChangesSince
 from .conflicts import (
     Conflict,
@@ -125,8 +125,8 @@ class Settler:
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
         if request.target is None:
-            conflict = None if is_read or not inputs_of(request) else self._inputs_conflict(base)
-            return conflict or Followed({})
+            stands = not inputs_of(request) or (is_read and read is not None)
+            return (None if stands else self._inputs_conflict(base)) or Followed({})
         if self._read_files is None:
             manifests = base.manifests if is_read else self.timeline.manifests(read) if read else ()
             self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())

@@ -17,7 +17,6 @@ from itertools import count, groupby
 from typing import Any
 
 from ..backends.store import Store
-from ..coordinator.change import Owner, vector_places
 from ..coordinator.committer import Committer, new_commit_user
 from ..coordinator.index_files import with_vectors_of
 from ..coordinator.maintenance.deletion import Progress
@@ -26,6 +25,7 @@ from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest
 from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
+from ..core.change import Owner, vector_places
 from ..core.data_file import DELETE
 from ..core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ..core.folding import live

@@ -400,6 +400,12 @@ def test_rows_of_a_file_that_is_gone_are_not_deleted(table: Table, seen: bool, t
     check(table, [1, 2, 3, 4, 10])
 
 
+def test_files_of_another_table_are_not_deleted_in_an_empty_one(table: Table) -> None:
+    """A table without snapshots is nothing that the commit could have read them from."""
+    with pytest.raises(CommitConflict, match="deletes_unknown_file"):
+        publish(created(), "COMPACT", [files(table)[0].deletion()])
+
+
 def test_other_index_files_go_with_the_partition_that_is_replaced(table: Table) -> None:
     """They say which rows the replaced files have; those of other partitions stay."""
     found = [

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from ..core.data_file import ADD, DELETE, SOURCE_COMPACT, DeletionVectorRange, IndexEntry, ManifestEntry
-from ..core.deletion_vector import INDEX_TYPE
+from .data_file import ADD, DELETE, SOURCE_COMPACT, DeletionVectorRange, IndexEntry, ManifestEntry
+from .deletion_vector import INDEX_TYPE
 
 Owner: TypeAlias = tuple[bytes, int, str]
 """A data file, as deletion vectors name it: its partition, bucket and name."""
