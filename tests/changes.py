@@ -1,16 +1,19 @@
-"""Changes as other jobs make them, published through a committer of their own: deleted rows, compactions, anything by hand."""
+"""A small table in a store where others come first, and changes as other jobs make them: deleted rows, anything by hand."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from unit.test_deletion_vectors import vector
 
-from lakelatch.coordinator.message import PendingUpload
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome
+from lakelatch.coordinator.message import PendingUpload, entries_of
 from lakelatch.coordinator.receipt import Receipt
 from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.data_file import (
@@ -28,6 +31,63 @@ from lakelatch.table.table import Table
 from lakelatch.table.write import TableWriter
 
 NUMBERS = itertools.count()
+SCHEMA = pa.schema([("part", pa.string()), ("v", pa.int64())])
+
+
+class Raced(MemoryStore):
+    """A store in memory in which others come first: what they do happens before the next snapshots are created."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.first: list[Callable[[], Any]] = []
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if key.startswith("snapshot/") and self.first:
+            others, self.first = self.first, []
+            for other in others:
+                other()
+        return super().put_if_absent(key, data)
+
+
+def created(partition_by: tuple[str, ...] = ("part",), **options: str) -> Table:
+    store = Raced(f"memory://settling-{next(NUMBERS)}/t")
+    named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
+    made = ll.create_table(store.url, SCHEMA, partition_by=list(partition_by), options=named)
+    return Table(store, made.schema)
+
+
+def rows(part: str, *values: int) -> pa.Table:
+    return pa.table({"part": [part] * len(values), "v": list(values)})
+
+
+def values(table: Table) -> list[int]:
+    return sorted(reopened(table).to_arrow()["v"].to_pylist())
+
+
+def files(table: Table) -> list[ManifestEntry]:
+    return reopened(table).entries()
+
+
+def meanwhile(table: Table, *others: Callable[[], Any]) -> None:
+    """What others do between the start of the next commit's work and its publish."""
+    assert isinstance(table.store, Raced)
+    table.store.first = list(others)
+
+
+def replace_a(table: Table, *new: int, **options: Any) -> Any:
+    return table.overwrite(rows("a", *new), partition={"part": "a"}, **options)
+
+
+def check(table: Table, wanted: list[int]) -> None:
+    """The rows, and every count that the metadata gives of them."""
+    newest = reopened(table)
+    snapshot = newest.timeline.latest()
+    assert snapshot is not None
+    assert values(table) == sorted(wanted)
+    assert newest.count() == len(wanted)
+    marks = sum(len(marked) for marked in marked_rows(newest).values())
+    assert snapshot.total_record_count == len(wanted) + marks
+    assert newest.verify(data=True) == []
 
 
 def reopened(table: Table) -> Table:
@@ -37,8 +97,6 @@ def reopened(table: Table) -> Table:
 
 def written(table: Table, data: pa.Table) -> tuple[ManifestEntry, ...]:
     """Data files with these rows, in the store, which no snapshot names yet."""
-    from lakelatch.coordinator.message import entries_of
-
     writer = TableWriter(table.store, table.schema, f"by-hand-{next(NUMBERS)}", travelling=False)
     writer.write(data)
     return entries_of(writer.finish())

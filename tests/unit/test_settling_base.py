@@ -1,0 +1,171 @@
+"""What a commit takes from the base that it lands on, and from the schema: row ids, history, the layout of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from changes import check, created, files, meanwhile, publish, reopened, replace_a, rows, values
+
+from lakelatch.coordinator.conflicts import Conflict, written_under_another_layout
+from lakelatch.coordinator.history import History
+from lakelatch.coordinator.request import CommitRequest
+from lakelatch.core.errors import CommitConflict
+from lakelatch.core.places import FileKeys
+from lakelatch.table.table import Table
+
+
+@pytest.fixture
+def table() -> Table:
+    """Partition a holds 1, 2, 3 in one file, partition b holds 10."""
+    made = created()
+    made.append(rows("a", 1, 2, 3))
+    made.append(rows("b", 10))
+    return made
+
+
+def test_row_ids_are_those_of_the_base_that_the_commit_lands_on() -> None:
+    table = created((), row_tracking__enabled="true")
+    table.append(pa.table({"part": ["x"], "v": [1]}))
+    meanwhile(table, lambda: reopened(table).append(pa.table({"part": ["x", "x"], "v": [2, 3]})))
+    table.append(pa.table({"part": ["x"], "v": [4]}))
+    newest = table.timeline.latest()
+    assert newest is not None and newest.next_row_id == 4
+    given = {e.file.first_row_id: e.file.row_count for e in files(table)}
+    assert given == {0: 1, 1: 2, 3: 1}
+    read = reopened(table).to_arrow(columns=["v", "_ROW_ID"]).sort_by("v")
+    assert read["_ROW_ID"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_a_snapshot_that_was_replaced_by_another_of_its_id_is_not_the_one_that_was_read(table: Table) -> None:
+    """After a rollback by Apache Paimon the id is given again: what came after it says nothing of what was read."""
+    read = table.timeline.latest()
+    assert read is not None
+    table.store.delete_many([table.paths.snapshot(read.id)])
+    reopened(table).append(rows("a", 40))  # snapshot 2 again, another one
+    reopened(table).append(rows("b", 50))
+    request = CommitRequest(
+        "OVERWRITE", (), "me", target=lambda partition: True, read_snapshot=read, operation="TRUNCATE"
+    )
+    with pytest.raises(CommitConflict, match="history_is_visible"):
+        reopened(table).committer.commit(request)
+    check(table, [1, 2, 3, 40, 50])
+
+
+def test_changes_are_not_taken_from_a_snapshot_that_was_replaced_between_two_attempts(table: Table) -> None:
+    """H18: what was read of a snapshot is kept under its identity, not under its id."""
+    held = reopened(table)
+
+    def replaced_by_a_delete() -> None:
+        table.store.delete_many([table.paths.snapshot(3)])
+        (file,) = [e for e in files(table) if e.file.row_count == 3]
+        publish(table, "APPEND", [file.deletion()])
+        publish(table, "APPEND")
+
+    meanwhile(table, lambda: held.append(rows("b", 11)), lambda: meanwhile(table, replaced_by_a_delete))
+    with pytest.raises(CommitConflict):
+        replace_a(table, 7)
+    check(table, [10])
+
+
+def test_what_others_did_is_not_known_where_a_snapshot_in_between_is_gone(table: Table) -> None:
+    history = History(table.timeline, FileKeys(table.schema), lambda partition: True)
+    for value in (11, 12, 13):
+        table.append(rows("b", value))
+    read, base = table.timeline.find(2), table.timeline.find(5)
+    changes = history.since(read, base)
+    assert isinstance(changes, list) and [c.snapshot_id for c in changes] == [3, 4, 5]
+    table.store.delete_many([table.paths.snapshot(4)])
+    gone = history.since(read, base)
+    assert isinstance(gone, Conflict) and gone.check == "history_is_visible"
+
+
+ANOTHER_SCHEMA = r"another_schema.*option 'bucket' is 4.*schema 1"
+
+
+def altered(table: Table, **texts: str) -> Callable[[], None]:
+    """Another job's new schema with these options; and a commit, so that everybody sees that there is something new."""
+
+    def change() -> None:
+        newest = table.timeline.latest_schema()
+        options = {**newest.option_texts, **texts}
+        made = replace(newest, id=newest.id + 1, option_texts=options)
+        table.store.put(f"schema/schema-{made.id}", made.to_json())
+        publish(table, "APPEND")
+
+    return change
+
+
+def bucketed() -> Table:
+    table = created((), bucket="2", bucket_key="v")
+    table.append(pa.table({"part": ["x"] * 4, "v": [1, 2, 3, 4]}))
+    return table
+
+
+def test_an_append_for_another_bucket_count_is_a_conflict() -> None:
+    table = bucketed()
+    meanwhile(table, altered(table, bucket="4"))
+    with pytest.raises(CommitConflict, match=ANOTHER_SCHEMA):
+        table.append(rows("x", 5))
+    check(table, [1, 2, 3, 4])
+
+
+def test_an_overwrite_for_another_bucket_count_is_a_conflict() -> None:
+    table = bucketed()
+    meanwhile(table, altered(table, bucket="4"))
+    with pytest.raises(CommitConflict, match=ANOTHER_SCHEMA):
+        table.overwrite(rows("x", 5))
+    check(table, [1, 2, 3, 4])
+
+
+def test_a_compaction_for_another_bucket_count_gives_up() -> None:
+    table = bucketed()
+    for number in range(5, 9):
+        table.append(rows("x", number))
+    meanwhile(table, altered(table, bucket="4"))
+    done = table.compact(min_files=2)
+    assert done.receipts == () and "another_schema" in done.given_up[0].reason
+    check(table, [*range(1, 9)])
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ({"bucket-key": "part"}, "option 'bucket-key' is part"),
+        ({"data-file.path-directory": "elsewhere"}, "option 'data-file.path-directory' is elsewhere"),
+    ],
+)
+def test_an_append_for_another_place_of_its_files_is_a_conflict(texts: dict[str, str], told: str) -> None:
+    table = bucketed()
+    meanwhile(table, altered(table, **texts))
+    with pytest.raises(CommitConflict, match=f"another_schema.*{told}"):
+        table.append(rows("x", 5))
+
+
+def test_each_thing_that_moves_files_is_another_layout() -> None:
+    schema = bucketed().schema
+    others = [
+        replace(schema, id=1, partition_keys=("part",)),
+        replace(schema, id=1, option_texts={**schema.option_texts, "bucket-function.type": "mod"}),
+    ]
+    told = [written_under_another_layout(schema, other) for other in others]
+    assert [c.check for c in told if c is not None] == ["another_schema"] * 2
+    assert written_under_another_layout(schema, replace(schema, id=1, comment="new")) is None
+
+
+def test_a_schema_that_keeps_the_layout_is_no_conflict() -> None:
+    table = bucketed()
+    meanwhile(table, altered(table, **{"file.compression": "snappy"}))
+    table.append(rows("x", 5))
+    check(table, [1, 2, 3, 4, 5])
+    newest = table.timeline.latest()
+    assert newest is not None and newest.schema_id == 1
+
+
+def test_a_commit_that_writes_no_file_does_not_care_for_the_layout() -> None:
+    table = bucketed()
+    meanwhile(table, altered(table, bucket="4"))
+    table.truncate()
+    assert values(table) == []
