@@ -296,19 +296,22 @@ def test_an_overwrite_is_a_conflict_where_rows_of_the_compacted_file_were_delete
     assert len(values(table)) == 4
 
 
-def test_a_compaction_of_files_of_which_rows_were_deleted_names_the_other_commit(table: Table) -> None:
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [(True, "rows of its input files were deleted by snapshot 4 "), (False, "were deleted since it read them")],
+    ids=["history is looked at", "history is not looked at"],
+)
+def test_a_compaction_of_files_of_which_rows_were_deleted_is_a_conflict(table: Table, seen: bool, told: str) -> None:
+    """It names the other commit, where what others did can be seen."""
     table.append(rows("a", 4))
     (first,) = [e for e in files(table) if e.file.row_count == 3]
     inputs = [e for e in files(table) if e.partition == first.partition]
-    request = CommitRequest(
-        "COMPACT",
-        tuple(rewritten(inputs, written(table, rows("a", 1, 2, 3, 4)), SOURCE_COMPACT)),
-        "compactor",
-        read_snapshot=table.timeline.latest(),
-    )
+    entries = rewritten(inputs, written(table, rows("a", 1, 2, 3, 4)), SOURCE_COMPACT)
+    read = table.timeline.latest() if seen else None
     meanwhile(table, lambda: delete_rows(table, {first.file.file_name: [0]}))
-    with pytest.raises(CommitConflict, match=r"inputs_marked.*rows of its input files were deleted by snapshot 4 "):
-        table.committer.commit(request)
+    with pytest.raises(CommitConflict, match=f"inputs_marked.*{told}"):
+        table.committer.commit(CommitRequest("COMPACT", tuple(entries), "compactor", read_snapshot=read))
+    check(table, [2, 3, 4, 10])
 
 
 @pytest.mark.parametrize(
