@@ -105,6 +105,8 @@ class ObjectJournal(SharedJournal):
     def conclude(self, commit: str) -> None:
         with self._lock:
             known, read = self._open.pop(commit, OpenCommit()), self._read.pop(commit, 0)
+        if known.is_lost:
+            return  # who took it over tells how it ended, and tidies up; a later recovery must find that, and not these lines
         keys = [_key(commit, number) for number in range(1, max(known.position, read) + 1)]
         if known.in_doubt:
             self._store.put(keys[-1], b"\n".join(known.lines))

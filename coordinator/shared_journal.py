@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..backends.store import PutOutcome, Unknown
+from ..backends.store import AlreadyThere, PutOutcome, Unknown
 from ..backends.threads import ForkedLock
 from .journal import Damage, Entry, line_of, undamaged
 from .protocol import events as ev
@@ -37,12 +37,14 @@ class OpenCommit:
         position: up to where the journal was looked at: a byte of the file, or the number of the commit's newest object.
         looked_at: the line of this commit that stands there.
         in_doubt: a claim of it got no answer, and may arrive late.
+        is_lost: others took it over. What the journal holds of it is theirs from then on.
     """
 
     lines: list[bytes] = field(default_factory=list)
     position: int = 0
     looked_at: bytes = b""
     in_doubt: bool = False
+    is_lost: bool = False
 
 
 class SharedJournal(ABC):
@@ -78,6 +80,7 @@ class SharedJournal(ABC):
             return None
         was_in_doubt = commit.in_doubt
         answer = self._claim(entry.commit, commit)
+        commit.is_lost |= isinstance(answer, AlreadyThere)
         if was_in_doubt and not isinstance(entry.event, ev.SnapshotPrepared):
             return Unknown("an earlier entry of the journal may still arrive")
         return answer
