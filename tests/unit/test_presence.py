@@ -1,0 +1,74 @@
+"""Which files are there: looked at one by one where they are few, listed by folder where they are many."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import ObjectInfo
+from lakelatch.coordinator.presence import FEW_FILES, MANY_FOLDERS, sizes_of
+from lakelatch.coordinator.timeline import Timeline
+from lakelatch.core.paths import TablePaths
+
+COUNTER = itertools.count()
+
+
+class Watched(MemoryStore):
+    """A store that says what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(f"memory://presence-{next(COUNTER)}")
+        self.asked: list[str] = []
+
+    def head(self, key: str) -> ObjectInfo:
+        self.asked.append(f"head {key}")
+        return super().head(key)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        self.asked.append(f"list {prefix}")
+        return super().list(prefix)
+
+
+def filled(keys: list[str]) -> Watched:
+    """A store in which every second file is there, as many bytes long as its place; and a file that nobody asked for."""
+    store = Watched()
+    for place, key in enumerate(keys):
+        if place % 2:
+            store.put(key, b"x" * place)
+    store.put(keys[0].rpartition("/")[0] + "/another", b"1234567")
+    return store
+
+
+def expected(keys: list[str]) -> dict[str, int]:
+    return {key: place for place, key in enumerate(keys) if place % 2}
+
+
+def asked(store: Watched, keys: list[str]) -> list[str]:
+    assert sizes_of(Timeline(store, TablePaths()), keys) == expected(keys)
+    return sorted(store.asked)
+
+
+def test_few_files_are_looked_at_one_by_one() -> None:
+    keys = [f"a/{number}" for number in range(FEW_FILES)]
+    assert asked(filled(keys), keys) == sorted(f"head {key}" for key in keys)
+
+
+def test_many_files_are_listed_by_folder() -> None:
+    keys = [f"{'ab'[number % 2]}/deep/{number}" for number in range(FEW_FILES + 1)]
+    assert asked(filled(keys), keys) == ["list a/deep/", "list b/deep/"]
+
+
+@pytest.mark.parametrize(("folders", "everything"), [(MANY_FOLDERS, False), (MANY_FOLDERS + 1, True)])
+def test_files_of_very_many_folders_are_listed_at_once(folders: int, everything: bool) -> None:
+    keys = [f"{number}/x" for number in range(folders)]
+    listings = ["list "] if everything else sorted(f"list {number}/" for number in range(folders))
+    assert asked(filled(keys), keys) == listings
+
+
+def test_nothing_is_asked_for_no_file() -> None:
+    store = Watched()
+    assert sizes_of(Timeline(store, TablePaths()), []) == {}
+    assert store.asked == []
