@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -201,6 +201,10 @@ def _end_after(seconds: float) -> None:
     faulthandler.dump_traceback_later(seconds, exit=True, file=2)
 
 
+def _skip(**_: object) -> NoReturn:
+    pytest.skip("needs another process")
+
+
 class _Watch:
     """A plugin of pytest: runs the tests that were asked for, in that order, and reports each at once."""
 
@@ -222,7 +226,7 @@ class _Watch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> None:
         if fixturedef.argname in _OTHER_PROCESSES:
-            pytest.skip("needs another process")
+            fixturedef.func = _skip
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
