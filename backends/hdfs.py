@@ -258,7 +258,10 @@ async def _in_thread(call: Callable[..., T], *args: Any) -> T:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
             loop.call_soon_threadsafe(tell, result, failure)
 
-    threading.Thread(target=work, name="lakelatch-hdfs", daemon=True).start()
+    try:
+        threading.Thread(target=work, name="lakelatch-hdfs", daemon=True).start()
+    except RuntimeError:  # the interpreter ends, or the system refuses another thread (H23)
+        work()
     return await answer
 
 

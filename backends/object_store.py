@@ -26,7 +26,7 @@ from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
-from .threads import this_process
+from .threads import LoopThreads, this_process
 from .upload import BufferedOutput, Multipart
 
 T = TypeVar("T")
@@ -73,7 +73,8 @@ class Patience:
         return tenacity.Retrying(
             stop=tenacity.stop_any(tenacity.stop_after_attempt(self.sends), tenacity.stop_before_delay(within)),
             wait=tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds),
-            retry=tenacity.retry_if_exception(again),
+            # tenacity asks about an interrupt too: that is nobody's answer, and ends the request (H23)
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
             reraise=True,
         )
 
@@ -373,7 +374,10 @@ def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecSt
     identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
     held = _SHARED.get(identity)
     if held is None:
-        made = sync(get_loop(), connect, timeout=CONNECT_SECONDS)
+        loop = get_loop()
+        if getattr(loop, "_default_executor", None) is None:
+            loop.call_soon_threadsafe(loop.set_default_executor, LoopThreads(thread_name_prefix="lakelatch-loop"))
+        made = sync(loop, connect, timeout=CONNECT_SECONDS)
         while len(_SHARED) >= _SHARED_LIMIT:
             _SHARED.pop(next(iter(_SHARED)), None)
         held = _SHARED.setdefault(identity, made)  # two threads may both have connected: one of the two stays

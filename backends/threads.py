@@ -1,6 +1,6 @@
 """Threads and locks that belong to one process, so that a fork, or the end of the interpreter, hangs nobody.
 
-Owns: `Threads`, `ForkedLock`, `PerProcess`, `this_process`. Must not know: what the threads do.
+Owns: `Threads`, `LoopThreads`, `ForkedLock`, `PerProcess`, `this_process`. Must not know: what the threads do.
 Invariants (H23): a child of a fork uses threads, locks and names of its own, never those of its parent, whose threads do not
 live on in it; work that no thread can take is done by whoever hands it over; work is done once.
 """
@@ -73,26 +73,32 @@ class Threads(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
-        if not self._handed_over(work):
+        if not work.handed_to(self._pool.get().submit):
             work.run()
         return work.outcome
 
     def offer(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> bool:
         """As `submit`, but where no thread can be had nothing is done, and the answer is False."""
         work = _Work(fn, *args, **kwargs)
-        return self._handed_over(work) or not work.taken()
-
-    def _handed_over(self, work: _Work[Any]) -> bool:
-        try:
-            self._pool.get().submit(work.run).add_done_callback(work.dropped)
-        except RuntimeError:  # it may wait in the queue all the same, for a thread that was there already
-            return False
-        return True
+        return work.handed_to(self._pool.get().submit) or not work.taken()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         pool = self._pool.made()
         if pool is not None:
             pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+
+class LoopThreads(ThreadPoolExecutor):
+    """The same for an event loop, which takes no other kind of executor and dies with its process.
+
+    Its clients look names up on threads for each new connection: without this no new one can be made once the interpreter ends.
+    """
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        work = _Work(fn, *args, **kwargs)
+        if not work.handed_to(super().submit):
+            work.run()
+        return work.outcome
 
 
 class _Work(Generic[T]):
@@ -107,6 +113,14 @@ class _Work(Generic[T]):
         self._call: Callable[[], T] = lambda: context.run(fn, *args, **kwargs)
         self._untaken = threading.Lock()
         self.outcome: Future[T] = Future()
+
+    def handed_to(self, submit: Callable[[Callable[[], None]], Future[None]]) -> bool:
+        """Give it to a pool; False where that refuses."""
+        try:
+            submit(self.run).add_done_callback(self._dropped)
+        except RuntimeError:  # it may wait in the queue all the same, for a thread that was there already
+            return False
+        return True
 
     def taken(self) -> bool:
         """Take it; False where another thread has."""
@@ -128,7 +142,7 @@ class _Work(Generic[T]):
         finally:
             del self, outcome  # a traceback holds this frame, and the outcome the traceback
 
-    def dropped(self, handed_over: Future[None]) -> None:
+    def _dropped(self, handed_over: Future[None]) -> None:
         """The pool was shut down before a thread had come to it."""
         if handed_over.cancelled() and self.taken():
             self.outcome.cancel()

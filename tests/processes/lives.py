@@ -51,17 +51,24 @@ def ended_well(*children: int) -> None:
         assert status == 0, f"child {pid} ended with {status}"
 
 
+def with_a_client_of_its_own(table: ll.Table) -> ll.Table:
+    """The same table, through connections that are still to be made."""
+    given = json.loads(sys.argv[3])
+    return ll.open_table(table.url, storage_options={**given, "request_timeout": 29} if given else {})
+
+
 # -------------------------------------------------------------------------------------------------------------- forks
 
 
 def children_append_and_read(table: ll.Table) -> None:
     append(table, 0)
-    assert table.count() == 1
+    table.committer.settle()
     table.to_arrow()
 
     def in_child() -> None:
         append(table, 1)
         append(table, 2)
+        table.committer.settle()
         assert sorted(table.to_arrow()["v"].to_pylist()) == [0, 1, 2]
 
     ended_well(child(table, in_child))
@@ -149,7 +156,7 @@ def append_in_an_exit_handler(table: ll.Table) -> None:
     def last() -> None:
         append(table, 1)
         assert table.count() == 2
-        append(table, 2)
+        append(with_a_client_of_its_own(table), 2)
         print("acknowledged", flush=True)
 
     atexit.register(last)

@@ -1,0 +1,173 @@
+"""H23: threads and locks of one process, work that no thread takes, and interrupts."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakelatch.backends.deadline import answered_within, left_s
+from lakelatch.backends.object_store import Patience
+from lakelatch.backends.threads import ForkedLock, LoopThreads, PerProcess, Threads, this_process
+from lakelatch.core.errors import InvalidArgument
+from lakelatch.table.read_ahead import in_order
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system starts no thread any more."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def in_child(does: Callable[[], bool]) -> bool:
+    """Does it hold in a forked child? One that hangs ends by an alarm."""
+    import signal
+
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        os._exit(0 if does() else 1)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_lock_that_a_thread_holds_is_free_in_a_child() -> None:
+    lock = ForkedLock()
+    release, has_it = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            has_it.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    has_it.wait()
+    assert in_child(lambda: lock.acquire(timeout=1))
+    assert not lock.acquire(blocking=False), "it is still held where it was taken"
+    release.set()
+    holder.join()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_value_is_made_once_in_each_process() -> None:
+    made: list[tuple[int, int]] = []
+    value = PerProcess(lambda: made.append(this_process()) or len(made))  # type: ignore[func-returns-value]
+    assert value.made() is None
+    assert value.get() == value.get() == value.made() == 1
+    assert in_child(lambda: value.made() is None and value.get() == 2 and len(made) == 2)
+    assert made == [this_process()]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_read_whose_threads_stayed_behind_a_fork_says_so() -> None:
+    """It must neither hang nor end as if there were no more rows."""
+    go = threading.Event()
+
+    def task() -> Any:
+        yield 1
+        go.wait()
+        yield 2
+
+    items = in_order([task, task], threads=2)
+    assert next(items) == 1
+
+    def refuses() -> bool:
+        try:
+            return next(items) == 0
+        except InvalidArgument as error:
+            return "fork" in error.message
+
+    assert in_child(refuses)
+    go.set()
+    assert list(items) == [2, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [Threads, LoopThreads])
+@pytest.mark.usefixtures("refused")
+def test_work_that_no_thread_takes_is_done_by_its_caller_once(kind: Any) -> None:
+    done: list[str] = []
+    executor = kind(2)
+    with answered_within(60):
+        assert executor.submit(lambda: (done.append(threading.current_thread().name), left_s() < 61)[1]).result(0)
+    assert done == [threading.current_thread().name]
+    with pytest.raises(ZeroDivisionError):
+        executor.submit(lambda: 1 // 0).result(0)
+
+
+def test_work_that_a_thread_takes_after_all_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that cannot begin its second thread has queued the work all the same, for its first one."""
+    executor, busy, done = Threads(2), threading.Event(), []
+    first = executor.submit(busy.wait, 10)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    second = executor.submit(done.append, 1)
+    busy.set()
+    assert first.result(5)
+    assert second.result(5) is None
+    monkeypatch.undo()
+    executor.submit(int).result(5)
+    executor.shutdown()
+    assert done == [1]
+
+
+def test_work_after_a_shutdown_is_done_by_its_caller() -> None:
+    executor = Threads(1)
+    assert executor.submit(lambda: 1).result() == 1
+    executor.shutdown()
+    assert executor.submit(threading.current_thread).result(0) is threading.current_thread()
+
+
+def test_work_that_was_dropped_by_a_shutdown_is_cancelled() -> None:
+    executor, busy = Threads(1), threading.Event()
+    first, second = executor.submit(busy.wait, 10), executor.submit(int)
+    executor.shutdown(wait=False, cancel_futures=True)
+    assert second.cancelled()
+    busy.set()
+    assert first.result(5)
+
+
+def test_an_offer_that_no_thread_takes_is_left_alone(refused: None) -> None:
+    done: list[int] = []
+    assert Threads(1).offer(done.append, 1) is False
+    assert done == []
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_a_read_without_threads_is_done_by_its_reader(refused: None, threads: int) -> None:
+    """More items than a thread may be ahead of its reader: done in one go, they would wait for a reader for ever."""
+    tasks = [lambda i=i: iter([(i, j) for j in range(9)]) for i in range(7)]
+    assert list(in_order(tasks, threads, depth=2)) == [(i, j) for i in range(7) for j in range(9)]
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_ends_a_request_that_may_be_repeated(interrupt: type[BaseException]) -> None:
+    """It was taken for a failure of the store, the request sent again, and the interrupt was gone."""
+    sent: list[int] = []
+
+    def send() -> None:
+        sent.append(1)
+        raise interrupt
+
+    with pytest.raises(interrupt):
+        Patience(first_wait_seconds=0.001, longest_wait_seconds=0.001).retrying(lambda error: True)(send)
+    assert sent == [1]
+
+
+@pytest.mark.usefixtures("refused")
+def test_an_interrupt_of_work_done_by_its_caller_reaches_the_caller() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Threads(1).submit(interrupted)
