@@ -24,6 +24,7 @@ from ..backends.storage_options import is_secret
 from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import LakelatchError
 from ..core.paths import TablePaths
+from ..core.side_effects import left_undone
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -79,6 +80,7 @@ def examine(
         return checks
     scratch = f"lakelatch-doctor-{secrets.token_hex(8)}"
     checks.append(_made("table", lambda: _table(store, branch)))
+    checks += _left_undone(store, branch)
     try:
         checks.append(_made("permissions", lambda: _permissions(store, f"{scratch}/may")))
         checks.append(_made("atomic create", lambda: _atomic_create(store, f"{scratch}-create")))
@@ -134,6 +136,24 @@ def _table(store: Store, branch: str) -> Check:
     schema, ids = timeline.latest_schema(), timeline.snapshot_ids()
     span = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot yet"
     return Check("table", "ok", f"schema {schema.id}, {len(schema.fields)} columns; {span}")
+
+
+def _left_undone(store: Store, branch: str) -> list[Check]:
+    """Options that promise more of a commit than lakelatch does: of tables that have some."""
+    from ..coordinator.timeline import Timeline
+
+    with suppress(LakelatchError):  # there is no table, or "table" has told
+        options = Timeline(store, TablePaths(branch)).latest_schema().option_texts
+        return [
+            Check(
+                "options",
+                "fail" if effect.refused else "warn",
+                f"'{effect.option}' = '{options[effect.option]}': {effect.undone}",
+                "write the table with Apache Paimon, or remove the option" if effect.refused else "do not rely on it",
+            )
+            for effect in left_undone(options)
+        ]
+    return []
 
 
 def _permissions(store: Store, key: str) -> Check:

@@ -20,6 +20,7 @@ from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
+from ..core.side_effects import check_side_effects
 from .attempt import FileNames, MetadataWriter
 from .base import Base
 from .driver import Driver
@@ -89,6 +90,7 @@ class Committer:
             OutcomeUnknown: it may have landed; the error resolves it.
         """
         request.check()
+        check_side_effects(self.schema.option_texts)
         self._ensure_safe()
         turns_s = self._knows.crowd.turns_s(self._around.monotonic_s())
         self._around.sleep(self._around.uniform(0, turns_s))

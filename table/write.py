@@ -26,6 +26,7 @@ from ..core.file_index.options import index_specs
 from ..core.paths import TablePaths
 from ..core.places import codec_of
 from ..core.schema import TableSchema
+from ..core.side_effects import check_side_effects
 from ..core.values import column_values
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
@@ -41,6 +42,7 @@ NO_TOTAL_BUCKETS = -1
 def check_writable(schema: TableSchema) -> None:
     """Refuse tables that cannot be written yet, naming feature and option."""
     options = schema.options
+    check_side_effects(schema.option_texts)
     if schema.primary_keys:
         raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
     if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
