@@ -1,37 +1,35 @@
-"""Who takes part: writers with the shipped committer, and others that follow the format's rules.
+"""Who takes part: writers with the shipped committer, and one that follows the format's plain rules.
 
-Owns: the roles. Must not know: schedules, faults, invariants. Source: commit-protocol §1, §4.4, §6, §7.5, §9.
+Owns: the roles that add rows. Must not know: schedules, faults, invariants. Source: commit-protocol §1, §4.4, §9.
 Invariant: a role is a plain function of its stage; everything that it learns comes through the stage's store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from ..backends.store import ObjectInfo, ObjectNotFound, Store
+from ..backends.store import ObjectNotFound, Store
 from ..coordinator.attempt import Blob, FileNames, MetadataWriter
 from ..coordinator.committer import Committer
-from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
-from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
-from ..coordinator.maintenance.retention import Retention
-from ..coordinator.maintenance.rollback import plan_rollback, protect
 from ..coordinator.message import PendingUpload
 from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
 from ..coordinator.recovery import recover_journal
-from ..coordinator.request import CommitRequest
+from ..coordinator.request import CommitRequest, Isolation
 from ..coordinator.timeline import Timeline
+from ..core.binary_row import encode_row
 from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.folding import live
 from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
-from .stage import PATHS, Stage, Told, commits_in, file_of
+from ..core.types import AtomicType
+from .marks import marks_in
+from .published import COMMIT, PARTITIONS, READ
+from .stage import PATHS, Stage, Told, commits_in, file_keys, file_of
 
 Role: TypeAlias = Callable[[Stage], None]
-
-LONG_AGO_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True)
@@ -39,64 +37,147 @@ class Actor:
     """One participant.
 
     Attributes:
-        after: the actor that must have ended, or died, before this one begins.
-        kind: writer, compactor, foreign, expirer, rollback, restorer, cleaner: what invariants make of its deeds.
+        after: the actors that must have ended, or died, before this one begins.
+        holds: before a request whose label begins so, it sleeps until these actors have ended: not every moment is tried.
+        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer,
+            dropper: what invariants make of its deeds.
     """
 
     name: str
     role: Role
     kind: str = "writer"
-    after: str | None = None
+    after: tuple[str, ...] = ()
+    holds: tuple[str, tuple[str, ...]] = ("", ())
 
 
-def data_entry(label: str) -> ManifestEntry:
-    """One row in a file that is named after its commit."""
-    return ManifestEntry(ADD, EMPTY_ROW, 0, NO_BUCKETS, DataFile(file_name=file_of(label), file_size=1, row_count=1))
+def data_entry(label: str, partition: int | None = None, buckets: int = NO_BUCKETS) -> ManifestEntry:
+    """One row in a file that is named after its commit, and after its partition where there are some."""
+    row = EMPTY_ROW if partition is None else partition_row(partition)
+    name = file_of(label if partition is None else f"{label}~{partition}")
+    return ManifestEntry(ADD, row, 0, buckets, DataFile(file_name=name, file_size=1, row_count=1))
 
 
-def writer(
-    commits: int = 1,
-    *,
-    identity: tuple[str, int] | None = None,
-    resolves: bool = False,
-    overwrites: bool = False,
-    journaled: bool = False,
-) -> Role:
-    """Appends (or overwrites) so many times through one committer, as a job does.
+def partition_row(value: int) -> bytes:
+    """A partition of the lab's partitioned table."""
+    return encode_row([value], [AtomicType("INT")])
 
-    Args:
+
+@dataclass(frozen=True)
+class Job:
+    """How a writer works.
+
+    Attributes:
         identity: commit user and identifier of the first commit; the next ones count on.
         resolves: asks again where the outcome was unknown.
         journaled: keeps a journal beside the table.
+        partitions: a row goes to each of these.
+        overwrites: replaces what it reads, in `partitions` where there are some, everywhere else.
+        keeps: an overwrite writes the rows that it read again, as an update does.
+        opens: reads the newest schema first, as a job does that begins later.
+        isolation: of an overwrite.
     """
 
-    def role(stage: Stage) -> None:
-        stage.beside = ObjectJournal(stage.store) if journaled else None
-        committer = stage.committer()
-        for number in range(1, commits + 1):
-            label = f"{stage.name}{number}"
-            user, identifier = (identity[0], identity[1] + number - 1) if identity else (f"user-{stage.name}", None)
+    commits: int = 1
+    identity: tuple[str, int] | None = None
+    resolves: bool = False
+    journaled: bool = False
+    partitions: tuple[int, ...] = ()
+    overwrites: bool = False
+    keeps: bool = False
+    opens: bool = False
+    isolation: Isolation = "snapshot"
+
+    def __call__(self, stage: Stage) -> None:
+        """Appends (or overwrites) so many times through one committer."""
+        stage.beside = ObjectJournal(stage.store) if self.journaled else None
+        if self.opens:
             try:
-                read = stage.timeline().latest() if overwrites else None
+                stage.schema = stage.timeline().latest_schema()
+            except LakelatchError:
+                return  # there is no table
+        committer = stage.committer()
+        for number in range(1, self.commits + 1):
+            label = f"{stage.name}{number}"
+            try:
+                request = self._request(stage, label, number)
             except LakelatchError:
                 return  # a job that cannot read its table commits nothing
-            entry = data_entry(label)
-            request = CommitRequest(
-                kind="OVERWRITE" if overwrites else "APPEND",
-                entries=(entry,),
-                commit_user=user,
-                identifier=identifier,
-                uploads=(PendingUpload(f"bucket-0/{entry.file.file_name}", label.encode()),),
-                target=(lambda partition: True) if overwrites else None,
-                read_snapshot=read,
-            )
-            commit_once(stage, committer, request, label, resolves)
+            commit_once(stage, committer, request, label, self.resolves)
 
-    return role
+    def _request(self, stage: Stage, label: str, number: int) -> CommitRequest:
+        identity = self.identity
+        user, identifier = (identity[0], identity[1] + number - 1) if identity else (f"user-{stage.name}", None)
+        buckets = stage.schema.bucket if stage.schema.bucket > 0 else NO_BUCKETS
+        entries = [data_entry(label, partition, buckets) for partition in self.partitions or (None,)]
+        said = {COMMIT: label}
+        read = stage.timeline().latest() if self.overwrites else None
+        if read is not None:
+            said |= {READ: read.identity, PARTITIONS: ",".join(map(str, self.partitions))}
+            if self.keeps:
+                entries = [_with_rows(entry, stage.timeline(), read) for entry in entries]
+        return CommitRequest(
+            kind="OVERWRITE" if self.overwrites else "APPEND",
+            entries=tuple(entries),
+            commit_user=user,
+            identifier=identifier,
+            uploads=tuple(upload(stage, entry, label) for entry in entries),
+            target=_target({entry.partition for entry in entries}) if self.overwrites else None,
+            read_snapshot=read,
+            isolation=self.isolation,
+            properties=said,
+        )
 
 
-def commit_once(stage: Stage, committer: Committer, request: CommitRequest, label: str, resolves: bool) -> None:
-    """One commit to its end, told as its caller is told."""
+writer = Job
+
+
+def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
+    return lambda partition: partition in partitions
+
+
+def _with_rows(entry: ManifestEntry, timeline: Timeline, read: Snapshot) -> ManifestEntry:
+    """A file that holds, besides its own row, those of its partition that were read."""
+    rows = [row for name in row_names(timeline, read, entry.partition) for row in name]
+    name = file_of(*rows, *commits_in(entry.file.file_name))
+    return entry._replace(file=entry.file._replace(file_name=name, row_count=len(rows) + 1))
+
+
+def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tuple[str, ...]]:
+    """The rows of each live file of a partition, those that a deletion vector marks left out."""
+    marks = marks_of(timeline, read)
+    return [
+        tuple(row for n, row in enumerate(commits_in(name)) if n not in marks.get(name, ()))
+        for name in (
+            e.file.file_name for e in live(timeline.entries(timeline.manifests(read))) if e.partition == partition
+        )
+    ]
+
+
+def marks_of(timeline: Timeline, read: Snapshot) -> dict[str, tuple[int, ...]]:
+    """What the deletion vectors of a snapshot mark."""
+    entries = timeline.index_entries(read)
+    return marks_in(entries, {e.file.file_name: timeline.store.get(PATHS.index(e.file.file_name, "")) for e in entries})
+
+
+def upload(stage: Stage, entry: ManifestEntry, label: str) -> PendingUpload:
+    """A data file, where the schema that its writer knows puts it."""
+    return PendingUpload(file_keys(stage.schema.to_json()).data(entry)[0], label.encode())
+
+
+def commit_once(
+    stage: Stage,
+    committer: Committer,
+    request: CommitRequest,
+    label: str,
+    resolves: bool = False,
+    deletes: tuple[str, ...] = (),
+) -> None:
+    """One commit to its end, told as its caller is told.
+
+    Args:
+        deletes: the names of the rows that it marks as deleted.
+    """
+    rows = _own_rows(request, label)
     try:
         try:
             receipt = committer.commit(request)
@@ -106,40 +187,19 @@ def commit_once(stage: Stage, committer: Committer, request: CommitRequest, labe
             receipt = unknown.resolve(timeout=0.0)
     except OutcomeUnknown as unknown:
         ref = SnapshotRef(unknown.identity["snapshot_id"], unknown.identity["snapshot_uuid"])
-        stage.tell(Told(label, "unknown", "", ref))
+        stage.tell(Told(label, "unknown", "", ref, rows, deletes))
     except LakelatchError as error:
-        stage.tell(Told(label, "not committed", error.code, None))
+        stage.tell(Told(label, "not committed", error.code, None, rows, deletes))
     else:
         ref = SnapshotRef(receipt.snapshot_id, receipt.snapshot_uuid or "")
-        stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref))
+        stage.tell(Told(label, "committed", "replayed" if receipt.replayed else "", ref, rows, deletes))
     committer.settle()
 
 
-def compactor() -> Role:
-    """Rewrites all files that it finds into one."""
-
-    def role(stage: Stage) -> None:
-        timeline, label = stage.timeline(), f"{stage.name}1"
-        try:
-            read = timeline.latest()
-            inputs = live(timeline.entries(timeline.manifests(read))) if read is not None else []
-        except LakelatchError:
-            return
-        if not inputs:
-            return
-        commits = [commit for entry in inputs for commit in commits_in(entry.file.file_name)]
-        name, row_count = file_of(*commits, label), sum(entry.file.row_count for entry in inputs)
-        made = inputs[0]._replace(file=DataFile(file_name=name, file_size=1, row_count=row_count))
-        request = CommitRequest(
-            kind="COMPACT",
-            entries=(*(entry.deletion() for entry in inputs), made),
-            commit_user=f"user-{stage.name}",
-            uploads=(PendingUpload(f"bucket-0/{name}", label.encode()),),
-            read_snapshot=read,
-        )
-        commit_once(stage, stage.committer(), request, label, resolves=False)
-
-    return role
+def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:
+    added = [row for e in request.entries if e.kind == ADD for row in commits_in(e.file.file_name)]
+    own = tuple(row for row in added if row.partition("~")[0] == label)
+    return None if own == (label,) else own
 
 
 def recoverer() -> Role:
@@ -234,89 +294,3 @@ def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
         return found
     ids = timeline.snapshot_ids()
     return timeline.find(ids[-1]) if ids else None
-
-
-def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
-    """Expires so many times, as shipped.
-
-    Args:
-        retained: snapshots that stay.
-        every_s: seconds between, by this actor's clock; the table's own retention decides. None: as if everything before were
-            long ago, and whoever is under way had slept.
-    """
-
-    def role(stage: Stage) -> None:
-        for _ in range(times):
-            stage.around.sleep(every_s or 0.0)
-            past_ms = LONG_AGO_MS if every_s is None else 0
-            retention = Retention.of(
-                stage.schema.options, stage.around.wall_ms + past_ms, retain_min=retained, max_deletes=1_000
-            )
-            try:
-                timeline = stage.timeline()
-                apply_expiry(timeline, plan_expiry(timeline, stage.schema, retention))
-            except LakelatchError:
-                continue  # an expiry that fails is run again another day
-
-    return role
-
-
-def rollback(to: int) -> Role:
-    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (§7.5)."""
-
-    def role(stage: Stage) -> None:
-        try:
-            ids = stage.timeline().snapshot_ids()
-            stage.store.put(PATHS.hint("LATEST"), str(to).encode())
-            for number in sorted((i for i in ids if i > to), reverse=True):
-                stage.store.delete_many([PATHS.snapshot(number)])
-        except LakelatchError:
-            return
-
-    return role
-
-
-def restorer(to: int) -> Role:
-    """Makes snapshot `to` the newest state, as shipped: a commit forward."""
-
-    def role(stage: Stage) -> None:
-        timeline = stage.timeline()
-        try:
-            target = timeline.find(to)
-            if target is None:
-                return
-            plan = plan_rollback(timeline, target, PATHS.snapshot(to))
-            tags = protect(timeline, stage.schema, plan, stage.name)
-        except LakelatchError:
-            return  # its caller is told, and nothing was committed
-        request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
-        commit_once(stage, stage.committer(), request, f"{stage.name}1", resolves=False)
-
-    return role
-
-
-def cleaner(old: Callable[[str], bool]) -> Role:
-    """Deletes orphans, as shipped; a file is `old` by its key."""
-
-    def role(stage: Stage) -> None:
-        timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
-        try:
-            apply_clean(plan_orphans(timeline, stage.schema, until_ms=2))
-        except LakelatchError:
-            return
-
-    return role
-
-
-class _Aged:
-    """A store whose files are old or young by their keys."""
-
-    def __init__(self, store: Store, old: Callable[[str], bool]) -> None:
-        self._store, self._old = store, old
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        for info in self._store.list(prefix):
-            yield replace(info, modified_ms=1 if self._old(info.key) else 2)

@@ -1,6 +1,6 @@
 """Every interleaving of a few actors with every fault within a budget, breadth first, until something breaks.
 
-Owns: `Scenario`, `explore`, replaying a found path. Must not know: what actors do, what a promise is.
+Owns: `explore`, replaying a found path. Must not know: what actors do, what a promise is.
 Invariants: the shortest path to a violation is found first; what commutes is folded: requests for names that only their
 asker knows, reads of what never changes, and writers that differ in their name alone. A state is kept as a hash.
 """
@@ -9,64 +9,28 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from ..coordinator.object_journal import FOLDER
-from ..core.manifest import decode_manifest, decode_manifest_list
 from ..core.schema import TableSchema
 from .actors import Actor
+from .footprint import footprint
 from .invariants import Context, Reading, Violation, look, violations
 from .playing import Cast, Play
-from .simulated_store import Objects, Reply, Request, answer, faults_of, strike
-from .stage import PATHS, Told
+from .published import Chronicle, History, identity_of
+from .scenario import Scenario
+from .simulated_store import NAP_S, Objects, Reply, Request, answer, faults_of, strike
+from .stage import Stage, Told, lab_schema
 
 Choice = tuple[int, str]
 """(actor, fault), or (-1 - n, "") for the landing of the n-th request in flight."""
 
-LONGEST_PATH = 2_000
-
 _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
 """Roots that nobody makes but a rollback, its tag."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Who takes part, on which table, and how much may go wrong.
-
-    Attributes:
-        before: actors that have played, alone and without faults, before it begins.
-        budget: how many faults strike at most.
-        faults: which may strike, None for all; `victims`: whom, None for all.
-        alike: names of writers that differ in their name alone: they begin in this order.
-        twins: commit labels that share one identity.
-        overwrites: files may be replaced by other writers.
-        replaced: pairs of commit labels: where the rows of the first are, those of the second are not.
-        hints: who writes LATEST when is part of the matter.
-        given: objects that the store holds from the start.
-    """
-
-    name: str
-    actors: tuple[Actor, ...]
-    budget: int = 0
-    before: tuple[Actor, ...] = ()
-    faults: frozenset[str] | None = None
-    victims: frozenset[str] | None = None
-    alike: tuple[str, ...] = ()
-    twins: tuple[frozenset[str], ...] = ()
-    overwrites: bool = False
-    replaced: tuple[tuple[str, str], ...] = ()
-    hints: bool = False
-    schema: TableSchema | None = None
-    given: tuple[tuple[str, bytes], ...] = ()
-
-    def has(self, *kinds: str) -> bool:
-        return any(actor.kind in kinds for actor in self.actors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +39,10 @@ class World:
 
     Attributes:
         actors: numbers of the cast's states.
-        removed: identities of snapshots that somebody took away on purpose; `bases`: identity -> that of its base.
+        removed: identities of snapshots that somebody took away on purpose.
+        published: every snapshot that ever was, by identity.
+        naps: for whom an hour has passed by the time of the next reply.
+        gone: commits that were told, and then dropped with their table.
     """
 
     objects: Objects
@@ -84,7 +51,9 @@ class World:
     started: tuple[bool, ...]
     faults: int
     removed: frozenset[str]
-    bases: Mapping[str, str]
+    published: History
+    naps: tuple[bool, ...]
+    gone: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -134,7 +103,9 @@ class Explorer:
         self.names = [actor.name for actor in scenario.actors]
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
-        self._deleters = scenario.has("expirer", "cleaner")
+        self._chronicle = Chronicle()
+        self._deleters = scenario.has("expirer", "cleaner", "dropper")
+        self._schemas_matter = scenario.has("alterer", "dropper")
         self._tags_matter = scenario.has("restorer")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
@@ -145,34 +116,44 @@ class Explorer:
         objects: Objects = dict(self.scenario.given)
         for number, actor in enumerate(self.scenario.before):
             objects = play_alone(actor, 100 + number, objects, self.scenario.schema)
-        bases = dict(_identity(data) for key, data in objects.items() if key.startswith("snapshot/snapshot-"))
         actors = tuple(self.cast.begin(i) for i in range(len(self.names)))
-        return World(objects, (), actors, (False,) * len(actors), 0, frozenset(), bases)
+        none = (False,) * len(actors)
+        return World(objects, (), actors, none, 0, frozenset(), self._chronicle.all_of(objects), none)
 
     def choices(self, world: World) -> Iterator[Choice]:
         """What can happen next."""
-        for number in range(len(world.in_flight)):
-            yield -1 - number, ""
+        for number, request in enumerate(world.in_flight):
+            if request not in world.in_flight[:number]:
+                yield -1 - number, ""
         for index in range(len(world.actors)):
             if self._may_move(world, index):
                 yield from ((index, fault) for fault in ("", *self._faults(world, index)))
 
     def _may_move(self, world: World, index: int) -> bool:
-        if self.cast.plays[world.actors[index]].pending is None:
+        pending = self.cast.plays[world.actors[index]].pending
+        if pending is None:
+            return False
+        actor, alike = self.scenario.actors[index], self.scenario.alike
+        label, awaited = actor.holds
+        if awaited and pending.label.startswith(label) and not self._have_ended(world, awaited):
             return False
         if world.started[index]:
             return True
-        actor, alike = self.scenario.actors[index], self.scenario.alike
-        if actor.after is not None and self.cast.plays[world.actors[self.names.index(actor.after)]].pending is not None:
+        if not self._have_ended(world, actor.after):
             return False
         position = alike.index(actor.name) if actor.name in alike else 0
         return position == 0 or world.started[self.names.index(alike[position - 1])]
+
+    def _have_ended(self, world: World, names: tuple[str, ...]) -> bool:
+        return all(self.cast.plays[world.actors[self.names.index(name)]].pending is None for name in names)
 
     def _faults(self, world: World, index: int) -> Iterator[str]:
         if world.faults >= self.scenario.budget:
             return
         scenario, pending = self.scenario, self.cast.plays[world.actors[index]].pending
         if pending is None or (scenario.victims is not None and self.names[index] not in scenario.victims):
+            return
+        if not pending.label.startswith(scenario.strikes):
             return
         for fault in faults_of(pending):
             if scenario.faults is None or fault in scenario.faults:
@@ -185,21 +166,58 @@ class Explorer:
             request = world.in_flight[-1 - index]
             rest = tuple(r for n, r in enumerate(world.in_flight) if n != -1 - index)
             objects, _ = answer(world.objects, request)
-            return replace(world, objects=objects, in_flight=rest, bases=_bases(world, request.key, objects))
+            return replace(world, objects=objects, in_flight=rest, published=self._noted(world, request.key, objects))
         number = world.actors[index]
-        play = self.cast.plays[number]
-        assert play.pending is not None
-        struck = strike(world.objects, play.pending, fault)
+        asked = self.cast.plays[number].pending
+        assert asked is not None
+        struck = strike(world.objects, asked, fault)
         if struck.reply is None:
             now = self.cast.dies(index, number)
         else:
-            now = self.cast.after(index, number, struck.reply, lambda r: self._private_reply(r, struck.objects))
-        removed = world.removed | self._taken_away(index, play.pending, world.objects, struck.objects)
-        bases = _bases(world, play.pending.key, struck.objects)
-        in_flight = (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight
-        actors = (*world.actors[:index], now, *world.actors[index + 1 :])
-        started = (*world.started[:index], True, *world.started[index + 1 :])
-        return World(struck.objects, in_flight, actors, started, world.faults + bool(fault), removed, bases)
+            reply = self._late(world, index, asked, struck.reply)
+            now = self.cast.after(index, number, reply, lambda r: self._private_reply(r, struck.objects))
+        return World(
+            struck.objects,
+            (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight,
+            (*world.actors[:index], now, *world.actors[index + 1 :]),
+            (*world.started[:index], True, *world.started[index + 1 :]),
+            world.faults + bool(fault),
+            world.removed | self._taken_away(index, asked, world.objects, struck.objects),
+            self._noted(world, asked.key, struck.objects),
+            self._naps(world, index, asked),
+            world.gone | self._acknowledged(world) if asked.operation == "drop" else world.gone,
+        )
+
+    def _late(self, world: World, index: int, asked: Request, reply: Reply) -> Reply:
+        """The reply, an hour later for who slept meanwhile, or asked for what takes that long."""
+        slow = any(asked.label.startswith(label) for label in self.scenario.slow)
+        passed_s = NAP_S * (world.naps[index] + slow)
+        return replace(reply, nap_s=reply.nap_s + passed_s) if passed_s else reply
+
+    def _naps(self, world: World, index: int, asked: Request) -> tuple[bool, ...]:
+        """Who sleeps for an hour: whoever is under way while snapshots expire, for expiry leaves young ones alone (H6)."""
+        naps = [slept and i != index for i, slept in enumerate(world.naps)]
+        expires = asked.operation == "delete" and any(key.startswith("snapshot/snapshot-") for key in asked.keys)
+        if expires and self.scenario.actors[index].kind == "expirer" and not self.scenario.by_hand:
+            naps = [slept or self._falls_asleep(world, i) for i, slept in enumerate(naps)]
+            naps[index] = False
+        return tuple(naps)
+
+    def _falls_asleep(self, world: World, index: int) -> bool:
+        """Once in its life: two naps at different steps would multiply the states, and show nothing new."""
+        play = self.cast.plays[world.actors[index]]
+        awake = play.pending is None or not world.started[index] or self.scenario.actors[index].kind == "expirer"
+        return not awake and not any(reply.nap_s for _, reply in play.history)
+
+    def _acknowledged(self, world: World) -> frozenset[str]:
+        told = [line for number in world.actors for line in self.cast.plays[number].told]
+        return frozenset(line.commit for line in told if line.outcome == "committed")
+
+    def _noted(self, world: World, key: str, objects: Objects) -> History:
+        """The history, with the snapshot that was just written."""
+        if not key.startswith("snapshot/snapshot-") or key not in objects or objects[key] is world.objects.get(key):
+            return world.published
+        return self._chronicle.noted(world.published, objects, key)
 
     def successors(self, world: World, choice: Choice) -> Iterator[tuple[World, tuple[Choice, ...]]]:
         """The worlds after a choice and all that is private to whoever moved; a fault may strike on the way."""
@@ -216,11 +234,11 @@ class Explorer:
             path.append((index, ""))
 
     def _is_private(self, request: Request | None) -> bool:
-        if request is None:
+        if request is None or request.operation == "drop":
             return False
         key = request.key or (request.keys[0] if request.keys else "")
         if key.startswith("schema/"):
-            return True
+            return not self._schemas_matter
         if key.startswith(_TAGGED):
             return not self._tags_matter
         if key == "snapshot/LATEST" and not self._hints_matter:
@@ -240,7 +258,7 @@ class Explorer:
             return frozenset()
         keys = [k for k in (request.key, *request.keys) if k.startswith("snapshot/snapshot-")]
         return frozenset(
-            _identity(before[k])[0]
+            identity_of(before[k])
             for k in keys
             if k in before and before[k] is not after.get(k) and before[k] != after.get(k)
         )
@@ -249,47 +267,52 @@ class Explorer:
 
     def judge(self, world: World) -> list[Violation]:
         """What this state breaks."""
-        footprint = self._footprint(world.objects)
-        reading = self._readings.get(footprint)
-        if reading is None:
-            reading = self._readings[footprint] = look(world.objects)
         plays = [self.cast.plays[n] for n in world.actors]
+        ended = all(play.pending is None for play in plays)
+        if self.scenario.has("dropper") and not ended:
+            return []  # a snapshot may land where the table has just been; what counts is how it ends
+        seen = self._footprint(world.objects)
+        reading = self._readings.get(seen)
+        if reading is None:
+            reading = self._readings[seen] = look(world.objects, needs_schema=self.scenario.has("dropper"))
         context = Context(
             removed=world.removed,
-            bases=world.bases,
-            faults=world.faults,
+            published=world.published,
+            gone=world.gone,
+            troubled=world.faults > 0 or bool(self.scenario.slow),
             deletes=self.scenario.has("expirer", "rollback", "cleaner"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
-            overwrites=self.scenario.overwrites,
-            replaced=self.scenario.replaced,
         )
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]
-        if not found and all(p.pending is None for p in plays) and self._must_all_land(world):
-            writers = [p for p, actor in zip(plays, self.scenario.actors, strict=True) if actor.kind == "writer"]
-            lost = [t for p in writers for t in p.told if t.outcome != "committed"]
-            found += [
-                Violation("liveness", f"{t.commit} was told {t.outcome} ({t.detail}), without a fault") for t in lost
-            ]
+        if not found and ended and world.faults == 0:
+            found += self._not_landed(plays)
         return found
 
-    def _must_all_land(self, world: World) -> bool:
-        """Do all appends land? A compaction may give up, an append beside it never does."""
-        kinds = {actor.kind for actor in self.scenario.actors}
-        return world.faults == 0 and kinds <= {"writer", "compactor"} and not self.scenario.overwrites
+    def _not_landed(self, plays: list[Play]) -> Iterator[Violation]:
+        for name in sorted(self.scenario.must_land):
+            told = plays[self.names.index(name)].told
+            if not told:
+                yield Violation("liveness", f"{name} ended, and nothing was told of its commit")
+            for line in told:
+                if line.outcome != "committed":
+                    yield Violation(
+                        "liveness", f"{line.commit} was told {line.outcome} ({line.detail}), without a fault"
+                    )
 
     def key(self, world: World) -> bytes:
         """A state as 16 bytes: what readers can see, what is on its way, where every actor stands."""
         seen = frozenset(world.objects.items()) if self.scenario.has("cleaner") else self._footprint(world.objects)
-        flying = frozenset(world.in_flight)
-        text = repr((hash(seen), hash(flying), world.actors, world.started, world.faults, hash(world.removed)))
+        flying = frozenset(Counter(world.in_flight).items())  # a request that is sent twice can land twice
+        parts = (world.actors, world.started, world.faults, world.naps, hash(world.removed), hash(world.gone))
+        text = repr((hash(seen), hash(flying), parts))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def _footprint(self, objects: Objects) -> Hashable:
         """What readers can reach; asked for twice per state."""
         if self._seen[0] is not objects:
-            self._seen = (objects, _footprint(objects))
+            self._seen = (objects, footprint(objects))
         return self._seen[1]
 
     # ------------------------------------------------------------------------------------------------------- stories
@@ -333,7 +356,7 @@ def _search(
     frontier: deque[tuple[World, bytes, int]] = deque([(first, start, 0)])
     while frontier:
         world, key, depth = frontier.popleft()
-        if depth > LONGEST_PATH:
+        if depth > explorer.scenario.longest:
             result.violation, result.path = Violation("liveness", "this goes on for ever"), _path(parents, key)
             break
         for choice in explorer.choices(world):
@@ -373,8 +396,6 @@ def _without_collector() -> Iterator[None]:
 
 def play_alone(actor: Actor, number: int, objects: Objects, schema: TableSchema | None) -> Objects:
     """What an actor makes of a store, alone and without faults."""
-    from .stage import Stage, lab_schema
-
     held = objects
 
     def wire(request: Request) -> Reply:
@@ -402,14 +423,6 @@ def _step(name: str, before: Play, after: Play, fault: str, reply: Reply | None)
     return Step(name, before.pending.label, fault, status, told, events)
 
 
-def _bases(world: World, key: str, objects: Objects) -> Mapping[str, str]:
-    """What every snapshot stands on, after `key` was written."""
-    if not key.startswith("snapshot/snapshot-") or objects.get(key) is world.objects.get(key) or key not in objects:
-        return world.bases
-    identity, base = _identity(objects[key])
-    return {**world.bases, identity: base}
-
-
 def _lowered_late(play: Play) -> list[Violation]:
     """H7: a hint that is written long after its publish."""
     if play.pending is None or play.pending.key != "snapshot/LATEST" or play.pending.operation != "write":
@@ -418,44 +431,3 @@ def _lowered_late(play: Play) -> list[Violation]:
     if any(reply.nap_s for _, reply in play.history[since:]):
         return [Violation("H7", "LATEST is written an hour after the publish: readers that trust it would jump back")]
     return []
-
-
-@lru_cache(maxsize=100_000)
-def _identity(data: bytes) -> tuple[str, str]:
-    """A snapshot's identity, and that of the base that it names."""
-    raw = json.loads(data)
-    identity = raw.get("uuid") or f"{raw['baseManifestList']}|{raw['deltaManifestList']}"
-    return identity, raw.get("properties", {}).get("lakelatch.base", "").partition(":")[2]
-
-
-@lru_cache(maxsize=100_000)
-def _lists(data: bytes) -> tuple[str, ...]:
-    raw = json.loads(data)
-    return PATHS.manifest(raw["baseManifestList"]), PATHS.manifest(raw["deltaManifestList"])
-
-
-@lru_cache(maxsize=100_000)
-def _manifests(data: bytes) -> tuple[str, ...]:
-    return tuple(PATHS.manifest(m.file_name) for m in decode_manifest_list(data, "list"))
-
-
-@lru_cache(maxsize=100_000)
-def _data(data: bytes) -> tuple[str, ...]:
-    return tuple(f"bucket-0/{e.file.file_name}" for e in decode_manifest(data, "manifest"))
-
-
-def _footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
-    """All that a reader can reach, and journals, by content; what is missing is None."""
-    found: dict[str, bytes | None] = {k: v for k, v in objects.items() if k.startswith(("snapshot/", FOLDER))}
-    todo: list[tuple[str, Callable[[bytes], tuple[str, ...]] | None]] = []
-    for key, data in list(found.items()):
-        if key.startswith("snapshot/snapshot-") and data is not None:
-            todo += [(name, _manifests) for name in _lists(data)]
-    while todo:
-        key, follow = todo.pop()
-        if key in found:
-            continue
-        data = found[key] = objects.get(key)
-        if data is not None and follow is not None:
-            todo += [(name, _data if follow is _manifests else None) for name in follow(data)]
-    return tuple(sorted(found.items(), key=lambda item: item[0]))

@@ -1,52 +1,23 @@
 """What must hold in every state of a table, whatever happened to whom.
 
-Owns: `look` (what readers see of a store's contents) and `violations`. Must not know: schedules, how a state came about
-beyond what was told and which snapshots somebody removed on purpose.
-Source: design §1 (G1–G6). Invariant: readers are the shipped `Timeline`; nothing here is cleverer than they are.
+Owns: `violations`. Must not know: schedules, how a state came about beyond what was told, what was published, and which
+snapshots somebody removed on purpose. Source: design §1 (G1–G6), H12, H13.
+Invariants: what callers were told is compared with what readers see; a row may leave the table only by a snapshot that was
+entitled to remove it, because it had read it, and no row comes back by a snapshot that did not add it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..coordinator.timeline import Timeline
-from ..core.data_file import ADD
-from ..core.errors import LakelatchError
-from ..core.folding import live
-from ..core.snapshot import Snapshot
+from .published import Published, chain, may_remove
+from .reading import Reading, View, look
 from .simulated_store import Objects
-from .stage import PATHS, Told, commits_in, read_only
+from .stage import Told
 
-
-@dataclass(frozen=True)
-class View:
-    """One snapshot as readers see it: its live data files, and every file that it needs."""
-
-    snapshot: Snapshot
-    files: tuple[str, ...]
-    before: frozenset[str]
-    delta_rows: int
-    rows: int
-    needs: frozenset[str]
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """Whose rows they are."""
-        return tuple(commit for name in self.files for commit in commits_in(name))
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What readers see: the snapshots from the top down, as far as each stands on the one below."""
-
-    views: tuple[View, ...] = ()
-    failure: str = ""
-
-    @property
-    def top(self) -> View | None:
-        return self.views[0] if self.views else None
+__all__ = ["Context", "Reading", "View", "Violation", "look", "violations"]
 
 
 @dataclass(frozen=True)
@@ -66,22 +37,21 @@ class Context:
 
     Attributes:
         removed: identities of snapshots that a rollback or an overwriting writer took away, on purpose.
-        bases: identity -> identity of its base, of every snapshot that ever was.
-        faults: how many struck so far.
+        published: every snapshot that ever was.
+        gone: names of commits that were told, and then dropped together with their table.
+        troubled: did anything fail so far, or take very long?
         deletes: may the table hold half-expired snapshots below the top?
+        foreign: may a writer rename over published snapshots?
         twins: commit labels that share one identity.
-        overwrites: may an overwrite have deleted what was committed?
-        replaced: pairs of commit labels: where the rows of the first are, those of the second are not.
     """
 
     removed: Collection[str] = ()
-    bases: Mapping[str, str] = field(default_factory=dict)
-    faults: int = 0
+    published: Mapping[str, Published] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    troubled: bool = False
     deletes: bool = False
     foreign: bool = False
     twins: tuple[frozenset[str], ...] = ()
-    overwrites: bool = False
-    replaced: tuple[tuple[str, str], ...] = ()
 
     def undone(self, identity: str) -> bool:
         """Was this snapshot, or one that it stands on, removed on purpose?"""
@@ -90,45 +60,8 @@ class Context:
             if identity in self.removed:
                 return True
             seen.add(identity)
-            identity = self.bases.get(identity, "")
+            identity = self.published[identity].base if identity in self.published else ""
         return False
-
-
-def look(objects: Objects) -> Reading:
-    """What a cold reader sees."""
-    with read_only(objects) as timeline:
-        try:
-            snapshot = timeline.latest()
-            views = []
-            while snapshot is not None:
-                try:
-                    views.append(_view(timeline, snapshot))
-                except LakelatchError:
-                    if not views:
-                        raise
-                    break
-                snapshot = timeline.find(snapshot.id - 1)
-            return Reading(tuple(views))
-        except LakelatchError as error:
-            return Reading((), str(error))
-
-
-def _view(timeline: Timeline, snapshot: Snapshot) -> View:
-    base = timeline.manifest_list(snapshot.base_manifest_list)
-    delta = timeline.manifest_list(snapshot.delta_manifest_list)
-    before, changes = timeline.entries(base), timeline.entries(delta)
-    alive = live([*before, *changes])
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    metadata = [PATHS.manifest(name) for name in (*lists, *(m.file_name for m in (*base, *delta)))]
-    data = [f"bucket-0/{e.file.file_name}" for e in alive]
-    return View(
-        snapshot,
-        tuple(e.file.file_name for e in alive),
-        frozenset(e.file.file_name for e in live(before)),
-        sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
-        sum(e.file.row_count for e in alive),
-        frozenset([*metadata, *data]),
-    )
 
 
 def violations(objects: Objects, reading: Reading, told: Iterable[Told], context: Context) -> list[Violation]:
@@ -136,49 +69,61 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
     told = list(told)
     found = list(_of_the_table(objects, reading, context))
     seen = frozenset(reading.top.commits) if reading.top else frozenset()
+    top = reading.top.snapshot.identity if reading.top else ""
+    past = list(chain(context.published, top))
+    landed = {published.commit for published in past}
     for line in told:
         undone = line.snapshot is not None and context.undone(line.snapshot.identity)
-        if (
-            line.outcome == "committed"
-            and line.commit not in seen
-            and not (line.detail or undone or context.overwrites)
-        ):
-            found.append(Violation("G1", f"{line.commit} was told committed, and readers do not see its rows"))
+        if line.outcome == "committed" and not (undone or line.commit in context.gone):
+            found += _acknowledged(line, seen, past, context)
+            found += _not_as_told(line, reading, context)
         # A fork on a name that a writer without a lock renamed over stays the top: nobody else can see that it is one.
         renamed_over = line.detail == "fenced" and context.foreign
-        if line.outcome == "not committed" and line.commit in seen and not renamed_over:
+        visible = any(row in seen for row in line.added) or (not line.added and line.commit in landed)
+        if line.outcome == "not committed" and visible and not renamed_over:
             found.append(
                 Violation("G2", f"{line.commit} was told not committed ({line.detail}), and its rows are there")
             )
-        if line.outcome == "unknown" and context.faults == 0 and not context.deletes and not context.foreign:
+        if line.outcome == "unknown" and not (context.troubled or context.deletes or context.foreign):
             found.append(Violation("honesty", f"{line.commit} was told unknown, though nothing had failed"))
-        if line.outcome == "committed" and line.snapshot is not None and not undone:
-            found += _not_as_told(line, reading, context)
     for group in context.twins:
-        landed = sorted(label for label in group if label in seen)
-        if len(landed) > 1:
-            found.append(Violation("G3", f"one identity landed {len(landed)} times: {', '.join(landed)}"))
+        there = sorted(label for label in group if label in seen)
+        if len(there) > 1:
+            found.append(Violation("G3", f"one identity landed {len(there)} times: {', '.join(there)}"))
     return found
 
 
-def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterable[Violation]:
+def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], context: Context) -> Iterator[Violation]:
+    """G1: what was told committed is there, but for what a later snapshot had read and replaced."""
+    if line.detail:
+        return  # a replay has no rows of its own
+    removable = frozenset[str]()
+    for published in past:
+        removable |= may_remove(context.published, published)
+    missing = [row for row in line.added if row not in seen and row not in removable]
+    if missing:
+        which = "" if len(line.added) == 1 else f" ({', '.join(missing)})"
+        yield Violation("G1", f"{line.commit} was told committed, and readers do not see its rows{which}")
+    back = [row for row in line.deletes if row in seen and not any(p.restores for p in past)]
+    if back:
+        yield Violation("G1", f"{line.commit} was told committed, and readers see {', '.join(back)}, which it deleted")
+
+
+def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterator[Violation]:
     """The receipt names the very snapshot that readers find; a replay's names a commit that is there."""
+    if line.snapshot is None:
+        return
     seen = frozenset(reading.top.commits) if reading.top else frozenset()
     for view in reading.views:
-        same_id = line.snapshot is not None and view.snapshot.id == line.snapshot.id
-        if (
-            same_id
-            and not context.deletes
-            and line.snapshot is not None
-            and view.snapshot.identity != line.snapshot.identity
-        ):
+        same_id = view.snapshot.id == line.snapshot.id
+        if same_id and not context.deletes and view.snapshot.identity != line.snapshot.identity:
             yield Violation("G1", f"{line.commit} has a receipt for snapshot {line.snapshot.id}, which is another's")
     group = next((g for g in context.twins if line.commit in g), None)
     if line.detail == "replayed" and group and not any(label in seen for label in group):
         yield Violation("G3", f"{line.commit} was told that it had landed before, and readers see nothing of it")
 
 
-def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterable[Violation]:
+def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterator[Violation]:
     """What needs no caller: references, counts, one history."""
     if reading.failure:
         yield Violation("G4", f"the table cannot be read: {reading.failure}")
@@ -191,11 +136,9 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
         twice = [commit for commit, times in Counter(view.commits).items() if times > 1]
         if twice:
             yield Violation("G3", f"snapshot {view.snapshot.id} holds the rows of {twice[0]} twice")
-        for over, under in context.replaced:
-            if over in view.commits and under in view.commits:
-                yield Violation(
-                    "H13", f"snapshot {view.snapshot.id}: the rows of {under}, replaced by {over}, are back"
-                )
+        if view.stray:
+            yield Violation("H12", f"snapshot {view.snapshot.id} marks rows of {view.stray[0]}, which is not live")
+        yield from _moved_rows(view, context)
         if view.snapshot.total_record_count != view.rows:
             counts = f"{view.snapshot.total_record_count} rows, its files hold {view.rows}"
             yield Violation("counts", f"snapshot {view.snapshot.id} says {counts}")
@@ -207,3 +150,25 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
             yield Violation("G6", f"snapshot {number} does not stand on everything of snapshot {number - 1}")
     if reading.views and not context.deletes and not context.foreign and reading.views[-1].snapshot.id != 1:
         yield Violation("G6", f"the history begins at {reading.views[-1].snapshot.id}: there is a gap below")
+
+
+def _moved_rows(view: View, context: Context) -> Iterator[Violation]:
+    """Between a snapshot and its base, no row comes or goes but by right."""
+    made = context.published.get(view.snapshot.identity)
+    if made is None or made.rows is None:
+        return
+    base = context.published.get(made.base)
+    before = base.rows if base is not None else (None if made.base else frozenset[str]())
+    number, now = view.snapshot.id, frozenset(view.commits)
+    removable = may_remove(context.published, made)
+    if before is not None and (lost := before - now - removable):
+        yield Violation(
+            "G1", f"snapshot {number} ({made.commit}) removes the rows of {min(lost)}, which it had not read"
+        )
+    if made.restores or not made.commit:
+        return
+    back = {row for row in now - before if row.partition("~")[0] != made.commit} if before is not None else ()
+    if back:
+        yield Violation("H13", f"snapshot {number} ({made.commit}) brings back the rows of {min(back)}")
+    if stays := (removable & now) - made.added:
+        yield Violation("H13", f"snapshot {number} ({made.commit}) keeps the rows of {min(stays)}, which it replaces")

@@ -9,7 +9,8 @@ import random
 import time
 from dataclasses import dataclass
 
-from .explorer import Choice, Exploration, Explorer, Scenario, explore
+from .explorer import Choice, Exploration, Explorer, explore
+from .scenario import Scenario
 from .scenarios import DAILY, NIGHTLY
 from .story import tell
 

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from ..coordinator.timeline import base_of
 from ..core.data_file import ADD
 from ..core.snapshot import parse_snapshot
-from .actors import Actor, expirer, writer
-from .invariants import Violation, look
+from .actors import Actor, writer
+from .invariants import Violation
+from .maintainers import expirer
+from .reading import look
 from .schedule import Simulation, Weather
 from .simulated_store import Objects
 from .stage import lab_schema, read_only

@@ -34,8 +34,8 @@ class Request:
     """One request on the wire.
 
     Attributes:
-        operation: create, read, write, delete or list.
-        key: of the object; the prefix of a list; empty for a delete.
+        operation: create, read, write, delete, list or drop (everything below a prefix at once, as when a folder is renamed).
+        key: of the object; the prefix of a list or drop; empty for a delete.
         data: what a create or write sends.
         keys: what a delete deletes.
     """
@@ -84,6 +84,8 @@ def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
         case "delete":
             gone = set(request.keys)
             return {k: v for k, v in objects.items() if k not in gone}, Reply(OK)
+        case "drop":
+            return {k: v for k, v in objects.items() if not k.startswith(key)}, Reply(OK)
         case "list":
             return objects, Reply(OK, tuple(sorted((k, len(v)) for k, v in objects.items() if k.startswith(key))))
     raise ValueError(f"no operation is called {request.operation!r}")
@@ -109,6 +111,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "read": ("crash before", "403", "cut"),
     "list": ("crash before", "403", "misses the newest", "misses the newest two"),
     "delete": ("crash before", "crash after", "403"),
+    "drop": ("crash before", "crash after"),
 }
 HINT_FAULTS = ("garbage", "stale low", "stale high", "gone")
 

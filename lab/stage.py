@@ -6,10 +6,11 @@ Invariant: what an actor does is a function of the replies that it was given, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,8 @@ from ..coordinator.surroundings import Surroundings
 from ..coordinator.timeline import Timeline
 from ..core.arrow import from_arrow_schema
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema, new_schema
+from ..core.places import FileKeys
+from ..core.schema import TableSchema, new_schema, parse_schema
 from .simulated_store import Reply, Request, SimulatedStore
 
 PATHS = TablePaths()
@@ -34,8 +36,24 @@ START_S = 1_700_000_000.0
 
 def lab_schema(**options: str) -> TableSchema:
     """One column; manifests without compression: they are read and written a million times."""
-    fields = from_arrow_schema(pa.schema([("v", pa.int64())]))
-    return new_schema(fields, options={"manifest.compression": "none", "commit.max-retries": "1000", **options})
+    return _schema((), options)
+
+
+def partitioned_schema(**options: str) -> TableSchema:
+    """The same, partitioned by a second column, `p`."""
+    return _schema(("p",), options)
+
+
+def _schema(partition_keys: tuple[str, ...], options: Mapping[str, str]) -> TableSchema:
+    columns = [("v", pa.int64()), *((key, pa.int32()) for key in partition_keys)]
+    texts = {"manifest.compression": "none", "commit.max-retries": "1000", **options}
+    return new_schema(from_arrow_schema(pa.schema(columns)), partition_keys=partition_keys, options=texts)
+
+
+@lru_cache(maxsize=100)
+def file_keys(schema_json: bytes) -> FileKeys:
+    """Where the files of a table with such a schema lie."""
+    return FileKeys(parse_schema(schema_json, "schema"))
 
 
 def file_of(*commits: str) -> str:
@@ -48,7 +66,10 @@ def file_of(*commits: str) -> str:
 
 
 def commits_in(file_name: str) -> tuple[str, ...]:
-    """The commits whose rows a data file holds."""
+    """The rows that a data file holds, in their order, each by the name of the commit that made it.
+
+    A commit that makes one row per partition names them `A1~0`, `A1~1`.
+    """
     return tuple(file_name.removeprefix("data-").removesuffix(".parquet").split("+"))
 
 
@@ -61,12 +82,20 @@ class Told:
         outcome: "committed", "not committed" or "unknown".
         detail: the error's code, "replayed" for a replay, else empty.
         snapshot: where it landed, or what to look for.
+        rows: the names of the rows that it adds; None where there is one, which is named after the commit.
+        deletes: the names of the rows that it marks as deleted.
     """
 
     commit: str
     outcome: str
     detail: str
     snapshot: SnapshotRef | None
+    rows: tuple[str, ...] | None = None
+    deletes: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        return (self.commit,) if self.rows is None else self.rows
 
 
 @dataclass

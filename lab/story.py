@@ -11,8 +11,9 @@ import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 
-from .explorer import Choice, Exploration, Explorer, Scenario, Step
+from .explorer import Choice, Exploration, Explorer, Step
 from .invariants import Violation
+from .scenario import Scenario
 
 _QUIET = ("manifest/", "bucket-0/", "schema/")
 

@@ -13,8 +13,9 @@ from lakelatch.coordinator.message import PendingUpload
 from lakelatch.coordinator.receipt import Receipt
 from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown
-from lakelatch.lab.actors import Actor, data_entry, expirer, foreign_snapshot, rollback
-from lakelatch.lab.invariants import look
+from lakelatch.lab.actors import Actor, data_entry, foreign_snapshot
+from lakelatch.lab.maintainers import expirer, rollback
+from lakelatch.lab.reading import look
 from lakelatch.lab.simulated_store import SILENCE, Objects, Reply, Request, answer
 from lakelatch.lab.stage import PATHS, Stage, lab_schema
 

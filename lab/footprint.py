@@ -1,0 +1,65 @@
+"""What of a store's contents readers can reach: two stores that agree in this are one state.
+
+Owns: `footprint`. Must not know: schedules, promises. Invariant: whatever `reading` looks at is part of it, or is reached
+from it by a name that is never written twice with other bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+
+from ..coordinator.object_journal import FOLDER
+from ..core.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from .reading import newest_schema
+from .simulated_store import Objects
+from .stage import PATHS, file_keys
+
+Follow = Callable[[bytes, bytes], tuple[str, ...]]
+
+
+def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
+    """All that a reader can reach, and journals, by content; what is missing is None."""
+    found: dict[str, bytes | None] = {
+        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", FOLDER))
+    }
+    schema = newest_schema(objects)
+    todo: list[tuple[str, Follow | None]] = []
+    for key, data in list(found.items()):
+        if key.startswith("snapshot/snapshot-") and data is not None:
+            lists, index = _lists(data)
+            todo += [(name, _manifests) for name in lists] + [(name, _index) for name in index]
+    while todo:
+        key, follow = todo.pop()
+        if key in found:
+            continue
+        data = found[key] = objects.get(key)
+        if data is not None and follow is not None:
+            todo += [(name, _data if follow is _manifests else None) for name in follow(data, schema)]
+    return tuple(sorted(found.items(), key=lambda item: item[0]))
+
+
+@lru_cache(maxsize=100_000)
+def _lists(data: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    raw = json.loads(data)
+    index = raw.get("indexManifest")
+    lists = (PATHS.manifest(raw["baseManifestList"]), PATHS.manifest(raw["deltaManifestList"]))
+    return lists, (PATHS.manifest(index),) if index else ()
+
+
+@lru_cache(maxsize=100_000)
+def _manifests(data: bytes, schema: bytes) -> tuple[str, ...]:
+    return tuple(PATHS.manifest(m.file_name) for m in decode_manifest_list(data, "list"))
+
+
+@lru_cache(maxsize=100_000)
+def _data(data: bytes, schema: bytes) -> tuple[str, ...]:
+    keys = file_keys(schema)
+    return tuple(key for e in decode_manifest(data, "manifest") for key in keys.data(e))
+
+
+@lru_cache(maxsize=100_000)
+def _index(data: bytes, schema: bytes) -> tuple[str, ...]:
+    keys = file_keys(schema)
+    return tuple(keys.index(e) for e in decode_index_manifest(data, "index"))

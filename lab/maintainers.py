@@ -1,0 +1,173 @@
+"""Who looks after a table, or does away with it: expiry, rollbacks, orphan cleaning, new schemas, lost hints, drop and create.
+
+Owns: the roles that add no rows. Must not know: schedules, faults, invariants. Source: commit-protocol §6, §7.5, §9;
+format-metadata §2. Invariant: what is shipped is run as shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+from unittest.mock import patch
+
+from ..backends.store import ObjectInfo, Store
+from ..coordinator import identity
+from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
+from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
+from ..coordinator.maintenance.retention import Retention
+from ..coordinator.maintenance.rollback import plan_rollback, protect
+from ..coordinator.schema_commit import change_schema
+from ..coordinator.timeline import Timeline
+from ..core.errors import LakelatchError
+from ..core.schema import TableSchema
+from ..core.schema_changes import set_option
+from .actors import Role, commit_once, writer
+from .published import COMMIT, READ, RESTORES
+from .simulated_store import Request
+from .stage import PATHS, Stage
+
+LONG_AGO_MS = 24 * 3_600_000
+
+
+def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
+    """Expires so many times, as shipped.
+
+    Args:
+        retained: snapshots that stay.
+        every_s: seconds between, by this actor's clock; the table's own retention decides. None: as if everything before were
+            long ago, and whoever is under way had slept.
+    """
+
+    def role(stage: Stage) -> None:
+        for _ in range(times):
+            stage.around.sleep(every_s or 0.0)
+            past_ms = LONG_AGO_MS if every_s is None else 0
+            retention = Retention.of(
+                stage.schema.options, stage.around.wall_ms + past_ms, retain_min=retained, max_deletes=1_000
+            )
+            try:
+                timeline = stage.timeline()
+                apply_expiry(timeline, plan_expiry(timeline, stage.schema, retention))
+            except LakelatchError:
+                continue  # an expiry that fails is run again another day
+
+    return role
+
+
+def rollback(to: int, *, tells: bool = True) -> Role:
+    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (§7.5).
+
+    Args:
+        tells: writes LATEST.
+    """
+
+    def role(stage: Stage) -> None:
+        try:
+            ids = stage.timeline().snapshot_ids()
+            if tells:
+                stage.store.put(PATHS.hint("LATEST"), str(to).encode())
+            for number in sorted((i for i in ids if i > to), reverse=True):
+                stage.store.delete_many([PATHS.snapshot(number)])
+        except LakelatchError:
+            return
+
+    return role
+
+
+def restorer(to: int) -> Role:
+    """Makes snapshot `to` the newest state, as shipped: a commit forward."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            target = timeline.find(to)
+            if target is None:
+                return
+            plan = plan_rollback(timeline, target, PATHS.snapshot(to))
+            tags = protect(timeline, stage.schema, plan, stage.name)
+        except LakelatchError:
+            return  # its caller is told, and nothing was committed
+        request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
+        said = {COMMIT: f"{stage.name}1", READ: plan.latest.identity, RESTORES: ""}
+        request = replace(request, properties={**request.properties, **said})
+        commit_once(stage, stage.committer(), request, f"{stage.name}1")
+
+    return role
+
+
+def cleaner(old: Callable[[str], bool]) -> Role:
+    """Deletes orphans, as shipped; a file is `old` by its key."""
+
+    def role(stage: Stage) -> None:
+        timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
+        try:
+            apply_clean(plan_orphans(timeline, stage.schema, until_ms=2))
+        except LakelatchError:
+            return
+
+    return role
+
+
+class _Aged:
+    """A store whose files are old or young by their keys."""
+
+    def __init__(self, store: Store, old: Callable[[str], bool]) -> None:
+        self._store, self._old = store, old
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        for info in self._store.list(prefix):
+            yield replace(info, modified_ms=1 if self._old(info.key) else 2)
+
+
+def hints(**values: bytes | None) -> Role:
+    """Writes hints by hand, and removes those that are None: `hints(EARLIEST=None)`."""
+
+    def role(stage: Stage) -> None:
+        for name, data in values.items():
+            if data is None:
+                stage.store.delete_many([PATHS.hint(name)])
+            else:
+                stage.store.put(PATHS.hint(name), data)
+
+    return role
+
+
+def forgetful(role: Role, users: int = 1) -> Role:
+    """A role on a table that remembers so few commit users in a snapshot."""
+
+    def smaller(stage: Stage) -> None:
+        with patch.object(identity, "REMEMBERED_USERS", users):
+            role(stage)
+
+    return smaller
+
+
+def alterer(option: str, value: str) -> Role:
+    """Sets an option of the table, as shipped."""
+
+    def role(stage: Stage) -> None:
+        try:
+            change_schema(stage.timeline(), [set_option(option, value)], stage.around)
+        except LakelatchError:
+            return  # its caller is told
+
+    return role
+
+
+def dropper(again: TableSchema | None = None, commits: int = 0) -> Role:
+    """Drops the table, at once; makes another in its place where it is given a schema, and commits to it."""
+
+    def role(stage: Stage) -> None:
+        stage.wire(Request("drop", ""))
+        if again is None:
+            return
+        stage.schema = again
+        stage.store.put_if_absent(PATHS.schema(0), again.to_json())
+        if commits:
+            writer(commits)(stage)
+
+    return role

@@ -1,0 +1,136 @@
+"""Every snapshot that ever was, as it was when it was created: what it stands on, whose rows it held, what it may replace.
+
+Owns: `Published`, `as_published`, the properties by which the lab's actors say in a snapshot what their commit read.
+Must not know: schedules, what was told. Invariant: it is taken down when the snapshot appears, and never read again from a
+store that may have lost half of it since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..core.errors import LakelatchError
+from ..core.snapshot import parse_snapshot
+from .reading import view
+from .simulated_store import Objects
+from .stage import PATHS, read_only
+
+COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
+"""Properties of a snapshot: the commit's name; identity of what an overwrite read; the partitions that it replaces, comma
+separated, none for all; the rows that it marks as deleted; that it is a rollback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One snapshot.
+
+    Attributes:
+        base: identity of what it stands on, "" for nothing.
+        commit: the name of the commit that made it, "" where its writer says nothing.
+        rows: the rows that readers saw in it; None where it could not be read even then.
+        added: the rows in the files that it adds.
+        read: identity of the snapshot whose rows it replaces, "" where it is no overwrite; `partitions`: which of them.
+        deletes: the rows that it marks as deleted.
+    """
+
+    base: str
+    commit: str = ""
+    rows: frozenset[str] | None = None
+    added: frozenset[str] = frozenset()
+    read: str = ""
+    partitions: tuple[str, ...] = ()
+    deletes: frozenset[str] = frozenset()
+    restores: bool = False
+
+    def replaces(self, row: str) -> bool:
+        """Is a row in one of the partitions that it replaces?"""
+        return not self.partitions or row.partition("~")[2] in self.partitions
+
+
+History = Mapping[str, Published]
+"""By identity."""
+
+
+def chain(history: History, identity: str) -> Iterator[Published]:
+    """A snapshot and those that it stands on, from the top down."""
+    seen: set[str] = set()
+    while identity in history and identity not in seen:
+        seen.add(identity)
+        yield history[identity]
+        identity = history[identity].base
+
+
+def may_remove(history: History, published: Published) -> frozenset[str]:
+    """The rows that a snapshot may take out of the table: those that it marks, and those that it read and replaces."""
+    if not published.read or published.read not in history:
+        return published.deletes
+    held = history[published.read].rows or frozenset()
+    return published.deletes | {row for row in held if published.replaces(row)}
+
+
+@lru_cache(maxsize=100_000)
+def identity_of(data: bytes) -> str:
+    """What tells a snapshot file from every other."""
+    raw = json.loads(data)
+    return str(raw.get("uuid") or f"{raw['baseManifestList']}|{raw['deltaManifestList']}")
+
+
+@lru_cache(maxsize=100_000)
+def _said(data: bytes) -> tuple[int, dict[str, str], Any]:
+    raw = json.loads(data)
+    return raw["id"], raw.get("properties") or {}, raw.get("uuid")
+
+
+class Chronicle:
+    """Takes snapshots down as they appear; the same bytes among the same lists are looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[bytes | None, ...], Published] = {}
+
+    def noted(self, history: History, objects: Objects, key: str) -> History:
+        """The history with the snapshot that `key` holds now."""
+        data = objects[key]
+        number, said, _ = _said(data)
+        snapshot = parse_snapshot(data, key)
+        below = objects.get(PATHS.snapshot(number - 1))
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest or "")
+        known = (data, below, *(objects.get(PATHS.manifest(name)) if name else None for name in lists))
+        if known not in self._known:
+            self._known[known] = _taken_down(objects, key, said, below)
+        return {**history, identity_of(data): self._known[known]}
+
+    def all_of(self, objects: Objects) -> History:
+        """The history of a store that nobody watched: in the order of ids."""
+        history: History = {}
+        keys = [key for key in objects if key.startswith("snapshot/snapshot-")]
+        for key in sorted(keys, key=lambda key: int(key.rpartition("-")[2])):
+            history = self.noted(history, objects, key)
+        return history
+
+
+def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: bytes | None) -> Published:
+    base = said.get("lakelatch.base", "").partition(":")[2]
+    if not base and "lakelatch.base" not in said and below is not None:
+        base = identity_of(below)  # another engine's snapshot stands on the one that it found below its name
+    rows, added = None, frozenset[str]()
+    with read_only(objects) as timeline:
+        try:
+            seen = view(timeline, parse_snapshot(objects[key], key), objects)
+            rows, added = frozenset(seen.commits), seen.added
+        except LakelatchError:
+            pass  # whoever judges the state sees that it cannot be read
+    split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES)}
+    return Published(
+        base,
+        said.get(COMMIT, ""),
+        rows,
+        added,
+        said.get(READ, ""),
+        split[PARTITIONS],
+        frozenset(split[DELETES]),
+        RESTORES in said,
+    )

@@ -1,0 +1,135 @@
+"""What readers see of a store's contents, snapshot by snapshot, from the top down.
+
+Owns: `look`, `View`, `Reading`. Must not know: schedules, what was told to whom, what must hold.
+Invariants: readers are the shipped `Timeline` and nothing here is cleverer than they are; files are looked for where the
+newest schema of the table says that they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..coordinator.timeline import Timeline
+from ..core.data_file import ADD, IndexEntry, ManifestEntry
+from ..core.errors import LakelatchError
+from ..core.folding import live
+from ..core.places import FileKeys
+from ..core.snapshot import Snapshot
+from .marks import marks_in
+from .simulated_store import Objects
+from .stage import PATHS, commits_in, file_keys, lab_schema, read_only
+
+_PLAIN = lab_schema().to_json()
+
+
+@dataclass(frozen=True)
+class View:
+    """One snapshot as readers see it.
+
+    Attributes:
+        files: its live data files; `before`: those of its base list alone.
+        commits: whose rows they hold, those that a deletion vector marks left out.
+        added: whose rows the files of its own delta hold.
+        needs: every object that a reader of it asks for.
+        stray: data files that a live deletion vector is of, and that are not live.
+    """
+
+    snapshot: Snapshot
+    files: tuple[str, ...]
+    before: frozenset[str]
+    commits: tuple[str, ...]
+    added: frozenset[str]
+    delta_rows: int
+    rows: int
+    needs: frozenset[str]
+    stray: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What readers see: the snapshots from the top down, as far as each stands on the one below."""
+
+    views: tuple[View, ...] = ()
+    failure: str = ""
+
+    @property
+    def top(self) -> View | None:
+        return self.views[0] if self.views else None
+
+
+def newest_schema(objects: Objects) -> bytes:
+    """The newest schema's bytes; the lab's own where the store holds none."""
+    keys = [key for key in objects if key.startswith("schema/schema-")]
+    return objects[max(keys, key=lambda key: int(key.rpartition("-")[2]))] if keys else _PLAIN
+
+
+def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
+    """What a cold reader sees.
+
+    Args:
+        needs_schema: without a schema file there is no table, and nothing to be seen.
+    """
+    if needs_schema and not any(key.startswith("schema/schema-") for key in objects):
+        return Reading()
+    with read_only(objects) as timeline:
+        try:
+            snapshot = timeline.latest()
+            views = []
+            while snapshot is not None:
+                try:
+                    views.append(view(timeline, snapshot, objects))
+                except LakelatchError:
+                    if not views:
+                        raise
+                    break
+                snapshot = timeline.find(snapshot.id - 1)
+            return Reading(tuple(views))
+        except LakelatchError as error:
+            return Reading((), str(error))
+
+
+def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
+    """One snapshot. Raises TableCorrupt where metadata that it names is gone."""
+    keys = file_keys(newest_schema(objects))
+    base = timeline.manifest_list(snapshot.base_manifest_list)
+    delta = timeline.manifest_list(snapshot.delta_manifest_list)
+    before, changes = timeline.entries(base), timeline.entries(delta)
+    index = timeline.index_entries(snapshot)
+    alive = live([*before, *changes])
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    names = (*lists, *(m.file_name for m in (*base, *delta)), *filter(None, [snapshot.index_manifest]))
+    wanted = [PATHS.manifest(name) for name in names]
+    wanted += [key for entry in alive for key in keys.data(entry)]
+    wanted += [keys.index(entry) for entry in index]
+    return View(
+        snapshot,
+        tuple(e.file.file_name for e in alive),
+        frozenset(e.file.file_name for e in live(before)),
+        _rows(alive, index, objects, keys),
+        frozenset(c for e in changes if e.kind == ADD for c in commits_in(e.file.file_name)),
+        sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
+        sum(e.file.row_count for e in alive),
+        frozenset(wanted),
+        _stray(alive, index),
+    )
+
+
+def _rows(alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys) -> tuple[str, ...]:
+    files = {e.file.file_name: objects[keys.index(e)] for e in index if keys.index(e) in objects}
+    marks = marks_in([e for e in index if e.file.file_name in files], files)
+    return tuple(
+        commit
+        for entry in alive
+        for position, commit in enumerate(commits_in(entry.file.file_name))
+        if position not in marks.get(entry.file.file_name, ())
+    )
+
+
+def _stray(alive: list[ManifestEntry], index: list[IndexEntry]) -> tuple[str, ...]:
+    there = {(e.partition, e.bucket, e.file.file_name) for e in alive}
+    return tuple(
+        vector.data_file
+        for entry in index
+        for vector in entry.file.deletion_vectors or ()
+        if (entry.partition, entry.bucket, vector.data_file) not in there
+    )

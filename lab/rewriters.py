@@ -1,0 +1,101 @@
+"""Who rewrites or marks rows that are there: compactions, and deletions by deletion vectors.
+
+Owns: those roles. Must not know: schedules, faults, invariants. Source: commit-protocol §9; data-layer §6; H12.
+Invariant: a compaction writes the rows that it read, but for those that were marked; a deletion marks rows, and nothing else.
+"""
+
+from __future__ import annotations
+
+from ..coordinator.message import PendingUpload
+from ..coordinator.request import CommitRequest
+from ..coordinator.timeline import Timeline
+from ..core.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry
+from ..core.errors import LakelatchError
+from ..core.folding import live
+from ..core.snapshot import Snapshot
+from ..table.compact_vectors import without_vectors
+from .actors import Role, commit_once, marks_of, upload
+from .marks import index_file
+from .published import COMMIT, DELETES
+from .stage import PATHS, Stage, commits_in, file_of
+
+
+def compactor() -> Role:
+    """Rewrites all files that it finds into one, without the rows that are marked."""
+
+    def role(stage: Stage) -> None:
+        try:
+            request = _compaction(stage, f"{stage.name}1")
+        except LakelatchError:
+            return
+        if request is not None:
+            commit_once(stage, stage.committer(), request, f"{stage.name}1")
+
+    return role
+
+
+def _compaction(stage: Stage, label: str) -> CommitRequest | None:
+    timeline = stage.timeline()
+    read = timeline.latest()
+    inputs = live(timeline.entries(timeline.manifests(read))) if read is not None else []
+    if read is None or not inputs:
+        return None
+    marks, index = marks_of(timeline, read), timeline.index_entries(read)
+    marked = sum(len(positions) for positions in marks.values())
+    rows = [
+        row
+        for entry in inputs
+        for position, row in enumerate(commits_in(entry.file.file_name))
+        if position not in marks.get(entry.file.file_name, ())
+    ]
+    count = sum(entry.file.row_count for entry in inputs) - marked
+    made = inputs[0]._replace(file=DataFile(file_name=file_of(*rows, label), file_size=1, row_count=count))
+    owners = {(entry.partition, entry.bucket, entry.file.file_name) for entry in inputs}
+    left, uploads = without_vectors(stage.store, stage.schema, index, owners, f"index-{label}")
+    return CommitRequest(
+        kind="COMPACT",
+        entries=(*(entry.deletion() for entry in inputs), made),
+        commit_user=f"user-{stage.name}",
+        index_entries=left,
+        uploads=(upload(stage, made, label), *uploads),
+        read_snapshot=read,
+        properties={COMMIT: label},
+    )
+
+
+def deleter(row: str) -> Role:
+    """Marks a row as deleted, by a deletion vector; those that were marked before stay marked."""
+
+    def role(stage: Stage) -> None:
+        timeline, label = stage.timeline(), f"{stage.name}1"
+        try:
+            read = timeline.latest()
+            request = _deletion(timeline, read, row, label) if read is not None else None
+        except LakelatchError:
+            return
+        if request is not None:
+            commit_once(stage, stage.committer(), request, label, deletes=(row,))
+
+    return role
+
+
+def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> CommitRequest | None:
+    """One index file holds the vectors of all files of the table; it is replaced as a whole (format-metadata §8.1)."""
+    marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
+    names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
+    owner = next((name for name in names if row in commits_in(name)), None)
+    position = commits_in(owner).index(row) if owner is not None else -1
+    if owner is None or position in marked.get(owner, []):
+        return None
+    marked[owner] = sorted([*marked.get(owner, []), position])
+    file, data = index_file(f"index-{label}", marked)
+    old = tuple(IndexEntry(DELETE, e.partition, e.bucket, e.file) for e in timeline.index_entries(read))
+    return CommitRequest(
+        kind="APPEND",
+        entries=(),
+        commit_user=f"user-{label[:-1]}",
+        index_entries=(*old, IndexEntry(ADD, EMPTY_ROW, 0, file)),
+        uploads=(PendingUpload(PATHS.index(file.file_name, "the lab"), data),),
+        read_snapshot=read,
+        properties={COMMIT: label, DELETES: row},
+    )

@@ -1,0 +1,121 @@
+"""Small worlds in which rows are replaced, rewritten or marked: overwrites, partitions, compactions, deletion vectors.
+
+Owns: those scenarios. Must not know: how they are explored.
+"""
+
+from __future__ import annotations
+
+from .actors import Actor, writer
+from .rewriters import compactor, deleter
+from .scenario import Scenario
+from .scenarios_writers import SCHEMA, history
+from .stage import lab_schema, partitioned_schema
+
+
+def _overwriter(name: str = "O", *, keeps: bool = False, partitions: tuple[int, ...] = ()) -> Actor:
+    return Actor(name, writer(overwrites=True, keeps=keeps, partitions=partitions), "overwriter")
+
+
+def overwriting(budget: int) -> Scenario:
+    """Two jobs replace the whole table."""
+    actors = (_overwriter("A"), _overwriter("B"))
+    return Scenario(f"overwriting, {budget} faults", actors, budget, before=history(1), alike=("A", "B"))
+
+
+def overwriting_beside_append(budget: int) -> Scenario:
+    """A job replaces what it read while another appends: what was appended meanwhile stays (H13)."""
+    actors = (Actor("A", writer()), _overwriter())
+    name = f"overwriting beside an append, {budget} faults"
+    return Scenario(name, actors, budget, before=history(1), lands=frozenset("AO"))
+
+
+def partitioned(budget: int) -> Scenario:
+    """A job appends to both partitions, one replaces the first, and one the second: nobody is in another's way."""
+    schema = partitioned_schema()
+    before = (Actor("old", writer(partitions=(0, 1))),)
+    actors = (
+        Actor("A", writer(partitions=(0, 1))),
+        _overwriter("O", partitions=(0,)),
+        _overwriter("P", partitions=(1,)),
+    )
+    name = f"partitioned, {budget} faults"
+    lands = frozenset("AOP")
+    return Scenario(name, actors, budget, before=before, schema=schema, victims=frozenset("O"), lands=lands)
+
+
+def partition_replaced(budget: int) -> Scenario:
+    """A job replaces one of two partitions while another appends to both."""
+    schema = partitioned_schema()
+    before = (Actor("old", writer(partitions=(0, 1))),)
+    actors = (Actor("A", writer(partitions=(0, 1))), _overwriter("O", partitions=(0,)))
+    return Scenario(
+        f"partition replaced, {budget} faults", actors, budget, before=before, schema=schema, lands=frozenset("AO")
+    )
+
+
+def compacting(budget: int) -> Scenario:
+    """Two compactions of the same files, beside a writer."""
+    actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), Actor("D", compactor(), "compactor"))
+    return Scenario(f"compacting, {budget} faults", actors, budget, before=history(2), alike=("C", "D"))
+
+
+def compacting_beside_overwrite(budget: int) -> Scenario:
+    """A compaction beside a writer, and beside one that replaces what it reads.
+
+    The compaction may take the writer's new rows together with those that are replaced: its output cannot simply go.
+    """
+    actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), _overwriter())
+    name = f"compacting beside an overwrite, {budget} faults"
+    return Scenario(name, actors, budget, before=history(1), victims=frozenset("C"), lands=frozenset("A"))
+
+
+def merging(budget: int) -> Scenario:
+    """Manifests are due to be merged: by every writer at once."""
+    schema = lab_schema(**{"manifest.merge-min-count": "2"})
+    actors = (Actor("A", writer()), Actor("B", writer()))
+    return Scenario(
+        f"merging, {budget} faults", actors, budget, before=history(3), schema=schema, victims=frozenset("A")
+    )
+
+
+def _marked() -> tuple[Actor, ...]:
+    """A table of two files, one row of which is deleted by a vector."""
+    return (*history(2), Actor("gone", deleter("old1"), "deleter"))
+
+
+def deleting(budget: int, *, marked: bool) -> Scenario:
+    """Two jobs delete a row each by deletion vectors, of two files.
+
+    Args:
+        marked: there is an index file already, which both replace.
+    """
+    before = (*history(3), *((Actor("gone", deleter("old3"), "deleter"),) if marked else ()))
+    actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
+    name = f"deleting{' more' if marked else ''}, {budget} faults"
+    return Scenario(name, actors, budget, before=before, given=SCHEMA)
+
+
+def deleting_from_one_file(budget: int) -> Scenario:
+    """Two jobs delete a row each of the same file, which had no vector yet."""
+    before = (*history(2), Actor("one", compactor(), "compactor"))
+    actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
+    return Scenario(f"deleting from one file, {budget} faults", actors, budget, before=before, given=SCHEMA)
+
+
+def compacting_beside_delete(budget: int) -> Scenario:
+    """Two compactors and a job that deletes a row: what was deleted stays deleted, what was not stays."""
+    actors = (
+        Actor("C", compactor(), "compactor"),
+        Actor("E", compactor(), "compactor"),
+        Actor("D", deleter("old2"), "deleter"),
+    )
+    name = f"compacting beside a delete, {budget} faults"
+    victims = frozenset("D")
+    return Scenario(name, actors, budget, before=_marked(), alike=("C", "E"), victims=victims, given=SCHEMA)
+
+
+def overwriting_beside_delete(budget: int) -> Scenario:
+    """An update writes the rows that it read again, while another job deletes one of them by a vector (H22)."""
+    actors = (_overwriter(keeps=True), Actor("D", deleter("old2"), "deleter"))
+    name = f"updating beside a delete, {budget} faults"
+    return Scenario(name, actors, budget, before=_marked(), given=SCHEMA)

@@ -1,0 +1,181 @@
+"""Small worlds in which history goes away or lies: expiry, rollbacks, orphan cleaning, hints, sleep, forgotten identities.
+
+Owns: those scenarios. Must not know: how they are explored.
+"""
+
+from __future__ import annotations
+
+from .actors import Actor, foreign, writer
+from .maintainers import cleaner, expirer, forgetful, hints, restorer, rollback
+from .scenario import Scenario
+from .scenarios_writers import history
+
+NAP = frozenset({"an hour passes"})
+LIES: dict[str, dict[str, bytes | None]] = {
+    "EARLIEST missing": {"EARLIEST": None},
+    "EARLIEST garbage": {"EARLIEST": b"\xffx"},
+    "EARLIEST of nothing": {"EARLIEST": b"9"},
+    "EARLIEST of the fork": {"EARLIEST": b"4"},
+    "LATEST missing": {"EARLIEST": b"1", "LATEST": None},
+    "no hints": {"EARLIEST": None, "LATEST": None},
+}
+"""What the hints hold when a rollback comes, where it is not what our own writers leave there."""
+
+
+def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario:
+    """Others commit and expire under a writer that sleeps.
+
+    Args:
+        by_hand: somebody expires what is young: no time passes for the writer, and VERIFY alone must hold.
+    """
+    actors = (Actor("A", writer()), Actor("B", writer(commits)), Actor("X", expirer(), "expirer", after=("B",)))
+    name = f"expired{' by hand' if by_hand else ''}, {budget} faults"
+    return Scenario(name, actors, budget, before=history(2), victims=frozenset("A"), by_hand=by_hand)
+
+
+def rolled_back(budget: int, lie: str = "") -> Scenario:
+    """The format's own rollback under a writer: what stands on freed ids is no part of what readers see.
+
+    Once the gap is filled again, a fork above it looks like history to everybody: such a rollback must not run while others
+    write (decision 4).
+
+    Args:
+        lie: what the hints hold before: a key of `LIES`; by default what they should.
+    """
+    held = LIES[lie] if lie else {"EARLIEST": b"1"}
+    before = (*history(3), Actor("hand", hints(**held), "hand"))
+    actors = (Actor("A", writer()), Actor("Z", rollback(1, tells=held.get("LATEST", b"") is not None), "rollback"))
+    name = ", ".join(filter(None, ["rolled back", lie, f"{budget} faults"]))
+    return Scenario(name, actors, budget, before=before, victims=frozenset("A"))
+
+
+def crowded(budget: int) -> Scenario:
+    """Three writers who may need three attempts each, and an expirer that keeps the newest snapshot alone."""
+    names = ("A", "B", "C")
+    actors = (*(Actor(n, writer()) for n in names), Actor("X", expirer(), "expirer"))
+    return Scenario(f"crowded, {budget} faults", actors, budget, before=history(2), alike=names)
+
+
+def hinted() -> Scenario:
+    """Every hint lies."""
+    faults = frozenset({"garbage", "stale low", "stale high", "gone"})
+    return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
+
+
+def forked_identity() -> Scenario:
+    """A job dies on a freed name; run again under its identity, it must not take the fork for its commit."""
+    actors = (
+        Actor("A", writer(identity=("etl", 7))),
+        Actor("B", writer(2)),
+        Actor("X", expirer(), "expirer", after=("B",)),
+        Actor("R", writer(identity=("etl", 7)), after=("A",)),
+    )
+    twins_of = (frozenset({"A1", "R1"}),)
+    died = frozenset({"crash after"})
+    return Scenario(
+        "identity on a fork",
+        actors,
+        1,
+        before=history(2),
+        faults=died,
+        victims=frozenset("A"),
+        strikes="create snapshot/",
+        twins=twins_of,
+    )
+
+
+def delayed_duplicate() -> Scenario:
+    """A snapshot is sent twice, and the second send lands after its name was freed: it is no proof of what stands on it.
+
+    B sleeps on A's snapshot 2; 2 and 3 expire; B creates 3 again; the copy of A's 2 lands below it.
+    """
+    actors = (
+        Actor("A", writer()),
+        Actor("B", writer(), after=("A",), holds=("create snapshot/", ("X",))),
+        Actor("C", writer(2), after=("A",)),
+        Actor("X", expirer(), "expirer", after=("C",)),
+    )
+    late = frozenset({"lands late"})
+    return Scenario(
+        "delayed duplicate",
+        actors,
+        1,
+        before=history(1),
+        faults=late,
+        victims=frozenset("A"),
+        strikes="create snapshot/",
+    )
+
+
+def vanished_answer(*, identified: bool) -> Scenario:
+    """A snapshot landed, nobody said so, and it expires; a sleeper takes its name again: that proves no lost race.
+
+    Args:
+        identified: the writer has an identity, and a writer of plain rules has dropped the memory of identities since.
+    """
+    sleeper = Actor("S", writer(), holds=("create snapshot/", ("X",)))
+    other = Actor("F", foreign(overwrites_names=False), "locked") if identified else Actor("B", writer())
+    actors = (
+        Actor("A", writer(identity=("etl", 7) if identified else None), holds=("read snapshot/snapshot-2", ("X",))),
+        sleeper,
+        other,
+        Actor("X", expirer(), "expirer", after=(other.name,)),
+    )
+    lost = frozenset({"answer lost"})
+    name = f"vanished answer{', identified' if identified else ''}"
+    return Scenario(name, actors, 1, before=history(1), faults=lost, victims=frozenset("A"), strikes="create snapshot/")
+
+
+def restored(budget: int) -> Scenario:
+    """Our own rollback beside a writer: files that an overwrite had deleted come back."""
+    before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
+    actors = (Actor("A", writer()), Actor("R", restorer(1), "restorer"))
+    return Scenario(f"restored, {budget} faults", actors, budget, before=before, victims=frozenset("R"))
+
+
+def restored_while_expiring(budget: int) -> Scenario:
+    """Our own rollback to a snapshot that our own expiry takes away."""
+    before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
+    actors = (Actor("R", restorer(1), "restorer"), Actor("X", expirer(), "expirer"))
+    return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before)
+
+
+def cleaned(budget: int) -> Scenario:
+    """Orphan cleaning, twice, beside a writer: what is younger than a day is left alone."""
+    sweep = cleaner(lambda key: "old" in key)
+    actors = (Actor("A", writer()), Actor("B", writer()), Actor("O", sweep, "cleaner"))
+    given = (("manifest/manifest-old-0", b"an orphan"),)
+    return Scenario(f"cleaned, {budget} faults", actors, budget, given=given, alike=("A", "B"))
+
+
+def slept(budget: int = 1) -> Scenario:
+    """A writer that sleeps for an hour, anywhere."""
+    actors = (Actor("A", writer()), Actor("B", writer(2)))
+    return Scenario(f"slept, {budget} naps", actors, budget, faults=NAP, victims=frozenset("A"), hints=True)
+
+
+def slow(what: str, *labels: str) -> Scenario:
+    """Looking takes an hour, every time: the commit ends in one of the three answers all the same (H24).
+
+    Args:
+        what: is slow, for the name; `labels`: how such requests begin.
+    """
+    actor = Actor("A", writer(identity=("etl", 7)))
+    return Scenario(f"slow {what}", (actor,), before=history(3), slow=labels, longest=400)
+
+
+def forgotten(*, expires: bool) -> Scenario:
+    """A table that remembers one user: whoever fell out of its memory, and runs again, lands once all the same.
+
+    Args:
+        expires: the snapshot that carried it goes meanwhile.
+    """
+    before = (
+        Actor("old", forgetful(writer(identity=("etl", 7)))),
+        Actor("last", forgetful(writer(2, identity=("other", 1)))),
+    )
+    again = Actor("A", forgetful(writer(identity=("etl", 7))), after=("X",) if expires else ())
+    beside = Actor("X", expirer(), "expirer") if expires else Actor("B", forgetful(writer(identity=("third", 1))))
+    twins = (frozenset({"old1", "A1"}),)
+    name = f"forgotten user{', expired' if expires else ''}"
+    return Scenario(name, (again, beside), 1, before=before, twins=twins, victims=frozenset("A"), by_hand=True)
