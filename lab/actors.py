@@ -27,7 +27,7 @@ from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from ..core.types import AtomicType
 from .marks import marks_in
 from .published import COMMIT, PARTITIONS, READ
-from .stage import PATHS, Stage, Told, commits_in, file_keys, file_of
+from .stage import PATHS, Stage, Told, file_keys, file_of, rows_in
 
 Role: TypeAlias = Callable[[Stage], None]
 
@@ -37,7 +37,7 @@ class Actor:
     """One participant.
 
     Attributes:
-        after: the actors that must have ended, or died, before this one begins.
+        after: the actors that must have ended, died, or gone to sleep before this one begins.
         holds: before a request whose label begins so, it sleeps until these actors have ended: not every moment is tried.
         kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer,
             dropper: what invariants make of its deeds.
@@ -138,7 +138,7 @@ def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
 def _with_rows(entry: ManifestEntry, timeline: Timeline, read: Snapshot) -> ManifestEntry:
     """A file that holds, besides its own row, those of its partition that were read."""
     rows = [row for name in row_names(timeline, read, entry.partition) for row in name]
-    name = file_of(*rows, *commits_in(entry.file.file_name))
+    name = file_of(*rows, *rows_in(entry.file.file_name))
     return entry._replace(file=entry.file._replace(file_name=name, row_count=len(rows) + 1))
 
 
@@ -146,7 +146,7 @@ def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tupl
     """The rows of each live file of a partition, those that a deletion vector marks left out."""
     marks = marks_of(timeline, read)
     return [
-        tuple(row for n, row in enumerate(commits_in(name)) if n not in marks.get(name, ()))
+        tuple(row for n, row in enumerate(rows_in(name)) if n not in marks.get(name, ()))
         for name in (
             e.file.file_name for e in live(timeline.entries(timeline.manifests(read))) if e.partition == partition
         )
@@ -197,7 +197,7 @@ def commit_once(
 
 
 def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:
-    added = [row for e in request.entries if e.kind == ADD for row in commits_in(e.file.file_name)]
+    added = [row for e in request.entries if e.kind == ADD for row in rows_in(e.file.file_name)]
     own = tuple(row for row in added if row.partition("~")[0] == label)
     return None if own == (label,) else own
 

@@ -134,18 +134,25 @@ class Explorer:
         if pending is None:
             return False
         actor, alike = self.scenario.actors[index], self.scenario.alike
-        label, awaited = actor.holds
-        if awaited and pending.label.startswith(label) and not self._have_ended(world, awaited):
+        if self._sleeps(world, actor.name):
             return False
         if world.started[index]:
             return True
-        if not self._have_ended(world, actor.after):
+        if not all(self._has_ended(world, name) or self._sleeps(world, name) for name in actor.after):
             return False
         position = alike.index(actor.name) if actor.name in alike else 0
         return position == 0 or world.started[self.names.index(alike[position - 1])]
 
-    def _have_ended(self, world: World, names: tuple[str, ...]) -> bool:
-        return all(self.cast.plays[world.actors[self.names.index(name)]].pending is None for name in names)
+    def _has_ended(self, world: World, name: str) -> bool:
+        return self.cast.plays[world.actors[self.names.index(name)]].pending is None
+
+    def _sleeps(self, world: World, name: str) -> bool:
+        """Does an actor wait for others to end, by what the scenario says?"""
+        index = self.names.index(name)
+        label, awaited = self.scenario.actors[index].holds
+        pending = self.cast.plays[world.actors[index]].pending
+        held = bool(awaited) and pending is not None and pending.label.startswith(label)
+        return held and not all(self._has_ended(world, other) for other in awaited)
 
     def _faults(self, world: World, index: int) -> Iterator[str]:
         if world.faults >= self.scenario.budget:

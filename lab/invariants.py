@@ -68,7 +68,7 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
     """Every promise that this state breaks."""
     told = list(told)
     found = list(_of_the_table(objects, reading, context))
-    seen = frozenset(reading.top.commits) if reading.top else frozenset()
+    seen = frozenset(reading.top.visible) if reading.top else frozenset()
     top = reading.top.snapshot.identity if reading.top else ""
     past = list(chain(context.published, top))
     landed = {published.commit for published in past}
@@ -113,7 +113,7 @@ def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterator[Vio
     """The receipt names the very snapshot that readers find; a replay's names a commit that is there."""
     if line.snapshot is None:
         return
-    seen = frozenset(reading.top.commits) if reading.top else frozenset()
+    seen = frozenset(reading.top.visible) if reading.top else frozenset()
     for view in reading.views:
         same_id = view.snapshot.id == line.snapshot.id
         if same_id and not context.deletes and view.snapshot.identity != line.snapshot.identity:
@@ -133,11 +133,13 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
         missing = sorted(key for key in view.needs if key not in objects)
         if missing:
             yield Violation("G5", f"snapshot {view.snapshot.id} needs {missing[0]}, which is gone")
-        twice = [commit for commit, times in Counter(view.commits).items() if times > 1]
+        twice = [commit for commit, times in Counter(view.visible).items() if times > 1]
         if twice:
             yield Violation("G3", f"snapshot {view.snapshot.id} holds the rows of {twice[0]} twice")
         if view.stray:
             yield Violation("H12", f"snapshot {view.snapshot.id} marks rows of {view.stray[0]}, which is not live")
+        if view.twice:
+            yield Violation("row ids", f"snapshot {view.snapshot.id}: {view.twice[0]} has row ids of another file")
         yield from _moved_rows(view, context)
         if view.snapshot.total_record_count != view.rows:
             counts = f"{view.snapshot.total_record_count} rows, its files hold {view.rows}"
@@ -159,7 +161,7 @@ def _moved_rows(view: View, context: Context) -> Iterator[Violation]:
         return
     base = context.published.get(made.base)
     before = base.rows if base is not None else (None if made.base else frozenset[str]())
-    number, now = view.snapshot.id, frozenset(view.commits)
+    number, now = view.snapshot.id, frozenset(view.visible)
     removable = may_remove(context.published, made)
     if before is not None and (lost := before - now - removable):
         yield Violation(

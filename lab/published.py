@@ -120,7 +120,7 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
     with read_only(objects) as timeline:
         try:
             seen = view(timeline, parse_snapshot(objects[key], key), objects)
-            rows, added = frozenset(seen.commits), seen.added
+            rows, added = frozenset(seen.visible), seen.added
         except LakelatchError:
             pass  # whoever judges the state sees that it cannot be read
     split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES)}

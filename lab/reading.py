@@ -17,7 +17,7 @@ from ..core.places import FileKeys
 from ..core.snapshot import Snapshot
 from .marks import marks_in
 from .simulated_store import Objects
-from .stage import PATHS, commits_in, file_keys, lab_schema, read_only
+from .stage import PATHS, file_keys, lab_schema, read_only, rows_in
 
 _PLAIN = lab_schema().to_json()
 
@@ -28,21 +28,23 @@ class View:
 
     Attributes:
         files: its live data files; `before`: those of its base list alone.
-        commits: whose rows they hold, those that a deletion vector marks left out.
+        visible: the rows that they hold, those that a deletion vector marks left out.
         added: whose rows the files of its own delta hold.
         needs: every object that a reader of it asks for.
         stray: data files that a live deletion vector is of, and that are not live.
+        twice: files whose rows have ids that rows of another file have too.
     """
 
     snapshot: Snapshot
     files: tuple[str, ...]
     before: frozenset[str]
-    commits: tuple[str, ...]
+    visible: tuple[str, ...]
     added: frozenset[str]
     delta_rows: int
     rows: int
     needs: frozenset[str]
     stray: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,12 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
         tuple(e.file.file_name for e in alive),
         frozenset(e.file.file_name for e in live(before)),
         _rows(alive, index, objects, keys),
-        frozenset(c for e in changes if e.kind == ADD for c in commits_in(e.file.file_name)),
+        frozenset(c for e in changes if e.kind == ADD for c in rows_in(e.file.file_name)),
         sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
         sum(e.file.row_count for e in alive),
         frozenset(wanted),
         _stray(alive, index),
+        _with_ids_of_others(alive),
     )
 
 
@@ -120,7 +123,7 @@ def _rows(alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects,
     return tuple(
         commit
         for entry in alive
-        for position, commit in enumerate(commits_in(entry.file.file_name))
+        for position, commit in enumerate(rows_in(entry.file.file_name))
         if position not in marks.get(entry.file.file_name, ())
     )
 
@@ -133,3 +136,14 @@ def _stray(alive: list[ManifestEntry], index: list[IndexEntry]) -> tuple[str, ..
         for vector in entry.file.deletion_vectors or ()
         if (entry.partition, entry.bucket, vector.data_file) not in there
     )
+
+
+def _with_ids_of_others(alive: list[ManifestEntry]) -> tuple[str, ...]:
+    found: list[str] = []
+    end = -1
+    numbered = [(e.file.first_row_id, e.file) for e in alive if e.file.first_row_id is not None]
+    for first, file in sorted(numbered, key=lambda one: one[0]):
+        if first < end:
+            found.append(file.file_name)
+        end = max(end, first + file.row_count)
+    return tuple(found)

@@ -17,7 +17,7 @@ from ..table.compact_vectors import without_vectors
 from .actors import Role, commit_once, marks_of, upload
 from .marks import index_file
 from .published import COMMIT, DELETES
-from .stage import PATHS, Stage, commits_in, file_of
+from .stage import PATHS, Stage, file_of, rows_in
 
 
 def compactor() -> Role:
@@ -45,11 +45,11 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
     rows = [
         row
         for entry in inputs
-        for position, row in enumerate(commits_in(entry.file.file_name))
+        for position, row in enumerate(rows_in(entry.file.file_name))
         if position not in marks.get(entry.file.file_name, ())
     ]
     count = sum(entry.file.row_count for entry in inputs) - marked
-    made = inputs[0]._replace(file=DataFile(file_name=file_of(*rows, label), file_size=1, row_count=count))
+    made = inputs[0]._replace(file=DataFile(file_name=file_of(*rows, made_by=label), file_size=1, row_count=count))
     owners = {(entry.partition, entry.bucket, entry.file.file_name) for entry in inputs}
     left, uploads = without_vectors(stage.store, stage.schema, index, owners, f"index-{label}")
     return CommitRequest(
@@ -83,8 +83,8 @@ def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> Commi
     """One index file holds the vectors of all files of the table; it is replaced as a whole (format-metadata §8.1)."""
     marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
     names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
-    owner = next((name for name in names if row in commits_in(name)), None)
-    position = commits_in(owner).index(row) if owner is not None else -1
+    owner = next((name for name in names if row in rows_in(name)), None)
+    position = rows_in(owner).index(row) if owner is not None else -1
     if owner is None or position in marked.get(owner, []):
         return None
     marked[owner] = sorted([*marked.get(owner, []), position])

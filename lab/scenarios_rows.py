@@ -6,6 +6,7 @@ Owns: those scenarios. Must not know: how they are explored.
 from __future__ import annotations
 
 from .actors import Actor, writer
+from .maintainers import hints, rollback
 from .rewriters import compactor, deleter
 from .scenario import Scenario
 from .scenarios_writers import SCHEMA, history
@@ -31,25 +32,53 @@ def overwriting_beside_append(budget: int) -> Scenario:
 
 def partitioned(budget: int) -> Scenario:
     """A job appends to both partitions, one replaces the first, and one the second: nobody is in another's way."""
-    schema = partitioned_schema()
-    before = (Actor("old", writer(partitions=(0, 1))),)
     actors = (
         Actor("A", writer(partitions=(0, 1))),
         _overwriter("O", partitions=(0,)),
         _overwriter("P", partitions=(1,)),
     )
-    name = f"partitioned, {budget} faults"
-    lands = frozenset("AOP")
-    return Scenario(name, actors, budget, before=before, schema=schema, victims=frozenset("O"), lands=lands)
+    return _of_partitions("partitioned", actors, budget)
 
 
 def partition_replaced(budget: int) -> Scenario:
     """A job replaces one of two partitions while another appends to both."""
-    schema = partitioned_schema()
-    before = (Actor("old", writer(partitions=(0, 1))),)
     actors = (Actor("A", writer(partitions=(0, 1))), _overwriter("O", partitions=(0,)))
+    return _of_partitions("partition replaced", actors, budget)
+
+
+def _of_partitions(name: str, actors: tuple[Actor, ...], budget: int) -> Scenario:
+    schema = partitioned_schema()
     return Scenario(
-        f"partition replaced, {budget} faults", actors, budget, before=before, schema=schema, lands=frozenset("AO")
+        f"{name}, {budget} faults",
+        actors,
+        budget,
+        before=(Actor("old", writer(partitions=(0, 1))),),
+        schema=schema,
+        given=(("schema/schema-0", schema.to_json()),),
+        victims=frozenset("O"),
+        lands=frozenset(actor.name for actor in actors),
+    )
+
+
+def overwriting_after_rollback(budget: int) -> Scenario:
+    """A job plans an update, the table is rolled back and written again: the ids that it knows are other snapshots now."""
+    update = writer(overwrites=True, keeps=True)
+    actors = (
+        Actor("O", update, "overwriter", holds=("read manifest/", ("B",))),
+        Actor("Z", rollback(1), "rollback", after=("O",)),
+        Actor("B", writer(2), after=("Z",)),
+    )
+    name = f"overwriting after a rollback, {budget} faults"
+    before = (*history(3), Actor("hand", hints(EARLIEST=b"1"), "hand"))
+    return Scenario(name, actors, budget, before=before, victims=frozenset("O"))
+
+
+def numbered_rows(budget: int) -> Scenario:
+    """Every row has an id for ever: two writers never give the same one."""
+    schema = lab_schema(**{"row-tracking.enabled": "true"})
+    actors = (Actor("A", writer()), Actor("B", writer()))
+    return Scenario(
+        f"numbered rows, {budget} faults", actors, budget, before=history(1), schema=schema, alike=("A", "B")
     )
 
 

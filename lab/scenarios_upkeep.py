@@ -92,7 +92,7 @@ def delayed_duplicate() -> Scenario:
     actors = (
         Actor("A", writer()),
         Actor("B", writer(), after=("A",), holds=("create snapshot/", ("X",))),
-        Actor("C", writer(2), after=("A",)),
+        Actor("C", writer(2), after=("A", "B")),
         Actor("X", expirer(), "expirer", after=("C",)),
     )
     late = frozenset({"lands late"})
@@ -114,7 +114,10 @@ def vanished_answer(*, identified: bool) -> Scenario:
         identified: the writer has an identity, and a writer of plain rules has dropped the memory of identities since.
     """
     sleeper = Actor("S", writer(), holds=("create snapshot/", ("X",)))
-    other = Actor("F", foreign(overwrites_names=False), "locked") if identified else Actor("B", writer())
+    then = ("A", "S")
+    other = Actor("B", writer(), after=then)
+    if identified:
+        other = Actor("F", foreign(overwrites_names=False), "locked", after=then)
     actors = (
         Actor("A", writer(identity=("etl", 7) if identified else None), holds=("read snapshot/snapshot-2", ("X",))),
         sleeper,

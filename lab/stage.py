@@ -56,21 +56,23 @@ def file_keys(schema_json: bytes) -> FileKeys:
     return FileKeys(parse_schema(schema_json, "schema"))
 
 
-def file_of(*commits: str) -> str:
-    """The data file that holds the rows of some commits, one each; a compaction has none, and is named all the same.
+def file_of(*rows: str, made_by: str = "") -> str:
+    """The data file that holds some rows.
 
-    >>> file_of("A1", "C1"), commits_in("data-A1+C1.parquet")
-    ('data-A1+C1.parquet', ('A1', 'C1'))
+    Args:
+        rows: each by the name of the commit that made it; one that makes a row per partition names them `A1~0`, `A1~1`.
+        made_by: a compaction, which adds none of its own.
+
+    >>> file_of("A1", "B1", made_by="C1"), rows_in("data-A1+B1@C1.parquet")
+    ('data-A1+B1@C1.parquet', ('A1', 'B1'))
     """
-    return f"data-{'+'.join(commits)}.parquet"
+    return f"data-{'+'.join(rows)}{'@' if made_by else ''}{made_by}.parquet"
 
 
-def commits_in(file_name: str) -> tuple[str, ...]:
-    """The rows that a data file holds, in their order, each by the name of the commit that made it.
-
-    A commit that makes one row per partition names them `A1~0`, `A1~1`.
-    """
-    return tuple(file_name.removeprefix("data-").removesuffix(".parquet").split("+"))
+def rows_in(file_name: str) -> tuple[str, ...]:
+    """The rows that a data file holds, in their order."""
+    names = file_name.removeprefix("data-").removesuffix(".parquet").partition("@")[0]
+    return tuple(names.split("+")) if names else ()
 
 
 @dataclass(frozen=True, slots=True)
