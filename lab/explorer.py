@@ -182,7 +182,7 @@ class Explorer:
             now = self.cast.dies(index, number)
         else:
             reply = self._late(world, index, asked, struck.reply)
-            now = self.cast.after(index, number, reply, lambda r: self._private_reply(r, struck.objects))
+            now = self.cast.after(index, number, reply, lambda r: self._private_reply(r, index, struck.objects))
         return World(
             struck.objects,
             (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight,
@@ -232,7 +232,7 @@ class Explorer:
         while True:
             world = self.moved(world, path[-1])
             index = choice[0]
-            if index < 0 or not self._is_private(self.cast.plays[world.actors[index]].pending):
+            if index < 0 or not self._is_private(self.cast.plays[world.actors[index]].pending, index):
                 yield world, tuple(path)
                 return
             for fault in self._faults(world, index):
@@ -240,8 +240,12 @@ class Explorer:
                     yield further, (*path, *rest)
             path.append((index, ""))
 
-    def _is_private(self, request: Request | None) -> bool:
+    def _is_private(self, request: Request | None, index: int) -> bool:
+        """Does a request concern its asker alone, and is it no place to sleep at?"""
         if request is None or request.operation == "drop":
+            return False
+        label, awaited = self.scenario.actors[index].holds
+        if awaited and request.label.startswith(label):
             return False
         key = request.key or (request.keys[0] if request.keys else "")
         if key.startswith("schema/"):
@@ -254,8 +258,8 @@ class Explorer:
             return False
         return not self._deleters if request.operation == "read" else request.operation == "write"
 
-    def _private_reply(self, request: Request, objects: Objects) -> Reply | None:
-        if not self._is_private(request) or (request.operation == "read" and request.key not in objects):
+    def _private_reply(self, request: Request, index: int, objects: Objects) -> Reply | None:
+        if not self._is_private(request, index) or (request.operation == "read" and request.key not in objects):
             return None
         return answer(objects, request)[1]
 

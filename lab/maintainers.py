@@ -146,12 +146,12 @@ def forgetful(role: Role, users: int = 1) -> Role:
     return smaller
 
 
-def alterer(option: str, value: str) -> Role:
-    """Sets an option of the table, as shipped."""
+def alterer(**options: str) -> Role:
+    """Sets options of the table, as shipped."""
 
     def role(stage: Stage) -> None:
         try:
-            change_schema(stage.timeline(), [set_option(option, value)], stage.around)
+            change_schema(stage.timeline(), [set_option(key, value) for key, value in options.items()], stage.around)
         except LakelatchError:
             return  # its caller is told
 

@@ -1,17 +1,15 @@
 """Historic bugs, planted one at a time: a proof that cannot see them proves nothing.
 
-Owns: `MUTANTS`, each one function of the product replaced, and the scenarios that must kill it; the kill table.
-Must not know: how scenarios are explored. Source: design §8, §10; commit-protocol §1.10, §4.4.
-Invariant: a mutant is undone when its block ends, whatever happened in it.
+Owns: `MUTANTS`, each one function of the product replaced, and the scenarios that must kill it; the kill table. Those of
+what a commit changes are in `mutants_of_changes`. Must not know: how scenarios are explored.
+Source: design §8, §10; commit-protocol §1.10, §4.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
-from unittest.mock import patch
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
@@ -27,74 +25,11 @@ from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
 from ..coordinator.timeline import Timeline
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
-from .explorer import Exploration, explore
-from .scenario import Scenario
+from .mutants_of_changes import CHANGES
+from .planting import Kill, Mutant, Patch
 from .simulated_store import SimulatedStore
-from .story import tell
 
-Patch = tuple[Any, Any, Any]
-
-
-@dataclass(frozen=True)
-class Kill:
-    """What became of a mutant. `steps`: length of its shortest story."""
-
-    mutant: str
-    scenario: str
-    violation: str
-    steps: int
-    seconds: float
-
-    def __str__(self) -> str:
-        end = self.violation or "SURVIVED"
-        return f"{self.mutant:<38} {self.scenario:<34} {self.steps:>3} steps {self.seconds:5.1f} s  {end}"
-
-
-@dataclass(frozen=True)
-class Hunt:
-    """The exploration that killed a mutant, or the last that did not, and its story."""
-
-    found: Exploration
-    story: str
-
-    def kill(self, mutant: str) -> Kill:
-        """The mutant's line in the kill table."""
-        text = str(self.found.violation) if self.found.violation else ""
-        return Kill(mutant, self.found.scenario.name, text, len(self.found.path), self.found.seconds)
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One planted bug.
-
-    Attributes:
-        patches: (owner, attribute, what takes its place).
-        worlds: scenarios that should kill it, cheapest first.
-    """
-
-    name: str
-    patches: Callable[[], Iterable[Patch]]
-    worlds: tuple[Scenario, ...]
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        """The product with this bug in it."""
-        with ExitStack() as stack:
-            for owner, attribute, value in self.patches():
-                if isinstance(owner, dict):
-                    stack.enter_context(patch.dict(owner, {attribute: value}))
-                else:
-                    stack.enter_context(patch.object(owner, attribute, value))
-            yield
-
-    def hunt(self) -> Hunt:
-        """Explore until it is killed; the story is told while the bug is still there."""
-        with self.planted():
-            for world in self.worlds:
-                found = explore(world)
-                if found.violation is not None:
-                    break
-            return Hunt(found, tell(found))
+__all__ = ["MUTANTS", "Kill", "Mutant", "hunt_all", "kill_table"]
 
 
 def _overwriting_create(self: SimulatedStore, key: str, data: bytes) -> PutOutcome:
@@ -358,6 +293,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (scenarios_rows.compacting(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
+    *CHANGES,
 )
 
 

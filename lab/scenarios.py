@@ -51,8 +51,6 @@ from .scenarios_writers import (
     writers,
 )
 
-DIRECTORY, BUCKETS = ("data-file.path-directory", "elsewhere"), ("bucket", "2")
-
 DAILY: tuple[Scenario, ...] = (
     writers(2, 2),
     writers(3, 1, faults=DISTINCT),
@@ -82,9 +80,10 @@ DAILY: tuple[Scenario, ...] = (
     numbered_rows(1),
     compacting(0),
     compacting_beside_overwrite(0),
-    deleting(1, marked=False),
-    deleting(1, marked=True),
-    deleting_from_one_file(1),
+    deleting(1),
+    deleting_from_one_file(1, marked=False),
+    deleting_from_one_file(0, marked=True),
+    deleting_from_one_file(1, marked=True),
     compacting_beside_delete(0),
     overwriting_beside_delete(1),
     merging(1),
@@ -96,13 +95,13 @@ DAILY: tuple[Scenario, ...] = (
     cleaned(0),
     restored(1),
     restored_while_expiring(0),
-    altered(*DIRECTORY, 1),
-    altered(*BUCKETS, 1),
-    altered(*BUCKETS, 0, commits=1),
-    dropped(None, 1),
-    dropped(0, 1),
-    dropped(1, 1),
+    altered("directory", 1),
+    altered("buckets", 1),
+    dropped(None, 0),
+    dropped(0, 0),
+    dropped(1, 0),
     dropped(2, 0),
+    dropped(0, 1),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
@@ -127,5 +126,5 @@ NIGHTLY: tuple[Scenario, ...] = (
     compacting_beside_delete(2),
     overwriting_beside_delete(2),
     merging(2),
-    dropped(2, 2, before=2),
+    dropped(2, 1, before=2),
 )

@@ -112,23 +112,23 @@ def _marked() -> tuple[Actor, ...]:
     return (*history(2), Actor("gone", deleter("old1"), "deleter"))
 
 
-def deleting(budget: int, *, marked: bool) -> Scenario:
-    """Two jobs delete a row each by deletion vectors, of two files.
+def deleting(budget: int) -> Scenario:
+    """Two jobs delete a row each by deletion vectors, of two files: the first two index files of the table."""
+    actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
+    return Scenario(f"deleting, {budget} faults", actors, budget, before=history(2), given=SCHEMA)
+
+
+def deleting_from_one_file(budget: int, *, marked: bool) -> Scenario:
+    """Two jobs delete a row each of the same file.
 
     Args:
-        marked: there is an index file already, which both replace.
+        marked: it has a vector already, in an index file that both replace (H12).
     """
-    before = (*history(3), *((Actor("gone", deleter("old3"), "deleter"),) if marked else ()))
+    before = (*history(3), Actor("one", compactor(), "compactor"))
+    before += (Actor("gone", deleter("old3"), "deleter"),) if marked else ()
     actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
-    name = f"deleting{' more' if marked else ''}, {budget} faults"
+    name = f"deleting from one file{', again' if marked else ''}, {budget} faults"
     return Scenario(name, actors, budget, before=before, given=SCHEMA)
-
-
-def deleting_from_one_file(budget: int) -> Scenario:
-    """Two jobs delete a row each of the same file, which had no vector yet."""
-    before = (*history(2), Actor("one", compactor(), "compactor"))
-    actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
-    return Scenario(f"deleting from one file, {budget} faults", actors, budget, before=before, given=SCHEMA)
 
 
 def compacting_beside_delete(budget: int) -> Scenario:

@@ -13,28 +13,29 @@ from .scenario import Scenario
 from .scenarios_writers import SCHEMA, history
 from .stage import lab_schema
 
+ALTERED = {
+    "directory": {"data-file.path-directory": "elsewhere"},
+    "buckets": {"bucket": "2", "bucket-key": "v"},
+}
+"""Options that change only as long as the table has no files: the place, or the buckets, of those depend on them."""
 
-def altered(option: str, value: str, budget: int, *, commits: int = 0) -> Scenario:
-    """An option that the place of files depends on is changed beside the first commit.
+
+def altered(what: str, budget: int) -> Scenario:
+    """An option that files depend on is changed beside the first commit.
 
     Whatever wins, what was acknowledged is read by the newest schema, and whoever comes later can write.
 
     Args:
-        commits: that the table has before.
+        what: a key of `ALTERED`.
     """
-    schema = lab_schema(bucket="1", **{"bucket-key": "v"})
-    before = history(commits) if commits else ()
     actors = (
         Actor("A", writer()),
-        Actor("Y", alterer(option, value), "alterer"),
+        Actor("Y", alterer(**ALTERED[what]), "alterer"),
         Actor("L", writer(opens=True), after=("A", "Y")),
     )
-    name = f"altered {option}, {budget} faults" + (f", {commits} commits before" if commits else "")
-    given = (("schema/schema-0", schema.to_json()),)
+    name = f"altered {what}, {budget} faults"
     lands = frozenset("L")
-    return Scenario(
-        name, actors, budget, before=before, schema=schema, given=given, victims=frozenset("AY"), lands=lands
-    )
+    return Scenario(name, actors, budget, given=SCHEMA, victims=frozenset("AY"), lands=lands)
 
 
 def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
@@ -52,5 +53,15 @@ def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
     )
     what = "dropped" if commits is None else f"dropped and made again, {commits} commits"
     name = f"{what}, {budget} faults" + (f", {before} before" if before != 1 else "")
-    lands = frozenset("L") if again else frozenset[str]()
-    return Scenario(name, actors, budget, before=history(before), given=SCHEMA, victims=frozenset("A"), lands=lands)
+    return Scenario(
+        name,
+        actors,
+        budget,
+        before=history(before),
+        given=SCHEMA,
+        # Whoever dies, or is not heard any more, cannot take back what lands in a table that is another by then.
+        faults=frozenset({"answer lost", "503 though applied", "403"}),
+        victims=frozenset("A"),
+        strikes="create snapshot/",
+        lands=frozenset("L") if again else frozenset(),
+    )

@@ -9,6 +9,7 @@ from .actors import Actor, foreign, writer
 from .maintainers import cleaner, expirer, forgetful, hints, restorer, rollback
 from .scenario import Scenario
 from .scenarios_writers import history
+from .stage import lab_schema
 
 NAP = frozenset({"an hour passes"})
 LIES: dict[str, dict[str, bytes | None]] = {
@@ -164,7 +165,8 @@ def slow(what: str, *labels: str) -> Scenario:
         what: is slow, for the name; `labels`: how such requests begin.
     """
     actor = Actor("A", writer(identity=("etl", 7)))
-    return Scenario(f"slow {what}", (actor,), before=history(3), slow=labels, longest=400)
+    schema = lab_schema(**{"commit.max-retries": "3"})
+    return Scenario(f"slow {what}", (actor,), before=history(3), schema=schema, slow=labels, longest=150)
 
 
 def forgotten(*, expires: bool) -> Scenario:

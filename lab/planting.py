@@ -1,0 +1,81 @@
+"""Planting one bug at a time, and hunting it.
+
+Owns: `Mutant`, `Hunt`, `Kill`. Must not know: which bugs there are. Source: design §8.
+Invariant: a mutant is undone when its block ends, whatever happened in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from .explorer import Exploration, explore
+from .scenario import Scenario
+from .story import tell
+
+Patch = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What became of a mutant. `steps`: length of its shortest story."""
+
+    mutant: str
+    scenario: str
+    violation: str
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        end = self.violation or "SURVIVED"
+        return f"{self.mutant:<38} {self.scenario:<34} {self.steps:>3} steps {self.seconds:5.1f} s  {end}"
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """The exploration that killed a mutant, or the last that did not, and its story."""
+
+    found: Exploration
+    story: str
+
+    def kill(self, mutant: str) -> Kill:
+        """The mutant's line in the kill table."""
+        text = str(self.found.violation) if self.found.violation else ""
+        return Kill(mutant, self.found.scenario.name, text, len(self.found.path), self.found.seconds)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted bug.
+
+    Attributes:
+        patches: (owner, attribute, what takes its place).
+        worlds: scenarios that should kill it, cheapest first.
+    """
+
+    name: str
+    patches: Callable[[], Iterable[Patch]]
+    worlds: tuple[Scenario, ...]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The product with this bug in it."""
+        with ExitStack() as stack:
+            for owner, attribute, value in self.patches():
+                if isinstance(owner, dict):
+                    stack.enter_context(patch.dict(owner, {attribute: value}))
+                else:
+                    stack.enter_context(patch.object(owner, attribute, value))
+            yield
+
+    def hunt(self) -> Hunt:
+        """Explore until it is killed; the story is told while the bug is still there."""
+        with self.planted():
+            for world in self.worlds:
+                found = explore(world)
+                if found.violation is not None:
+                    break
+            return Hunt(found, tell(found))
