@@ -245,7 +245,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the look-up accepts a fork",
         lambda: [(run, "trace", _trace_of_anything)],
-        (scenarios_upkeep.forked_identity(),),
+        (scenarios_upkeep.forked_identity(asleep=True),),
     ),
     Mutant("the hint is trusted", lambda: [(Timeline, "latest", _trusting_latest)], (scenarios_upkeep.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios_upkeep.slept(),)),

@@ -63,10 +63,15 @@ def hinted() -> Scenario:
     return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
 
 
-def forked_identity() -> Scenario:
-    """A job dies on a freed name; run again under its identity, it must not take the fork for its commit."""
+def forked_identity(*, asleep: bool) -> Scenario:
+    """A job dies on a freed name; run again under its identity, it must not take the fork for its commit.
+
+    Args:
+        asleep: it sleeps until the name is free; else at any moment.
+    """
+    holds = ("create snapshot/", ("X",)) if asleep else ("", ())
     actors = (
-        Actor("A", writer(identity=("etl", 7))),
+        Actor("A", writer(identity=("etl", 7)), holds=holds),
         Actor("B", writer(2)),
         Actor("X", expirer(), "expirer", after=("B",)),
         Actor("R", writer(identity=("etl", 7)), after=("A",)),
@@ -74,7 +79,7 @@ def forked_identity() -> Scenario:
     twins_of = (frozenset({"A1", "R1"}),)
     died = frozenset({"crash after"})
     return Scenario(
-        "identity on a fork",
+        f"identity on a fork{', asleep' if asleep else ''}",
         actors,
         1,
         before=history(2),
