@@ -13,7 +13,8 @@ from typing import Any
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity, resolution, run
+from ..coordinator import attempt, identity_recall, lineage, run, settling
+from ..coordinator.base import Base
 from ..coordinator.driver import Driver
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
@@ -23,7 +24,7 @@ from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
-from ..coordinator.timeline import Timeline
+from ..coordinator.timeline import Latest, Timeline
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_changes import CHANGES
 from .planting import Kill, Mutant, Patch
@@ -56,13 +57,13 @@ def _unknown_is_failed(state: machine.CommitState, event: ev.AnswerLost) -> mach
 def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> machine.Step:
     """412 is believed without reading back."""
     winner = replace(machine._ours(state), identity="somebody")
-    spare = (*state.spare, state.list_name)
-    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner), spare=spare, list_name="")
+    after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
 
 
 def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Step:
-    return machine._conclude(replace(state, unanswered=False), do.Undecided(machine._ours(state), reason))
+    settled = replace(state, ledger=replace(state.ledger, unsettled=False))
+    return machine._conclude(settled, do.Undecided(machine._ours(state), reason))
 
 
 def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:
@@ -76,32 +77,31 @@ def _always_verified(self: run.CommitRun, effect: do.VerifyLineage) -> ev.Event:
     return ev.LineageVerified()
 
 
-def _no_trace(user: str, base: Any, find: Any) -> identity.Trace:
-    return identity.Trace(None, None, base.id if base is not None else 0)
+def _no_trace(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
+    return replace(identity_recall.recall(user, base, timeline, known), last=None)
 
 
-def _trace_of_anything(user: str, base: Any, find: Any) -> identity.Trace:
+def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
     """Takes any snapshot file of the user for its commit, whether it is part of the history or not."""
-    inspected = base.id if base is not None else 0
-    for number in range(inspected, 0, -1):
-        found = find(number)
+    recalled = identity_recall.recall(user, base, timeline, known)
+    for number in range(recalled.inspected_through, 0, -1):
+        found = timeline.find(number)
         if found is not None and found.commit_user == user:
-            ref = ev.SnapshotRef(found.id, found.identity)
-            return identity.Trace(found.commit_identifier, ref, inspected)
-    return identity.Trace(None, None, inspected)
+            return replace(recalled, last=(found.commit_identifier, ev.SnapshotRef(found.id, found.identity)))
+    return replace(recalled, last=None)
 
 
-def _trusting_latest(self: Timeline, seen: Any = None) -> Any:
+def _trusting_look(self: Timeline, seen: Any = None, *, just_read: bool = False) -> Latest:
     """The hint is the truth, where there is one."""
     hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
         if found is not None:
-            return found
-    return _latest(self, seen)
+            return Latest(found)
+    return _look(self, seen, just_read=just_read)
 
 
-_latest = Timeline.latest
+_look = Timeline.look
 
 
 def _hint_whenever(self: run.CommitRun, effect: do.WriteHint, newest_id: int) -> ev.Event:
@@ -119,13 +119,16 @@ def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _uploads = run.CommitRun.uploads
+_FIRST_LISTS: dict[int, Any] = {}
 
 
 def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
     """The base list of the first attempt serves all the others."""
-    if isinstance(effect, do.WriteBaseList) and self._base_list is not None:
-        return [], ev.BaseListWritten(self._base_list.name)
-    return _uploads(self, effect)
+    if not isinstance(effect, do.WriteBaseList):
+        return _uploads(self, effect)
+    files, answer = _FIRST_LISTS.setdefault(id(self), _uploads(self, effect))
+    self.attempt = replace(self._attempt(), base_list=files[-1])
+    return files, answer
 
 
 def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
@@ -147,20 +150,20 @@ def _upload_failure_is_fine(self: Any, blob: Any) -> None:
 
 
 def _discards_too_much(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
-    """The winner cleans up its delta manifests too."""
-    after, effects = machine._verified(replace(state, spare=(*state.spare, *state.delta_names)), event)
-    return after, effects
+    """The winner cleans up everything that it wrote."""
+    return machine._verified(replace(state, ledger=replace(state.ledger, named=())), event)
 
 
 def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
     """A resend is a new snapshot: another uuid, under the same name."""
-    if effect.send > 1 and self.snapshot is not None:
-        self.snapshot = replace(self.snapshot, uuid=str(self.around.new_uuid()))
-        self.snapshot_bytes = self.snapshot.to_json()
+    made = self._attempt().snapshot
+    if effect.send > 1 and made is not None:
+        snapshot = replace(made, uuid=str(self.around.new_uuid()))
+        self.attempt = replace(self._attempt(), snapshot=snapshot, data=snapshot.to_json())
     return _publish(self, effect)
 
 
-def _base_with_deletions(self: run.CommitRun) -> Merge:
+def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
     """A rollback on the base as it is: the DELETE of a file hides that it comes back."""
     return Merge("none", (), ())
 
@@ -190,7 +193,7 @@ def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
 
 def _free_is_lost(timeline: Timeline, tried: ev.SnapshotPrepared) -> Any:
     """Recovery takes a free name for proof that nothing landed, while a send may still be on its way."""
-    return do.NotCommitted("commit-conflict", "it is not there")
+    return lineage.Lost("it is not there")
 
 
 _publish = run.CommitRun.publish
@@ -241,13 +244,13 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: [(run.CommitRun, "verify_lineage", _always_verified)],
         (scenarios_upkeep.expired(0, by_hand=True),),
     ),
-    Mutant("no look-up of the identity", lambda: [(run, "trace", _no_trace)], (scenarios_writers.twins(0),)),
+    Mutant("no look-up of the identity", lambda: [(run, "recall", _no_trace)], (scenarios_writers.twins(0),)),
     Mutant(
         "the look-up accepts a fork",
-        lambda: [(run, "trace", _trace_of_anything)],
+        lambda: [(run, "recall", _trace_of_anything)],
         (scenarios_upkeep.forked_identity(asleep=True),),
     ),
-    Mutant("the hint is trusted", lambda: [(Timeline, "latest", _trusting_latest)], (scenarios_upkeep.hinted(),)),
+    Mutant("the hint is trusted", lambda: [(Timeline, "look", _trusting_look)], (scenarios_upkeep.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios_upkeep.slept(),)),
     Mutant("totals outlive their base", lambda: [(run, "build_snapshot", _stale_counts)], (_TWO,)),
     Mutant("the base list outlives its base", lambda: [(run.CommitRun, "uploads", _base_list_reused)], (_TWO,)),
@@ -274,12 +277,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovery: a free name means not landed",
-        lambda: [(resolution, "_at_free_name", _free_is_lost)],
+        lambda: [(lineage, "_at_free_name", _free_is_lost)],
         (scenarios_writers.taken_over(0),),
     ),
     Mutant(
         "a rollback on deletions",
-        lambda: [(run.CommitRun, "_folded_base", _base_with_deletions)],
+        lambda: [(settling.Settler, "_folded", _base_with_deletions)],
         (scenarios_upkeep.restored(0),),
     ),
     Mutant(
@@ -289,7 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a compaction of files that are gone",
-        lambda: [(run.CommitRun, "_inputs_conflict", lambda self: None)],
+        lambda: [(settling.Settler, "_inputs_conflict", lambda self, base: None)],
         (scenarios_rows.compacting(0),),
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),

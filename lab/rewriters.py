@@ -6,14 +6,15 @@ Invariant: a compaction writes the rows that it read, but for those that were ma
 
 from __future__ import annotations
 
+from ..coordinator.index_files import with_vectors_of
 from ..coordinator.message import PendingUpload
 from ..coordinator.request import CommitRequest
 from ..coordinator.timeline import Timeline
-from ..core.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry
+from ..core.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, DataFile, IndexEntry
 from ..core.errors import LakelatchError
 from ..core.folding import live
+from ..core.places import FileKeys
 from ..core.snapshot import Snapshot
-from ..table.compact_vectors import without_vectors
 from .actors import Role, commit_once, marks_of, upload
 from .marks import index_file
 from .published import COMMIT, DELETES
@@ -49,9 +50,13 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
         if position not in marks.get(entry.file.file_name, ())
     ]
     count = sum(entry.file.row_count for entry in inputs) - marked
-    made = inputs[0]._replace(file=DataFile(file_name=file_of(*rows, made_by=label), file_size=1, row_count=count))
+    file = DataFile(file_of(*rows, made_by=label), file_size=1, row_count=count, file_source=SOURCE_COMPACT)
+    made = inputs[0]._replace(file=file)
     owners = {(entry.partition, entry.bucket, entry.file.file_name) for entry in inputs}
-    left, uploads = without_vectors(stage.store, stage.schema, index, owners, f"index-{label}")
+    keys = FileKeys(stage.schema)
+    left, uploads = with_vectors_of(
+        stage.store, keys, index, lambda owner: owner not in owners, lambda: f"index-{label}"
+    )
     return CommitRequest(
         kind="COMPACT",
         entries=(*(entry.deletion() for entry in inputs), made),
