@@ -65,8 +65,8 @@ class Page:
         return _packed({"users": users_to_json(self.users), "leaves": dict(self.leaves)})
 
     def prefix_of(self, name: str) -> str:
-        """The prefix of the leaf that holds a user."""
-        bits = bits_of(name)
+        """The prefix of the leaf that holds a user; empty where there is no leaf."""
+        bits = bits_of(name) if self.leaves else ""
         return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
 
     def fullest_prefix(self, more: Iterable[str]) -> str:
