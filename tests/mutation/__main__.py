@@ -86,7 +86,8 @@ def drawn(arguments: argparse.Namespace) -> tuple[list[Mutant], dict[str, str]]:
 def judged(arguments: argparse.Namespace, mutants: list[Mutant]) -> tuple[dict[str, Verdict], list[str]]:
     """The verdict on each mutant, by name, and the tests that failed though nothing was planted."""
     cache = Path(os.environ["LAKELATCH_CACHE"]) / "mutants"
-    children = Children(ROOT, cache / f"running-{os.getpid()}", "lakelatch")
+    core = [path.removesuffix(".py").replace("/", ".") for path in named(["core/**/*.py"]) if "__init__" not in path]
+    children = Children(ROOT, cache / f"running-{os.getpid()}", "lakelatch", [f"lakelatch.{module}" for module in core])
     code = digest(ROOT, [*package_files(), *shared_test_files()])
     try:
         recording = recorded(children, arguments.jobs, ROOT, cache, named(JUDGES), tuple(named(UNDER_TEST)), code)

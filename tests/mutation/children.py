@@ -2,8 +2,8 @@
 
 Owns: `Task`, `Result`, `Children`, and the import hook that puts a mutant in the place of a module: in memory, so that no file
 of the checkout changes and several can run at once. Must not know: which tests judge a mutant, or what a result means.
-Invariants: a child is the leader of a process group that is killed as soon as its result is there; the package under test
-is imported in children alone.
+Invariants: a child is the leader of a process group that is killed as soon as its result is there; what a mutant may be
+planted in is imported in children alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -30,9 +30,11 @@ from .mutants import Mutant
 
 WARM = (
     *("pyarrow.parquet", "pyarrow.dataset", "pyarrow.orc", "numpy", "pandas", "fastavro", "fsspec.asyn", "tenacity"),
-    *("hypothesis", "pyroaring", "cramjam", "asyncio", "concurrent.futures", "unittest.mock"),
+    *("hypothesis", "pyroaring", "cramjam", "asyncio", "concurrent.futures", "unittest.mock", "psutil", "s3fs"),
+    *("xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin"),
 )
-"""What most tests import, and what survives a fork: nothing here starts a thread."""
+"""What most tests import, and what survives a fork: nothing here starts a thread. OpenTelemetry is not among them: commits look
+whether a process has imported it."""
 
 MEMORY_BYTES = 8 << 30
 """Of a child: a mutant that fills the memory fails alone."""
@@ -90,12 +92,13 @@ class Children:
         root: the checkout.
         folder: for what they write; nothing in it is kept.
         package: name of the package under test, whose folder is the checkout.
+        warm: more modules to import before the first child: none that a mutant may be planted in, or that imports one.
     """
 
-    def __init__(self, root: Path, folder: Path, package: str) -> None:
+    def __init__(self, root: Path, folder: Path, package: str, warm: Iterable[str] = ()) -> None:
         self._root, self._folder, self._package = root, folder, package
         self._running: dict[int, tuple[Task, Path, float]] = {}
-        for module in WARM:
+        for module in (*WARM, *warm):
             importlib.import_module(module)
 
     def __len__(self) -> int:

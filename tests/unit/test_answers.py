@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.backends.answers import Answer, AnswerTable, Facts, chain, create_outcome, facts_of
+from lakelatch.backends.answers import COMMON_STATUSES, Answer, AnswerTable, Facts, chain, create_outcome, facts_of
 from lakelatch.backends.store import AlreadyThere, Unknown
 
 
@@ -139,6 +139,21 @@ def test_a_code_says_more_than_a_status_and_that_more_than_a_class() -> None:
 )
 def test_a_status_that_is_in_no_table(status: int, answer: Answer) -> None:
     assert AnswerTable().classify(boto(status)) is answer
+
+
+def test_a_status_of_http_means_what_http_says() -> None:
+    """Where a store's own table has no other meaning for it."""
+    said = {
+        404: Answer.MISSING,
+        409: Answer.CONFLICT,
+        412: Answer.EXISTS,
+        416: Answer.PAST_END,
+        501: Answer.NO_CONDITION,
+    }
+    assert said | dict.fromkeys((408, 425, 429), Answer.BUSY) == dict(COMMON_STATUSES)
+    own = AnswerTable(statuses={**COMMON_STATUSES, 404: Answer.NO_CONTAINER})
+    assert own.classify(boto(429)) is Answer.BUSY
+    assert own.classify(boto(404)) is Answer.NO_CONTAINER
 
 
 @pytest.mark.parametrize(
