@@ -248,7 +248,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the look-up accepts a fork",
         lambda: [(run, "recall", _trace_of_anything)],
-        (scenarios_upkeep.forked_identity(asleep=True),),
+        (scenarios_upkeep.forked_identity(),),
     ),
     Mutant("the hint is trusted", lambda: [(Timeline, "look", _trusting_look)], (scenarios_upkeep.hinted(),)),
     Mutant("LATEST is lowered", lambda: [(run.CommitRun, "write_hint", _hint_whenever)], (scenarios_upkeep.slept(),)),

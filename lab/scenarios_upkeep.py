@@ -63,30 +63,29 @@ def hinted() -> Scenario:
     return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
 
 
-def forked_identity(*, asleep: bool) -> Scenario:
+def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
     """A job dies on a freed name; run again under its identity, it must not take the fork for its commit.
 
     Args:
         asleep: it sleeps until the name is free; else at any moment.
+        early: it is run again while it sleeps, and may have listed the snapshots long before it reads the last of them.
     """
     holds = ("create snapshot/", ("X",)) if asleep else ("", ())
     actors = (
         Actor("A", writer(identity=("etl", 7)), holds=holds),
         Actor("B", writer(2)),
         Actor("X", expirer(), "expirer", after=("B",)),
-        Actor("R", writer(identity=("etl", 7)), after=("A",)),
+        Actor("R", writer(identity=("etl", 7)), after=("A",) if early or not asleep else ("A", "X")),
     )
-    twins_of = (frozenset({"A1", "R1"}),)
-    died = frozenset({"crash after"})
     return Scenario(
-        f"identity on a fork{', asleep' if asleep else ''}",
+        f"identity on a fork{', asleep' if asleep else ''}{', run again early' if early else ''}",
         actors,
         1,
         before=history(2),
-        faults=died,
+        faults=frozenset({"crash after"}),
         victims=frozenset("A"),
         strikes="create snapshot/",
-        twins=twins_of,
+        twins=(frozenset({"A1", "R1"}),),
     )
 
 
