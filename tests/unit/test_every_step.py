@@ -176,7 +176,9 @@ def journal_of(kind: str, path: Path, store: Fragile) -> Any:
 
 
 def check(told: Told, store: Fragile, journal: Any, step: str) -> None:
-    first, second = outcome_of(recovered(journal, store)), outcome_of(recovered(journal, store))
+    first, kept = outcome_of(recovered(journal, store)), len(journal().lines())
+    second = outcome_of(recovered(journal, store))
+    assert len(journal().lines()) == kept, f"{step}: what is known is not said again"
     rows = opened(store).to_arrow()["v"].to_pylist()
     landed = rows.count(7)
     assert first in ("", "landed", "finished", "not landed"), step

@@ -29,7 +29,7 @@ from lakelatch.backends.store import Unknown
 from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.errors import OutcomeUnknown
+from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
 from lakelatch.table.table import Table
 
 MINE = pa.table({"v": [7]})
@@ -154,3 +154,41 @@ def test_an_attempt_that_recovery_finished_keeps_its_files(store: Fragile, journ
     assert (commit.outcome, commit.cleaned) == ("finished", ())
     assert opened(store).to_arrow()["v"].to_pylist() == [1, 7]
     assert not [f for f in opened(store).verify("all") if f.severity == "error"]
+
+
+def test_a_journal_object_that_arrives_late_brings_nothing_back_that_was_given_up(store: Fragile) -> None:
+    """G2, H9: an object's answer was lost, and its duplicate arrives after the journal was removed."""
+    opened(store).append(ROWS)
+    create, late = MemoryStore.put_if_absent, list[tuple[str, bytes]]()
+
+    def unheard(key: str, data: bytes) -> Any:
+        if key.startswith("snapshot/"):
+            raise StoreUnavailable("access denied")
+        answer = create(store, key, data)
+        if key.startswith(FOLDER) and not late:
+            late.append((key, data))
+            return Unknown("no answer")
+        return answer
+
+    store.put_if_absent = unheard  # type: ignore[method-assign]
+    table = opened(store, ObjectJournal(store))
+    with pytest.raises((OutcomeUnknown, StoreUnavailable)) as told:
+        table.append(MINE)
+    table.committer.settle()
+    del store.put_if_absent  # type: ignore[method-assign]
+    for key, data in late:
+        store.put_if_absent(key, data)
+    outcomes = [c.outcome for c in recovered(lambda: ObjectJournal(store), store).commits]
+    landed = opened(store).to_arrow()["v"].to_pylist().count(7) == 1
+    assert landed == ("finished" in outcomes)
+    assert isinstance(told.value, OutcomeUnknown) or not landed
+
+
+def test_nothing_is_said_about_a_commit_whose_end_the_journal_knows(store: Fragile, tmp_path: Path) -> None:
+    """A journal file that is recovered every minute does not grow by that."""
+    opened(store, FileJournal(tmp_path / "journal")).append(MINE)
+    journal = FileJournal(tmp_path / "journal")
+    before = journal.lines()
+    commit = only(recovered(lambda: journal, store))
+    assert (commit.outcome, commit.known) == ("landed", True)
+    assert journal.lines() == before
