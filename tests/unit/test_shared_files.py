@@ -14,7 +14,7 @@ from lakelatch.backends.store import AlreadyThere, Created, Unknown
 from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.journal import BoundJournal, Entry, read_journal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable
+from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 
 REQUESTED = ev.CommitRequested("me", None, "APPEND", False)
 PREPARED = ev.SnapshotPrepared(ev.SnapshotRef(1, "a"), None, "{}")
@@ -157,8 +157,3 @@ def test_nothing_follows_what_the_disk_did_not_take(path: Path) -> None:
     assert counts[:3] == events[:3], "a journal costs no commit before its end hangs on it"
     assert isinstance(counts[3], ev.UploadFailed)
     assert [e.event for e in FileJournal(path).entries()] == [REQUESTED]
-
-
-def test_a_journal_in_a_folder_that_is_gone_is_an_error_of_ours(path: Path) -> None:
-    with pytest.raises((LakelatchError, OSError)):
-        list(read_journal(path.parent / "nowhere" / "journal"))
