@@ -293,13 +293,19 @@ def test_an_overwrite_follows_a_compaction(table: Table, isolation: Any) -> None
     assert values(table) == [7, *range(10, 15), *range(20, 24)]
 
 
+def expire_through(table: Table, last: int) -> None:
+    """What an expiry leaves of the snapshots' files."""
+    table.store.delete_many([table.paths.snapshot(i) for i in range(1, last + 1)])
+    table.store.put("snapshot/EARLIEST", str(table.timeline.snapshot_ids()[0]).encode())
+
+
 def test_an_expired_history_is_no_reason_to_give_up(table: Table) -> None:
     """What others did cannot be seen any more: then the live files themselves are asked."""
 
     def appends_and_expires() -> None:
         other = again(table)
         other.append(rows("b", [77]))
-        other.store.delete_many([table.paths.snapshot(i) for i in range(1, 16)])
+        expire_through(other, 15)
 
     table.store.before_create = [appends_and_expires]  # type: ignore[attr-defined]
     done = table.compact()
@@ -315,7 +321,7 @@ def test_files_that_were_compacted_and_expired_meanwhile_are_given_up(table: Tab
         monkeypatch.undo()
         other = again(table)
         gone = [key for group in other.compact("part = 'a'").plan.groups for key in group.keys]
-        other.store.delete_many([table.paths.snapshot(i) for i in range(1, 16)])
+        expire_through(other, 15)
         other.store.delete_many(gone)
         return rewriter_of(*args)
 

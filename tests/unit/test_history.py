@@ -506,3 +506,55 @@ def test_resolving_asks_the_table_for_its_identity(store: Fragile) -> None:
     with pytest.raises(OutcomeUnknown, match="made again"):
         unknown.value.resolve(timeout=0)
     assert ids(store) == []
+
+
+def test_a_table_without_a_trace_of_its_base_is_not_believed(store: Fragile) -> None:
+    """G1, H25: ours is alone, and EARLIEST does not say that what was below it was expired: a rollback to a tag, perhaps."""
+    table = filled(store, 1, 2)
+    store.before["create snapshot/snapshot-3"] = lambda: delete(store, 1, 2)
+    with pytest.raises(OutcomeUnknown, match="EARLIEST does not say that it was expired"):
+        table.append(rows(3))
+
+
+def test_whoever_moves_the_table_has_time_to_come_to_our_snapshot(store: Fragile) -> None:
+    """G2: everything else is gone, and ours, which was copied, goes a moment later."""
+    table = filled(store, 1, 2)
+
+    def nearly_moved() -> None:
+        store.delete_many([info.key for info in store.list("") if info.key != "snapshot/snapshot-3"])
+        store.before["get snapshot/snapshot-2"] = lambda: delete(store, 3)
+
+    store.before["get snapshot/snapshot-2"] = nearly_moved
+    with pytest.raises(OutcomeUnknown, match="may have moved with the table"):
+        table.append(rows(3))
+
+
+def test_what_somebody_builds_on_while_it_is_taken_away_is_not_denied(store: Fragile) -> None:
+    """G2: the next snapshot is looked for once more after ours was deleted."""
+    table = filled(store, 1, 2)
+    before = {info.key for info in store.list("")}
+
+    def made_again() -> None:
+        ours = {info.key: store.get(info.key) for info in store.list("") if info.key not in before}
+        dropped_and_made(store)()
+        for key, data in ours.items():
+            store.put(key, data)
+
+    def built_on() -> None:
+        other = copied(store)
+        filled(other, 9)
+        for info in other.list(""):
+            store.put(info.key, other.get(info.key))
+
+    store.before["create snapshot/snapshot-3"] = made_again
+    store.before["delete snapshot/snapshot-3"] = built_on
+    with pytest.raises(OutcomeUnknown, match="snapshot 4 may have been built on it"):
+        table.append(rows(3))
+
+
+def test_a_process_that_never_wrote_is_told_that_the_table_is_gone(store: Fragile) -> None:
+    """H21: before the store is probed with a schema that is not there."""
+    table = opened(store)
+    drop(store)
+    with pytest.raises(TableNotFound, match="dropped or renamed"):
+        table.append(rows(1))

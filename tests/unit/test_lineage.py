@@ -182,8 +182,9 @@ def test_a_writer_that_was_fenced_looks_before_it_writes_again(store: Fragile) -
 
 def test_a_merge_whose_base_is_gone_is_not_used_again(store: Fragile) -> None:
     """H6, H15: its manifests lie side by side in the winner's list, but what they were merged on is not to be seen."""
-    filled(store, 1).alter(ll.set_option("manifest.merge-min-count", "3"))
-    table, other = opened(store), filled(store, 2, 3)
+    other = filled(store, 1, 2, 3)
+    opened(store).alter(ll.set_option("manifest.merge-min-count", "3"))
+    table = opened(store)
 
     def others_commit_and_expire() -> None:
         other.append(rows(9))

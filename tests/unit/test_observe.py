@@ -117,7 +117,7 @@ def test_spans_and_metrics_of_a_lost_race(url: str, monkeypatch: pytest.MonkeyPa
     metrics = exported.metrics()
     assert metrics["lakelatch.commits"] == metrics["lakelatch.commit.duration"] == kinds
     assert metrics["lakelatch.retries"] == {("lost race",): 1}
-    assert metrics["lakelatch.requests"]["put_if_absent", "created"] == 3
+    assert metrics["lakelatch.requests"]["put_if_absent", "created"] == 4, "EARLIEST is one of them"
     assert metrics["lakelatch.requests"]["put_if_absent", "already there"] == 1
 
 
