@@ -27,6 +27,7 @@ from .driver import Driver
 from .identity_recall import recall
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
 from .knowledge import Knowledge
+from .lineage import refuse_fork
 from .observe import Watch, watch
 from .protocol import effects as do
 from .protocol.effects import Outcome
@@ -159,13 +160,12 @@ class Committer:
         """The receipt of an identity that landed before, None where it has not. Reads the store."""
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
-            last, carrier = recall(commit_user, timeline.latest(), timeline, self._knows.identities).last or (
-                None,
-                None,
-            )
-            if carrier is None or last != identifier:
+            latest = timeline.latest()
+            found = recall(commit_user, latest, timeline, self._knows.identities)
+            if found.last is None or not found.says(identifier):
                 return None
-            return self._replay_receipt(carrier, commit_user, identifier)
+            refuse_fork(timeline, latest)
+            return self._replay_receipt(found.last[1], commit_user, identifier)
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""

@@ -108,6 +108,10 @@ class Recalled:
     page: Page | None = None
     leaf: Leaf | None = None
 
+    def says(self, identifier: int | None) -> bool:
+        """Has this very identifier of the user landed, if the base is a part of the history?"""
+        return self.last is not None and self.last[0] == identifier
+
     def carried_on(
         self, user: str, identifier: int | None, ours: SnapshotRef, next_name: Callable[[str], str]
     ) -> tuple[Memory, tuple[IdentityFile, ...]]:

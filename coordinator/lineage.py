@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from ..backends.store import ObjectNotFound
-from ..core.errors import LakelatchError, TableNotFound
+from ..core.errors import LakelatchError, StoreUnavailable, TableNotFound
 from ..core.snapshot import Snapshot, parse_snapshot
 from .history import Gap
 from .protocol import events as ev
@@ -169,11 +169,12 @@ def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> Ba
     found, begin = timeline.both(lambda: timeline.find(base.id), hinted)
     if found is None:
         return BaseIs.GONE
-    if found.identity != base.identity:
-        return BaseIs.REPLACED
+    replaced = found.identity != base.identity
+    if replaced and not earliest:
+        begin = timeline.hint("EARLIEST")
     if begin is not None and begin > base.id and timeline.find(begin) is not None:
         return BaseIs.BELOW_EARLIEST
-    return BaseIs.THERE
+    return BaseIs.REPLACED if replaced else BaseIs.THERE
 
 
 def base_stands(timeline: Timeline, base: SnapshotRef | None) -> bool:
@@ -204,6 +205,10 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
         history = timeline.history(ids)
         if isinstance(history, Gap):
             return Untold(history.reason)
+        if ours.id not in history and ref_of(timeline.find(ours.id)) != ours:
+            return Untold(
+                f"the name of snapshot {ours.id} is another's by now, below the history: it was ours, or is freed"
+            )
         if ours.id not in history:
             return Fork(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
         if ours.id > history.start and state is BaseIs.GONE:
@@ -216,6 +221,17 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
     """Is a snapshot that was found under its name proven to be a part of the history?"""
     return isinstance(check_lineage(timeline, _as_prepared(snapshot)), Standing)
+
+
+def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
+    """What a snapshot says of identities counts only where it is no fork: its name may have been freed since it was listed.
+
+    Raises:
+        StoreUnavailable: it is a fork; the next look finds the history.
+    """
+    found = check_lineage(timeline, _as_prepared(snapshot)) if snapshot is not None else None
+    if isinstance(found, Fork):
+        raise StoreUnavailable(f"the snapshot that was just read is no part of the history: {found.reason}")
 
 
 def _as_prepared(snapshot: Snapshot) -> ev.SnapshotPrepared:
@@ -258,8 +274,12 @@ def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepare
     """Was the next snapshot built on ours? One of another engine names no base: it inherits our manifests, or does not."""
     ours, named = tried.snapshot, base_of(following)
     if named is not None:
-        broken = f"snapshot {following.id} stands on another snapshot {ours.id}, since expired"
-        return Standing() if named == ours else Fork(broken)
+        if named == ours:
+            return Standing()
+        other = f"snapshot {following.id} stands on another snapshot {ours.id}"
+        if (timeline.hint("EARLIEST") or 0) > ours.id:
+            return Fork(f"{other}, since expired")
+        return Untold(f"{other}, and EARLIEST does not say that it was expired")
     inherited = {line.file_name for line in timeline.manifest_list(following.base_manifest_list)}
     if inherited & _delta(timeline, tried):
         return Standing()
@@ -335,6 +355,6 @@ def _moving(timeline: Timeline, key: str) -> bool:
 
 def _somebody_built_on(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
     following = timeline.find(tried.snapshot.id + 1)
-    if following is None or isinstance(_built_on(timeline, following, tried), Fork):
+    if following is None or base_of(following) not in (None, tried.snapshot):
         return None
     return f"snapshot {following.id} may have been built on it already"

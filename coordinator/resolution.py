@@ -17,7 +17,19 @@ from ..core.places import FileKeys, is_external
 from ..core.schema import TableSchema
 from ..core.snapshot import parse_snapshot
 from .identity_recall import Known, named_files, recall
-from .lineage import ANOTHER_TABLE, Fork, Free, Landing, Lost, Standing, Untold, did_it_land, stands, take_away
+from .lineage import (
+    ANOTHER_TABLE,
+    Fork,
+    Free,
+    Landing,
+    Lost,
+    Standing,
+    Untold,
+    did_it_land,
+    refuse_fork,
+    stands,
+    take_away,
+)
 from .presence import sizes_of
 from .protocol import effects as do
 from .protocol import events as ev
@@ -175,9 +187,11 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
     if case.identifier is None:
         return None
     latest = timeline.latest()
-    last, carrier = recall(case.user, latest, timeline).last or (None, None)
-    if carrier is None or last != case.identifier:
+    found = recall(case.user, latest, timeline)
+    if found.last is None or not found.says(case.identifier):
         return None
+    refuse_fork(timeline, latest)
+    carrier = found.last[1]
     there = timeline.find(carrier.id)
     is_there = there is not None and there.identity == carrier.identity
     if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):

@@ -27,7 +27,19 @@ from .conflicts import Conflict
 from .identity import Memory
 from .identity_recall import Recalled, recall
 from .knowledge import Knowledge
-from .lineage import Fork, Lost, Nothing, Ours, Standing, Untold, base_stands, check_lineage, read_name, take_away
+from .lineage import (
+    Fork,
+    Lost,
+    Nothing,
+    Ours,
+    Standing,
+    Untold,
+    base_stands,
+    check_lineage,
+    read_name,
+    refuse_fork,
+    take_away,
+)
 from .manifest_compaction import Merges
 from .protocol import effects as do
 from .protocol import events as ev
@@ -139,12 +151,14 @@ class CommitRun:
             base = self._resolve(effect)
             user = None if self.request.identifier is None else self.request.commit_user
             found = recall(user, base.snapshot, self.timeline, self.knows.identities)
+            if found.says(self.request.identifier):
+                refuse_fork(self.timeline, base.snapshot)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
         self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
         last, carrier = found.last or (None, None)
-        replay = carrier if last is not None and last == self.request.identifier else None
+        replay = carrier if found.says(self.request.identifier) else None
         return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
 
     def _resolve(self, effect: do.ResolveLatest) -> Base:

@@ -74,6 +74,7 @@ class Job:
         overwrites: replaces what it reads, in `partitions` where there are some, everywhere else.
         keeps: an overwrite writes the rows that it read again, as an update does.
         opens: reads the newest schema first, as a job does that begins later.
+        opened: the bytes of schema 0, where it opened the table before the world began.
         isolation: of an overwrite.
     """
 
@@ -85,14 +86,16 @@ class Job:
     overwrites: bool = False
     keeps: bool = False
     opens: bool = False
+    opened: bytes | None = None
     isolation: Isolation = "snapshot"
 
     def __call__(self, stage: Stage) -> None:
         """Appends (or overwrites) so many times through one committer."""
         stage.beside = ObjectJournal(stage.store) if self.journaled else None
+        stage.first_schema = self.opened
         if self.opens:
             try:
-                stage.schema = stage.timeline().latest_schema()
+                stage.schema, stage.first_schema = stage.timeline().opened()
             except LakelatchError:
                 return  # there is no table
         committer = stage.committer()

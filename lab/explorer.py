@@ -290,8 +290,8 @@ class Explorer:
             removed=world.removed,
             published=world.published,
             gone=world.gone,
-            troubled=world.faults > 0 or bool(self.scenario.slow),
-            deletes=self.scenario.has("expirer", "rollback", "cleaner"),
+            troubled=world.faults > 0 or bool(self.scenario.slow) or self.scenario.has("dropper"),
+            deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
         )

@@ -168,6 +168,6 @@ def dropper(again: TableSchema | None = None, commits: int = 0) -> Role:
         stage.schema = again
         stage.store.put_if_absent(PATHS.schema(0), again.to_json())
         if commits:
-            writer(commits)(stage)
+            writer(commits, opened=again.to_json())(stage)
 
     return role

@@ -47,7 +47,10 @@ def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
     """
     again = replace(lab_schema(), time_ms=1) if commits is not None else None
     actors = (
-        Actor("A", writer(2)),
+        # The new table's own writers do not begin while the old writer is just publishing: see decision 17.
+        Actor(
+            "A", writer(2, opened=SCHEMA[0][1]), holds=("create snapshot/snapshot-", ("N",)) if commits else ("", ())
+        ),
         Actor("N", dropper(again, commits or 0), "dropper"),
         *((Actor("L", writer(opens=True), after=("A", "N")),) if again else ()),
     )

@@ -5,10 +5,13 @@ Owns: those scenarios. Must not know: how they are explored.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from .actors import Actor, foreign, writer
 from .maintainers import cleaner, expirer, forgetful, hints, restorer, rollback
 from .scenario import Scenario
 from .scenarios_writers import history
+from .simulated_store import FAULTS
 from .stage import lab_schema
 
 NAP = frozenset({"an hour passes"})
@@ -41,13 +44,15 @@ def rolled_back(budget: int, lie: str = "") -> Scenario:
     write (decision 4).
 
     Args:
-        lie: what the hints hold before: a key of `LIES`; by default what they should.
+        lie: what the hints hold before: a key of `LIES`; by default what they should. Where EARLIEST already names the
+            fork, no read of a hint lies on top of that: two lies that agree are believed.
     """
     held = LIES[lie] if lie else {"EARLIEST": b"1"}
     before = (*history(3), Actor("hand", hints(**held), "hand"))
     actors = (Actor("A", writer()), Actor("Z", rollback(1, tells=held.get("LATEST", b"") is not None), "rollback"))
     name = ", ".join(filter(None, ["rolled back", lie, f"{budget} faults"]))
-    return Scenario(name, actors, budget, before=before, victims=frozenset("A"))
+    faults = frozenset(chain(*FAULTS.values())) if lie == "EARLIEST of the fork" else None
+    return Scenario(name, actors, budget, before=before, victims=frozenset("A"), faults=faults)
 
 
 def crowded(budget: int) -> Scenario:

@@ -199,6 +199,7 @@ class Stage:
         events: what its commit machines saw so far.
         fixed_jitter: waits are as long as they can be (the explorer has no dice).
         beside: a journal beside the table, for commits to be recovered from.
+        first_schema: the bytes of schema 0 when this actor opened the table; None where that does not matter.
     """
 
     name: str
@@ -214,6 +215,7 @@ class Stage:
     on_event: Callable[[], None] = lambda: None
     batch: Batch = field(default_factory=Batch)
     beside: ObjectJournal | None = None
+    first_schema: bytes | None = None
     _ids: int = 0
 
     def __post_init__(self) -> None:
@@ -230,7 +232,7 @@ class Stage:
 
     def committer(self) -> Committer:
         """A fresh process's committer, as shipped."""
-        return Committer(self.store, PATHS, self.schema, self, self.around)
+        return Committer(self.store, PATHS, self.schema, self, self.around, self.first_schema)
 
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
