@@ -277,9 +277,10 @@ def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepare
         if named == ours:
             return Standing()
         other = f"snapshot {following.id} stands on another snapshot {ours.id}"
-        if (timeline.hint("EARLIEST") or 0) > ours.id:
-            return Fork(f"{other}, since expired")
-        return Untold(f"{other}, and EARLIEST does not say that it was expired")
+        if tried.base is None and (timeline.hint("EARLIEST") or 0) <= ours.id:
+            # Ours is the first of its table: what follows may be left of a table that was dropped here (H21).
+            return Untold(f"{other}, and EARLIEST does not say that it was expired")
+        return Fork(f"{other}, since expired")
     inherited = {line.file_name for line in timeline.manifest_list(following.base_manifest_list)}
     if inherited & _delta(timeline, tried):
         return Standing()

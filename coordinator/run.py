@@ -389,7 +389,7 @@ class CommitRun:
                 if left is not None:
                     return ev.LineageUnread(f"{reason}; {left}")
                 self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
-                return ev.LineageBroken(reason, code)
+                return ev.LineageBroken(reason, code, table_gone=not self.timeline.schema_ids())
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""

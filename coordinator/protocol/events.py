@@ -225,10 +225,12 @@ class LineageBroken:
     """Our snapshot stands on a freed name: it is no part of the history (H6).
 
     `code` names the error class; "table-not-found": it landed on another table, and was taken away again (H21).
+    `table_gone`: there is no table at all where it landed.
     """
 
     reason: str
     code: str = "fenced"
+    table_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

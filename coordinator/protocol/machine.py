@@ -330,12 +330,14 @@ def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
     """A fork: not in the history, but a file that names our metadata, on which somebody may have built: it stays (G5).
 
+    Where it was taken away again, and there is no table any more, nobody can build on anything of it.
+
     Names have been freed: the race that an earlier attempt lost proves nothing any more, its send may land yet (H9).
     """
     taken_away = event.code != "fenced"
     if state.lost_to or (taken_away and state.ledger.unsettled):
         return _undecided(state, f"{event.reason}, and an earlier send of it may land on another")
-    return _conclude(_in_doubt(state), do.NotCommitted(event.code, event.reason))
+    return _conclude(state if event.table_gone else _in_doubt(state), do.NotCommitted(event.code, event.reason))
 
 
 def _unread(state: CommitState, event: ev.LineageUnread) -> Step:

@@ -23,7 +23,7 @@ from lakelatch.core.errors import LakelatchError, OutcomeUnknown
 from lakelatch.core.folding import live
 from lakelatch.lab.actors import data_entry
 from lakelatch.lab.simulated_store import Reply, Request, answer
-from lakelatch.lab.stage import Died, Stage, commits_in, lab_schema, read_only
+from lakelatch.lab.stage import Died, Stage, lab_schema, read_only, rows_in
 
 SCHEDULES = 150
 SHARED = ("snapshot/", FOLDER)
@@ -168,7 +168,7 @@ class Play:
         """The commits whose rows the table holds."""
         with read_only(self.objects) as timeline:
             entries = live(timeline.entries(timeline.manifests(timeline.latest())))
-        return sorted(commit for entry in entries for commit in commits_in(entry.file.file_name))
+        return sorted(commit for entry in entries for commit in rows_in(entry.file.file_name))
 
 
 @pytest.mark.parametrize("kind", ["file", "object"])
