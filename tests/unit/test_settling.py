@@ -282,6 +282,20 @@ def test_an_overwrite_follows_compactions_of_what_it_read_and_leaves_newer_files
     check(table, [5, 7, 10])
 
 
+def test_an_overwrite_lands_beside_a_compaction_of_newer_files_alone(table: Table) -> None:
+    """Each change is told from the snapshot right before it: the marks that the compaction applied came meanwhile, too."""
+
+    def compact_the_newer_file() -> None:
+        (newer,) = [e for e in files(table) if e.file.row_count == 2]
+        vectors = [replace(e, kind=DELETE) for e in index_of(table)]
+        change = rewritten([newer], written(table, rows("a", 21)), SOURCE_COMPACT)
+        publish(table, "COMPACT", change, vectors)
+
+    meanwhile(table, appended_and_marked(table, 20, 21), compact_the_newer_file)
+    replace_a(table, 7)
+    check(table, [7, 10, 21])
+
+
 def test_an_overwrite_is_a_conflict_where_rows_of_the_compacted_file_were_deleted(table: Table) -> None:
     """The marks are followed through a compaction as the files are."""
     table.append(rows("a", 4))
