@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from changes import index_of, marked_rows, rewritten, vector_file, written
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lakelatch as ll
@@ -331,6 +331,18 @@ ALONE = steps(st.just(()))
 BESIDE_OTHERS = steps(st.lists(st.lists(ALONE, min_size=1, max_size=3).map(tuple), max_size=3).map(tuple))
 
 
+def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> list[Step]:
+    """An overwrite of partition a, what was done before it, and what others do while it works."""
+    before = [Step(what, ("a",), number, False) for what, number in first]
+    return [*before, Step("overwrite", ("a",), 1, False, (tuple(Step(w, ("a",), n, False) for w, n in others),))]
+
+
+@example(story(("append", 2), ("compact", 7)))
+@example(story(("append", 2), ("delete", 1)))
+@example(story(("append", 2), ("delete", 1), first=(("delete", 0),)))
+@example(story(("compact", 0)))
+@example(story(("compact", 7), first=(("delete", 0),)))
+@example(story(("compact", 7), ("delete", 0)))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(BESIDE_OTHERS, min_size=2, max_size=8))
 def test_every_commit_lands_or_conflicts_as_the_isolation_table_says(history: list[Step]) -> None:

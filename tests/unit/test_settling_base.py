@@ -39,6 +39,13 @@ def test_row_ids_are_those_of_the_base_that_the_commit_lands_on() -> None:
     assert read["_ROW_ID"].to_pylist() == [0, 1, 2, 3]
 
 
+def test_an_overwrite_replaces_what_was_there_when_its_rows_were_made_and_nothing_newer(table: Table) -> None:
+    """Decision 7: others appended before it began, but after its rows were read."""
+    reopened(table).append(rows("a", 4))
+    replace_a(reopened(table), 7, read_snapshot=2)
+    check(table, [4, 7, 10])
+
+
 def test_a_snapshot_that_was_replaced_by_another_of_its_id_is_not_the_one_that_was_read(table: Table) -> None:
     """After a rollback by Apache Paimon the id is given again: what came after it says nothing of what was read."""
     read = table.timeline.latest()
