@@ -8,9 +8,12 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import fragile
 import pytest
+from fragile import Died, Fragile, die, names, only, recovered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from identities import (
@@ -32,14 +35,17 @@ from identities import (
 )
 
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator import identity, identity_recall
 from lakelatch.coordinator import identity_pages as pages
 from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory, memory_of
 from lakelatch.coordinator.identity_pages import Leaf, parse_leaf, parse_page
 from lakelatch.coordinator.identity_recall import Known, named_files, recall
+from lakelatch.coordinator.journal import Entry, FileJournal
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, TableCorrupt
@@ -334,6 +340,29 @@ def test_a_page_of_an_unknown_outcome_stays_and_a_commit_without_it_is_not_finis
         store.put(FOLDER + name, data)
     assert unknown.value.resolve(timeout=5).snapshot_id == top(table).id
     assert commit(opened(store), "query-0", 8)[1]
+
+
+class DyingJournal(FileJournal):
+    """Its process dies when a snapshot is about to be sent for the first time."""
+
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        if isinstance(entry.event, ev.SnapshotPrepared):
+            die()
+        return super().record(entry, decisive)
+
+
+def test_recovery_clears_away_the_page_of_a_commit_that_was_never_sent(few: None, tmp_path: Path) -> None:
+    """G5: it is in the journal's record of what the commit wrote, as manifests are."""
+    store = Fragile()
+    for number in range(20):
+        commit(fragile.opened(store), f"query-{number}", 7)
+    with pytest.raises(Died):
+        commit(fragile.opened(store, DyingJournal(tmp_path / "journal")), "new", 7)
+    left = set(names(store, FOLDER))
+    assert left, "this commit spills"
+    found = only(recovered(lambda: FileJournal(tmp_path / "journal"), store))
+    assert set(found.cleaned) >= left
+    assert names(store, FOLDER) == []
 
 
 def test_names_of_any_length_keep_the_property_short() -> None:
