@@ -196,7 +196,6 @@ def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, 
             memory, ours = memory.over(known.memory(found) or memory_of(found)), ours or is_ours(found)
         read += len(ids)
         known.keep_memory(ref, memory)
-    known.keep_memory(ref, memory)
     return memory
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Store, Unknown
+from lakelatch.coordinator.attempt import WRITER_VERSION
 from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.identity_pages import Page, spill
 from lakelatch.coordinator.identity_recall import Known, recall
@@ -120,7 +121,7 @@ def published(
         commit_user=user,
         commit_identifier=identifier,
         properties=properties,
-        writer_version="paimon-1.4.2" if memory is None else latest.writer_version,
+        writer_version="paimon-1.4.2" if memory is None else WRITER_VERSION,
         delta_record_count=0,
     )
     table.store.put(f"snapshot/snapshot-{snapshot.id}", snapshot.to_json())

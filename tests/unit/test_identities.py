@@ -39,7 +39,7 @@ from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator import identity, identity_recall
 from lakelatch.coordinator import identity_pages as pages
 from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory, memory_of
-from lakelatch.coordinator.identity_pages import Leaf, parse_leaf, parse_page
+from lakelatch.coordinator.identity_pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identity_recall import Known, named_files, recall
 from lakelatch.coordinator.journal import Entry, FileJournal
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
@@ -48,7 +48,7 @@ from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.timeline import Timeline
-from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, TableCorrupt
+from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.snapshot import BATCH_IDENTIFIER
 from lakelatch.table.table import Table
@@ -174,6 +174,41 @@ def test_a_long_foreign_history_is_read_once_however_often_the_base_ages() -> No
     assert fresh.committer.lookup("etl", 1) is None
     assert first >= 100
     assert store.snapshot().by_operation["get"] <= 4
+
+
+def test_a_walk_that_is_cut_off_is_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H24: what was read before the store went away, or time was up, is not read again."""
+    table, known = opened(new_store()), Known()
+    for _ in range(100):
+        foreign(table, "other", 4)
+    base, read, find = top(table), [], table.timeline.find
+
+    def failing(snapshot_id: int) -> Any:
+        if snapshot_id < 50:
+            raise StoreUnavailable("away")
+        read.append(snapshot_id)
+        return find(snapshot_id)
+
+    with monkeypatch.context() as away:
+        away.setattr(table.timeline, "find", failing)
+        with pytest.raises(StoreUnavailable):
+            recall("etl", base, table.timeline, known)
+    table.store.reset()  # type: ignore[attr-defined]
+    assert recall("etl", base, table.timeline, known).memory.complete
+    assert len(read) > 40
+    assert table.store.snapshot().by_operation["get"] <= 75  # type: ignore[attr-defined]
+
+
+def test_a_snapshot_below_a_memory_is_older_than_it() -> None:
+    """Read in one batch with the memory, it says less of a user than the memory's page does."""
+    store = new_store()
+    table = opened(store)
+    foreign(table, "flink", 5)
+    store.put(FOLDER + "identities-page-1", Page({"flink": (6, ref(9))}).to_bytes())
+    published(table, Memory(page="identities-page-1"))
+    foreign(table, "other")
+    foreign(table, "other")
+    assert commit(opened(store), "flink", 6) == (10, True)
 
 
 # ------------------------------------------------------------------------------------------------------ older tables
@@ -483,6 +518,16 @@ def test_a_leaf_of_other_users_is_told() -> None:
     assert parse_leaf(Leaf("", users).to_bytes(), "", "here") == Leaf("", users)
 
 
+def test_a_page_relieves_itself_of_most_users() -> None:
+    """Else pages would grow: those who wait for one leaf are few where there are many."""
+    page = Page({f"query-{n}": (1, ref(n)) for n in range(101)}, {"0": "a", "10": "b", "11": "c"})
+    waiting = [sum(bits_of(name).startswith(prefix) for name in page.users) for prefix in ("0", "10", "11")]
+    assert page.fullest_prefix([]) == "0"
+    assert waiting[0] == max(waiting)
+    more = [name for name in (f"more-{n}" for n in range(400)) if bits_of(name).startswith("11")]
+    assert page.fullest_prefix(more) == "11"
+
+
 def test_orphan_cleaning_takes_the_pages_and_leaves_that_nobody_needs() -> None:
     """G7: what any snapshot, tag or branch needs stays; the folder is looked into as the format's own are."""
     store, table, old = many()
@@ -534,7 +579,7 @@ def test_expiry_leaves_pages_to_orphan_cleaning() -> None:
     """A commit under way may carry a leaf on that no snapshot needs any more but the one that it stands on."""
     _, table, _ = many()
     before = identity_files(table)
-    commit(table, "batch")
+    commit(table, "new", 0)
     retention = Retention.of(table.schema.options, 2**50, retain_min=1, retain_max=1)
     apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
     assert table.timeline.snapshot_ids() == [top(table).id]
