@@ -1,0 +1,136 @@
+"""How a snapshot came to be, told from the table alone, and from a journal: every line, for every kind of writer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.coordinator.attempt import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.explain import explain, timeline_of
+from lakelatch.coordinator.journal import Entry
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.timeline import BASE_PROPERTY
+from lakelatch.core.snapshot import Snapshot
+from lakelatch.table.table import Table
+
+COUNTER = itertools.count()
+SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
+
+
+@pytest.fixture
+def table() -> Table:
+    """Three snapshots: a row, two rows of two partitions under an identity, and one that replaces a partition."""
+    made = ll.create_table(f"memory://explain-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
+    made.append(pa.table({"p": ["a"], "v": [1]}))
+    made.append(pa.table({"p": ["a", "b"], "v": [2, 3]}), commit_user="etl", identifier=7)
+    made.overwrite(pa.table({"p": ["a"], "v": [4]}), partition={"p": "a"})
+    made.committer.settle()
+    return made
+
+
+def lines(table: Table, number: int, **changed: Any) -> dict[str, str]:
+    """What is told of a snapshot, some fields of which were changed: label -> text; the first line under ''."""
+    snapshot = table.timeline.find(number)
+    assert snapshot is not None
+    first, *rest = explain(table.timeline, replace(snapshot, **changed)).splitlines()
+    assert all(line.startswith("  ") and line[2] for line in rest)
+    return {"": first} | {line[2:12].strip(): line[12:] for line in rest if line[2] != " "}
+
+
+def properties(table: Table, number: int, **changed: str | None) -> dict[str, str]:
+    snapshot = table.timeline.find(number)
+    assert snapshot is not None
+    kept = {**snapshot.properties, **changed}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def test_every_line(table: Table) -> None:
+    second = table.timeline.find(2)
+    assert second is not None
+    said = lines(table, 2, time_ms=1_600_000_000_123)
+    moment = datetime.fromtimestamp(1_600_000_000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.123+00:00")
+    assert said == {
+        "": "snapshot 2  APPEND (WRITE)",
+        "made by": f"etl, identifier 7, {second.writer_version}",
+        "at": f"{moment}, schema 0",
+        "identity": second.identity,
+        "base": "snapshot 1",
+        "attempts": "1",
+        "changes": "2 files added, 0 deleted in 2 partitions",
+        "rows": "+2, 3 in all",
+    }
+
+
+def test_what_an_overwrite_says(table: Table) -> None:
+    said = lines(table, 3)
+    assert said["changes"] == "1 files added, 2 deleted"
+    assert said["rows"] == "-1, 2 in all"
+    snapshot = table.timeline.find(3)
+    assert snapshot is not None
+    assert said[""] == f"snapshot 3  OVERWRITE ({snapshot.operation})"
+    assert lines(table, 3, operation=None)[""] == "snapshot 3  OVERWRITE"
+    assert said["made by"] == f"{snapshot.commit_user}, {snapshot.writer_version}"
+    assert lines(table, 3, writer_version=None)["made by"] == f"{snapshot.commit_user}, unknown writer"
+
+
+def test_where_a_snapshot_stands(table: Table) -> None:
+    assert lines(table, 1)["base"] == "none, the first"
+    without = properties(table, 2, **{BASE_PROPERTY: None})
+    assert lines(table, 2, properties=without)["base"] == "not recorded by its writer"
+    assert lines(table, 1, properties={})["base"] == "none, the first"
+    none = properties(table, 2, **{BASE_PROPERTY: "0:"})
+    assert lines(table, 2, properties=none)["base"] == "none, the first"
+    gone = properties(table, 3, **{BASE_PROPERTY: "9:somebody"})
+    assert lines(table, 3, properties=gone)["base"] == "snapshot 9, since expired"
+    replaced = properties(table, 3, **{BASE_PROPERTY: "2:somebody"})
+    assert lines(table, 3, properties=replaced)["base"] == "snapshot 2, REPLACED since by another"
+
+
+def test_lost_attempts_are_counted_and_named(table: Table) -> None:
+    lost = [{"id": 1, "to": "one", "by": "her"}, {"id": 2, "to": "two", "by": "him"}]
+    told = explain(table.timeline, with_lost(table, lost)).splitlines()
+    start = next(place for place, line in enumerate(told) if "attempts" in line)
+    assert told[start : start + 3] == [
+        "  attempts  3",
+        "            1: wanted 1, lost it to her (one)",
+        "            2: wanted 2, lost it to him (two)",
+    ]
+    without = properties(table, 3, **{BASE_PROPERTY: None})
+    assert "attempts" not in lines(table, 3, properties=without), "another writer does not say how often it tried"
+
+
+def with_lost(table: Table, lost: list[dict[str, Any]]) -> Snapshot:
+    snapshot = table.timeline.find(3)
+    assert snapshot is not None
+    return replace(snapshot, properties=properties(table, 3, **{ATTEMPTS_PROPERTY: json.dumps(lost)}))
+
+
+def test_what_cannot_be_read_is_told_in_its_place(table: Table) -> None:
+    said = lines(table, 3, delta_manifest_list="manifest-list-gone")
+    assert said["changes"].startswith("cannot be read: manifest/manifest-list-gone is missing")
+    assert said["rows"] == "-1, 2 in all"
+
+
+def test_a_journal_is_told_in_milliseconds_since_its_first_event() -> None:
+    events = [
+        (1_000, ev.CommitRequested("etl", None, "APPEND", True)),
+        (1_005, ev.ManifestsCompacted("none", ())),
+        (2_500, ev.FoundAnother(SnapshotRef(3, "x"), "her")),
+        (3_000, ev.BaseAged()),
+    ]
+    told = timeline_of(Entry("c", "t", at_ms, event) for at_ms, event in events)
+    assert told.splitlines() == [
+        "      0 ms  CommitRequested      user=etl, kind=APPEND, has_data=True",
+        "      5 ms  ManifestsCompacted   mode=none",
+        f"   1500 ms  FoundAnother         winner={SnapshotRef(3, 'x')}, user=her",
+        "   2000 ms  BaseAged",
+    ]
+    assert timeline_of([]) == ""
