@@ -46,6 +46,9 @@ _OTHER_PROCESSES = {
 _BETWEEN_TESTS_SECONDS = 90.0
 """For imports, collection and fixtures at the end; and for a test of which no limit is known."""
 
+_NIGHTLY = ("LAKELATCH_NIGHTLY", "LAKELATCH_NO_SKIPS")
+"""Settings that make tests longer, or fail those that need a server."""
+
 _FAST = "not slow and not spark and not java"
 
 
@@ -142,6 +145,8 @@ class Children:
                 os.dup2(descriptor, target)
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            for name in _NIGHTLY:
+                os.environ.pop(name, None)
             os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
             if task.mutant is not None:
                 module = f"{self._package}.{task.mutant.file.removesuffix('.py').replace('/', '.')}"
