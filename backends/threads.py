@@ -56,6 +56,12 @@ class PerProcess(Generic[T]):
         """This process's value; None where it has not needed one yet."""
         return self._held.get(this_process())
 
+    def forget(self, value: T) -> None:
+        """The next to ask makes another, if this is the value that is held."""
+        process = this_process()
+        if self._held.get(process) is value:
+            self._held.pop(process, None)
+
 
 class Threads(Executor):
     """Threads that keep to the deadline of whoever asked them. A pool of each process's own, begun on first use.
@@ -73,14 +79,25 @@ class Threads(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
-        if not work.handed_to(self._pool.get().submit):
+        if not self._handed_over(work):
             work.run()
         return work.outcome
 
     def offer(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> bool:
         """As `submit`, but where no thread can be had nothing is done, and the answer is False."""
         work = _Work(fn, *args, **kwargs)
-        return work.handed_to(self._pool.get().submit) or not work.taken()
+        return self._handed_over(work) or not work.taken()
+
+    def _handed_over(self, work: _Work[Any]) -> bool:
+        pool = self._pool.get()
+        try:
+            return work.handed_to(pool.submit)
+        except BaseException:
+            # Interrupted, it may have begun a thread that it does not know of, for which the interpreter would wait for ever
+            # at its end. Shut down, the pool tells all of its threads to end once they have done what they were given.
+            self._pool.forget(pool)
+            pool.shutdown(wait=False)
+            raise
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         pool = self._pool.made()

@@ -90,12 +90,17 @@ def write_records(
 
     codec = _CODECS.get(compression, compression)
     out = io.BytesIO()
-    fastavro.writer(
-        out,
-        schema,
-        records,
-        codec=codec,
-        sync_marker=_SYNC,
-        codec_compression_level=level if codec == "zstandard" else None,
-    )
+    try:
+        fastavro.writer(
+            out,
+            schema,
+            records,
+            codec=codec,
+            sync_marker=_SYNC,
+            codec_compression_level=level if codec == "zstandard" else None,
+        )
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # as compiled code tells of an interrupt that it met
+            raise error.__cause__ from None
+        raise
     return out.getvalue()

@@ -171,3 +171,25 @@ def test_an_interrupt_of_work_done_by_its_caller_reaches_the_caller() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Threads(1).submit(interrupted)
+
+
+def test_an_interrupt_while_a_thread_begins_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter waits for every thread at its end, but wakes only those that their pool knows of."""
+    begun: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    executor, done = Threads(2), threading.Event()
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        executor.submit(done.set)
+    monkeypatch.undo()
+    begun[0].join(5)
+    assert not begun[0].is_alive()
+    assert done.is_set(), "what it was given before is done"
+    assert executor.submit(int).result(5) == 0, "later work has other threads"
+    executor.shutdown()
