@@ -121,7 +121,7 @@ def bits_of(name: str) -> str:
     """A user's hash, in bits: evenly spread whatever the names are.
 
     >>> bits_of("etl")[:8], len(bits_of("etl"))
-    ('00111000', 64)
+    ('01100011', 64)
     """
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return f"{int.from_bytes(digest[:8], 'big'):064b}"

@@ -195,5 +195,5 @@ class Simulation:
     def _hold(self, request: Request, objects: Objects) -> None:
         is_new = request.operation == "create" and request.key not in self.objects and request.key in objects
         self.objects = objects
-        if is_new:
+        if is_new and request.key.startswith("snapshot/snapshot-"):
             self._published(request.key, objects)

@@ -42,7 +42,7 @@ class Raced(MemoryStore):
         self.first: list[Callable[[], Any]] = []
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/") and self.first:
+        if key.startswith("snapshot/snapshot-") and self.first:
             others, self.first = self.first, []
             for other in others:
                 other()

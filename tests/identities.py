@@ -39,9 +39,9 @@ class Meddled(MemoryStore):
         self.deleted: list[str] = []
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/") and self.before_create:
+        if key.startswith("snapshot/snapshot-") and self.before_create:
             self.before_create.pop(0)()
-        elif key.startswith("snapshot/") and self.lost_before > 0:
+        elif key.startswith("snapshot/snapshot-") and self.lost_before > 0:
             self.lost_before -= 1
             return Unknown("timeout")
         return super().put_if_absent(key, data)

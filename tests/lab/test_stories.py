@@ -297,7 +297,7 @@ def test_an_expiry_under_way_is_asked_again() -> None:
         if request.operation == "list" and stale:
             stale.clear()
             return Reply(200, ())
-        if request.operation == "create" and request.key.startswith("snapshot/"):
+        if request.operation == "create" and request.key.startswith("snapshot/snapshot-"):
             world.apply(Request("delete", "", keys=("snapshot/snapshot-1",)))
         if request.label == "read snapshot/snapshot-2":
             world.apply(Request("delete", "", keys=("snapshot/snapshot-2", "snapshot/snapshot-3")))

@@ -71,7 +71,7 @@ class Struck(MemoryStore):
         self._strike, self._store, self._contended = strike, store, contended
 
     def put_if_absent(self, key: str, data: bytes) -> Any:
-        if key.startswith("snapshot/") and self._contended and not self._strike.dead:
+        if key.startswith("snapshot/snapshot-") and self._contended and not self._strike.dead:
             self._contended = False
             opened(self._store).append(THEIRS)
         return self._strike.step(lambda: self._store.put_if_absent(key, data), lambda: Unknown("no answer"))

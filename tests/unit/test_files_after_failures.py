@@ -47,7 +47,7 @@ def test_data_files_stay_where_the_outcome_is_unknown(store: Fragile, write: Any
     left: list[PutOutcome] = [Unknown("no answer")] * 3
     create = store.put_if_absent
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
-        left.pop() if key.startswith("snapshot/") and left else create(key, data)
+        left.pop() if key.startswith("snapshot/snapshot-") and left else create(key, data)
     )
     table = opened(store)
     with pytest.raises(OutcomeUnknown) as unknown:
@@ -101,7 +101,7 @@ def test_data_files_go_where_nothing_was_sent(store: Fragile, write: Any) -> Non
 def test_data_files_stay_where_a_transaction_of_both_kinds_is_unknown(store: Fragile) -> None:
     create = store.put_if_absent
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
-        Unknown("no answer") if key.startswith("snapshot/") else create(key, data)
+        Unknown("no answer") if key.startswith("snapshot/snapshot-") else create(key, data)
     )
     table = opened(store)
     writer = TableWriter(table.store, table.schema, "job", travelling=False)

@@ -94,7 +94,7 @@ class Raced(MemoryStore):
         self.windows: list[Callable[[], None]] = []
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/") and self.windows:
+        if key.startswith("snapshot/snapshot-") and self.windows:
             others, rest = self.windows[0], self.windows[1:]
             self.windows = []
             others()

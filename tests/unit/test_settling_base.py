@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from changes import check, created, files, meanwhile, publish, reopened, replace_a, rows, values
 
+from lakelatch.coordinator.changes_since import ChangesSince
 from lakelatch.coordinator.conflicts import Conflict, written_under_another_layout
-from lakelatch.coordinator.history import History
 from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.places import FileKeys
@@ -78,7 +78,7 @@ def test_changes_are_not_taken_from_a_snapshot_that_was_replaced_between_two_att
 
 
 def test_what_others_did_is_not_known_where_a_snapshot_in_between_is_gone(table: Table) -> None:
-    history = History(table.timeline, FileKeys(table.schema), lambda partition: True)
+    history = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     for value in (11, 12, 13):
         table.append(rows("b", value))
     read, base = table.timeline.find(2), table.timeline.find(5)

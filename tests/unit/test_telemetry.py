@@ -18,7 +18,7 @@ from lakelatch.coordinator.observe import Watch, watch
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
-from lakelatch.coordinator.protocol.machine import CommitState, Phase
+from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats
 from lakelatch.coordinator.telemetry import Traced
 from lakelatch.coordinator.watching import RETRY_REASONS, About, Ended
 
@@ -33,7 +33,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Exported:
 
 
 def at(phase: Phase, attempt: int = 1) -> CommitState:
-    return CommitState(phase=phase, attempt=attempt)
+    return CommitState(phase=phase, repeats=Repeats(attempt=attempt))
 
 
 def named(exported: Exported, name: str) -> ReadableSpan:
