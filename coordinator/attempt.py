@@ -18,6 +18,7 @@ from ..core.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.folding import summarise
 from ..core.json_text import parse_json
+from ..core.layout import SCHEMA_PROPERTY
 from ..core.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
 from ..core.options import TableOptions
 from ..core.paths import TablePaths
@@ -199,7 +200,7 @@ def build_snapshot(
         properties={
             **request.properties,
             WRITER_PROPERTY: writer_id,
-            **_our_properties(base, memory, lost),
+            **_our_properties(request, base, memory, lost, schema_id),
         },
         next_row_id=next_row_id,
         operation=request.operation,
@@ -223,11 +224,15 @@ def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
         raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
 
 
-def _our_properties(base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot]) -> dict[str, str]:
+def _our_properties(
+    request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
+) -> dict[str, str]:
     """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]
         properties[ATTEMPTS_PROPERTY] = json.dumps(shown, separators=(",", ":"))
+    if request.settles_layout:
+        properties[SCHEMA_PROPERTY] = str(schema_id)
     properties[IDENTIFIERS_PROPERTY] = memory.to_property()
     return properties

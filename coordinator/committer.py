@@ -21,12 +21,14 @@ from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.paths import TablePaths
 from ..core.schema import TableSchema
 from ..core.side_effects import check_side_effects
+from ..core.snapshot import Snapshot
 from .attempt import FileNames, MetadataWriter
 from .base import Base
 from .driver import Driver
 from .identity_recall import recall
 from .journal import BoundJournal, Journal, MemoryJournal, address_of
 from .knowledge import Knowledge
+from .layout import follow_landed
 from .lineage import refuse_fork
 from .observe import Watch, watch
 from .protocol import effects as do
@@ -76,7 +78,7 @@ class Committer:
         self._first_schema = first_schema
         self.journal: Journal = journal if journal is not None else MemoryJournal()
         self._policy = RetryPolicy.from_options(schema.options)
-        self._knows = Knowledge(around)
+        self._knows = Knowledge(around, schema)
         self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
         self._aside = around.executor(1, "lakelatch-hint")
 
@@ -110,6 +112,7 @@ class Committer:
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
                 self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
+                outcome = self._followed(outcome, run.timeline, run.landed)
                 answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
@@ -147,7 +150,7 @@ class Committer:
         )
 
     def _timeline(self, store: Store) -> Timeline:
-        return Timeline(store, self.paths, self._around.executor, self._first_schema)
+        return Timeline(store, self.paths, self._around.executor, self._first_schema, self._knows.schemas)
 
     def _ensure_safe(self) -> None:
         """Once per process and store: does it refuse to create what exists? (G9, H1)"""
@@ -165,6 +168,7 @@ class Committer:
             if found.last is None or not found.says(identifier):
                 return None
             refuse_fork(timeline, latest)
+            follow_landed(timeline, found.last[1], self._around)
             return self._replay_receipt(found.last[1], commit_user, identifier)
 
     def know(self, base: Base) -> None:
@@ -182,6 +186,18 @@ class Committer:
             self._knows.newest.learn(run.next_base())
         else:
             self._knows.newest.forget()
+
+    def _followed(self, outcome: Outcome, timeline: Timeline, landed: Snapshot | None = None) -> Outcome:
+        """The outcome, once the newest schema has the layout of the table's first files, where they are this commit's."""
+        if not isinstance(outcome, do.Committed):
+            return outcome
+        try:
+            follow_landed(timeline, outcome.snapshot, self._around, landed)
+        except LakelatchError as error:
+            return do.Undecided(
+                outcome.snapshot, f"it landed, but which schema is the newest is not known: {error.message}"
+            )
+        return outcome
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -243,6 +259,7 @@ class Committer:
             metered = MeteredStore(self.store, seen.heard)
             outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
             seen.ended(outcome, len(run.tried))
+        outcome = self._followed(outcome, self._timeline(metered))
         if not isinstance(outcome, do.Undecided):
             journal.record(resolved(outcome))
             journal.conclude()

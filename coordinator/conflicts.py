@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..core import options as opt
 from ..core.change import Group, Landed, Owner, owner_of, vector_places
 from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.folding import live
-from ..core.schema import TableSchema
 from .request import CommitRequest, Target
 
 
@@ -174,34 +171,6 @@ def _inputs_marked(by: str, names: Sequence[str]) -> Conflict:
     shown = ", ".join(names[:5])
     reason = f"rows of its input files were deleted {by}since it read them: {shown}"
     return Conflict("inputs_marked", reason, tuple(names))
-
-
-# ---------------------------------------------------------------------------------------------------------- schemas
-
-
-_LAYOUT: tuple[opt.Option[Any], ...] = (opt.BUCKET, opt.BUCKET_KEY, opt.BUCKET_FUNCTION, opt.DATA_FILE_DIRECTORY)
-
-
-def written_under_another_layout(written: TableSchema, newest: TableSchema) -> Conflict | None:
-    """Files lie, or are divided, otherwise by now: readers would look for them elsewhere, and writers would refuse them.
-
-    Args:
-        written: the schema that the files of a commit were written with.
-        newest: the schema that readers go by.
-    """
-    for option in _LAYOUT:
-        old, new = written.options.get(option), newest.options.get(option)
-        if old != new:
-            return _another_schema(f"option '{option.key}' is {new or 'not set'}", newest, str(old or "not set"))
-    if written.partition_keys != newest.partition_keys:
-        keys = ", ".join(newest.partition_keys) or "none"
-        return _another_schema(f"the partition keys are {keys}", newest, ", ".join(written.partition_keys) or "none")
-    return None
-
-
-def _another_schema(what: str, newest: TableSchema, before: str) -> Conflict:
-    reason = f"{what} since schema {newest.id}, its files were written for {before}: open the table again and write them anew"
-    return Conflict("another_schema", reason)
 
 
 def _conflict(check: str, change: Landed, entries: Iterable[ManifestEntry], what: str) -> Conflict:

@@ -7,6 +7,7 @@ Invariant: all of it may be thrown away at any time; a commit then looks again.
 from __future__ import annotations
 
 from ..backends.threads import ForkedLock, PerProcess
+from ..core.schema import TableSchema
 from .base import Base
 from .bucket_numbers import BucketMemory
 from .identity_recall import Known
@@ -49,13 +50,15 @@ class Knowledge:
         newest: the snapshot to build on.
         buckets: what manifests say of fixed buckets.
         identities: memories, pages and leaves of identities.
+        schemas: the table's, by id.
         crowd: how many other writers were met lately.
         writer_id: this committer's name in the snapshots that it makes; a child of a fork has another.
     """
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, schema: TableSchema) -> None:
         self.newest = NewestBase()
         self.buckets = BucketMemory()
         self.identities = Known()
+        self.schemas = {schema.id: schema}
         self.crowd = Crowd()
         self.writer_id = PerProcess(lambda: around.new_uuid().hex[:16])

@@ -21,9 +21,11 @@ from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, TableNotFound
 from ..core.paths import TablePaths
+from ..core.snapshot import parse_snapshot
 from .base import LONGEST_AGE_MS
 from .file_journal import FileJournal
 from .journal import OBJECT, Damage, Entry, address_of
+from .layout import follow_first_files, has_first_files
 from .object_journal import ObjectJournal
 from .past import Past, pasts
 from .protocol import effects as do
@@ -230,7 +232,7 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
     told = _told(past)
     if told.known:
         _tidy(journal, past, asked)  # where its writer died before it could
-        return told
+        return replace(_followed(told, past, asked), outcome=told.outcome, reason=told.reason)
     if past.damage is not None or refused:
         return replace(told, reason=refused or f"nothing is done about it: {past.damage}")
     if not (past.taken or (asked.dry_run and _is_open(past, asked))):
@@ -241,8 +243,8 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
     except LakelatchError as error:
         return replace(told, reason=error.message)
     outcome = answer.outcome
-    commit = _with(told, outcome, answer.finished)
-    if isinstance(outcome, do.Undecided):
+    commit = _followed(_with(told, outcome, answer.finished), past, asked)
+    if isinstance(outcome, do.Undecided) or commit.outcome == "unknown":
         return commit
     if asked.clean:
         commit = replace(commit, cleaned=_discard(past.discardable(outcome), timeline, asked))
@@ -250,6 +252,20 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
         with suppress(LakelatchError):  # it can be found again (H17)
             journal.add(past.entries, resolved(outcome), asked.around.wall_ms)
             _tidy(journal, past, asked)
+    return commit
+
+
+def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:
+    """The commit, once the newest schema has the layout of the table's first files, where they are its own."""
+    if commit.outcome not in ("landed", "finished") or asked.dry_run or not past.tried:
+        return commit
+    last = past.tried[-1]
+    try:
+        snapshot = parse_snapshot(last.text.encode(), f"snapshot-{last.snapshot.id}")
+        if has_first_files(snapshot):
+            follow_first_files(asked.timeline(past.entries[0]), snapshot, asked.around)
+    except LakelatchError as error:
+        return replace(commit, outcome="unknown", reason=error.message)
     return commit
 
 

@@ -1,7 +1,7 @@
 """What a commit wants: its changes, the partitions that it replaces, its isolation and identity.
 
-Owns: `CommitRequest`, `Restoration`, `Target` (which partitions an overwrite replaces), `Isolation`. Must not know: how it is
-done.
+Owns: `CommitRequest`, `Restoration`, `LayoutDecision`, `Target` (which partitions an overwrite replaces), `Isolation`.
+Must not know: how it is done.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class CommitRequest:
     properties: dict[str, str] = field(default_factory=dict)
 
     restores: ClassVar[bool] = False
+    settles_layout: ClassVar[bool] = False
 
     def check(self) -> None:
         """Refuse what cannot be meant, before anything is written."""
@@ -72,3 +73,9 @@ class Restoration(CommitRequest):
     """
 
     restores = True
+
+
+class LayoutDecision(CommitRequest):
+    """An empty commit, which only decides that the table's first files are laid out by the committer's schema (decision 18)."""
+
+    settles_layout = True

@@ -27,6 +27,7 @@ from .conflicts import Conflict
 from .identity import Memory
 from .identity_recall import Recalled, recall
 from .knowledge import Knowledge
+from .layout import layout_conflict, schema_named
 from .lineage import (
     Fork,
     Lost,
@@ -139,6 +140,11 @@ class CommitRun:
         return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
 
     @property
+    def landed(self) -> Snapshot | None:
+        """The snapshot of the last attempt: the one that landed, where one did."""
+        return self.attempt.snapshot if self.attempt is not None else None
+
+    @property
     def others_met(self) -> int:
         """How many different committers won a race against this commit."""
         return len({committer_of(winner) for winner in self.lost})
@@ -201,6 +207,9 @@ class CommitRun:
         """This commit's entries on this base, after the conflict checks."""
         attempt = self._attempt()
         try:
+            misplaced = layout_conflict(self.request, self.schema, attempt.base, self.timeline, self.around)
+            if misplaced is not None:
+                return ev.ConflictFound(misplaced.check, misplaced.reason)
             found = self.settler.settle(attempt.base, attempt.ours.id)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
@@ -305,7 +314,7 @@ class CommitRun:
             settled.entries,
             attempt.base_list,
             attempt.delta.list,
-            schema_id=base.schema_id,
+            schema_id=schema_named(self.schema, base, self.timeline),
             index_manifest=settled.index_manifest,
             memory=attempt.memory,
             lost=self.lost,

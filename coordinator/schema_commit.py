@@ -8,12 +8,14 @@ no answer is believed that the file itself does not confirm (H2, H3).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from ..core.layout import held_files
 from ..core.schema import TableSchema
 from ..core.schema_changes import SchemaChange, changed
 from .surroundings import MACHINE, Surroundings
@@ -69,11 +71,22 @@ def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> Outco
     )
 
 
-def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE) -> TableSchema:
-    """Apply changes to the newest schema, and commit what comes of it.
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A schema that was created.
 
-    Returns:
-        The schema that was created.
+    Attributes:
+        before: the newest one when it was made; `after` comes of it.
+        holds_files: the table held files by then, or had: the change is one that they allow.
+    """
+
+    before: TableSchema
+    after: TableSchema
+    holds_files: bool
+
+
+def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE) -> Changed:
+    """Apply changes to the newest schema, and create what comes of it.
 
     Raises:
         InvalidArgument: a change that the newest schema does not allow.
@@ -92,10 +105,10 @@ def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: S
     return made
 
 
-def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> TableSchema | None:
+def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> Changed | None:
     """One attempt; None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
-    has_snapshots = timeline.latest() is not None
-    made = changed(newest, changes, has_snapshots=has_snapshots, time_ms=around.wall_ms)
+    holds_files = held_files(timeline.latest())
+    made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms)
     won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
-    return made if won else None
+    return Changed(newest, made, holds_files) if won else None

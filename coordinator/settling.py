@@ -34,7 +34,6 @@ from .conflicts import (
     inputs_marked,
     inputs_of,
     replaced_files,
-    written_under_another_layout,
 )
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
@@ -98,9 +97,6 @@ class Settler:
         if isinstance(files, Conflict):
             return files
         entries = self._entries(files)
-        conflict = self._another_schema(base, entries)
-        if conflict is not None:
-            return conflict
         numbers = entries if restores else self._in_buckets(entries, base)
         if isinstance(numbers, Conflict):
             return numbers
@@ -150,13 +146,6 @@ class Settler:
         back = {e.identity for e in request.entries} if request.restores else set()
         deleted = (e.deletion() for identity, e in files.replaced.items() if identity not in back)
         return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
-
-    def _another_schema(self, base: Base, entries: Iterable[ManifestEntry]) -> Conflict | None:
-        """The files of a rollback were written long ago, and lie where they lie."""
-        writes = not self.request.restores and any(e.kind == ADD for e in entries)
-        if not writes or base.schema_id <= self.schema.id:
-            return None
-        return written_under_another_layout(self.schema, self.timeline.schema(base.schema_id))
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
         """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""

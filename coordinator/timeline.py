@@ -68,12 +68,13 @@ class Timeline:
         paths: TablePaths,
         executor: Callable[[int, str], Executor] = MACHINE.executor,
         first_schema: bytes | None = None,
+        schemas: dict[int, TableSchema] | None = None,
     ) -> None:
         self.store = store
         self.paths = paths
         self.first_schema = first_schema
         self._executor = executor
-        self._schemas: dict[int, TableSchema] = {}
+        self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
 
     # ------------------------------------------------------------------------------------------------------- schemas
 

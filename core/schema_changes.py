@@ -89,6 +89,29 @@ def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     return made
 
 
+def undone(newest: TableSchema, made: TableSchema, before: TableSchema) -> TableSchema:
+    """The newest schema without what a change made of the one before it; what others changed since stays.
+
+    >>> before = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={"bucket": "-1"})
+    >>> made = replace(before, id=1, option_texts={"bucket": "2", "bucket-key": "a"})
+    >>> undone(made, made, before).option_texts, undone(before, made, before) == before
+    ({'bucket': '-1'}, True)
+    """
+    texts = dict(newest.option_texts)
+    for key in before.option_texts.keys() | made.option_texts.keys():
+        was, became = before.option_texts.get(key), made.option_texts.get(key)
+        if was != became and texts.get(key) == became:
+            texts.pop(key, None)
+            if was is not None:
+                texts[key] = was
+    back = newest if texts == newest.option_texts else replace(newest, option_texts=texts)
+    if newest.comment == made.comment != before.comment:
+        back = replace(back, comment=before.comment)
+    if newest.fields == made.fields != before.fields:
+        back = replace(back, fields=before.fields, primary_keys=before.primary_keys)
+    return back
+
+
 # ------------------------------------------------------------------------------------------------------------ columns
 
 

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 from ..backends.store import ObjectInfo, Store
 from ..coordinator import identity
+from ..coordinator.alteration import alter
 from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import plan_rollback, protect
-from ..coordinator.schema_commit import change_schema
 from ..coordinator.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.schema import TableSchema
@@ -151,7 +151,8 @@ def alterer(**options: str) -> Role:
 
     def role(stage: Stage) -> None:
         try:
-            change_schema(stage.timeline(), [set_option(key, value) for key, value in options.items()], stage.around)
+            changes = [set_option(key, value) for key, value in options.items()]
+            alter(stage.timeline(), changes, stage.committer_with, stage.around)
         except LakelatchError:
             return  # its caller is told
 

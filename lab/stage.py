@@ -234,6 +234,10 @@ class Stage:
         """A fresh process's committer, as shipped."""
         return Committer(self.store, PATHS, self.schema, self, self.around, self.first_schema)
 
+    def committer_with(self, schema: TableSchema) -> Committer:
+        """A committer that writes by another schema, as one is made for a change of schema."""
+        return Committer(self.store, PATHS, schema, self, self.around, self.first_schema)
+
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
 

@@ -12,12 +12,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..backends.store import Store
+from ..coordinator.alteration import alter
 from ..coordinator.committer import Committer
 from ..coordinator.explain import explain
 from ..coordinator.journal import Journal
 from ..coordinator.object_journal import open_journal
 from ..coordinator.request import Isolation
-from ..coordinator.schema_commit import change_schema
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.data_file import ManifestEntry
@@ -262,13 +262,25 @@ class Table(Changes, Maintenance):
 
         Raises:
             InvalidArgument: the format does not allow it; nothing was changed.
+            CommitConflict: the table's first files were committed meanwhile, and do not allow it; nothing was changed.
             OutcomeUnknown: the store does not say; `resolve()` asks again.
         """
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
-        self._schema = change_schema(self.timeline, changes)
-        self._committer = None
+        self._show(alter(self.timeline, changes, self._committer_with))
         return self._schema
+
+    def _show(self, schema: TableSchema) -> None:
+        """Use another schema from now on: for reading, and for where files are written."""
+        self._schema = schema
+        self.paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self.timeline = Timeline(self.store, self.paths)
+        self._committer = None
+
+    def _committer_with(self, schema: TableSchema) -> Committer:
+        paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        journal = open_journal(self._journal, self.store)
+        return Committer(self.store, paths, schema, journal, first_schema=self._first_schema)
 
     def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
         """Add the columns that the first batch has and the table lacks; the batches, as they were."""
@@ -276,8 +288,7 @@ class Table(Changes, Maintenance):
         first = next(batches, None)
         if first is None:
             return iter(())
-        self._schema = self.timeline.latest_schema()  # others may have added them already
-        self._committer = None
+        self._show(self.timeline.latest_schema())  # others may have added them already
         new = [column for column in first.schema if column.name not in self._schema.by_name]
         if new:
             self.alter(*(add_column(column.name, column.type) for column in new))
@@ -309,13 +320,7 @@ class Table(Changes, Maintenance):
         if self.pinned is not None:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
         if self._committer is None:
-            self._committer = Committer(
-                self.store,
-                self.paths,
-                self._schema,
-                open_journal(self._journal, self.store),
-                first_schema=self._first_schema,
-            )
+            self._committer = self._committer_with(self._schema)
         return self._committer
 
 

@@ -177,7 +177,7 @@ def test_an_answer_that_was_lost_is_read_back() -> None:
     store = Silent(applies=True)
     assert create_schema(store, "schema/schema-0", first_schema().to_json())
     made = change_schema(Timeline(store, TablePaths()), [ll.add_column("b", "INT")])
-    assert made.id == 1
+    assert made.after.id == 1
 
 
 def test_a_store_that_never_answers_is_unknown_and_resolves() -> None:

@@ -38,10 +38,11 @@ from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator import identity, identity_recall
 from lakelatch.coordinator import identity_pages as pages
+from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory, memory_of
 from lakelatch.coordinator.identity_pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identity_recall import Known, named_files, recall
-from lakelatch.coordinator.journal import Entry, FileJournal
+from lakelatch.coordinator.journal import Entry
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention

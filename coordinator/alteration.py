@@ -1,0 +1,180 @@
+"""A change of a table's schema, told once it stands against the table's first commit.
+
+Owns: `alter`. Must not know: what a change says (`core.schema_changes`), how a commit is made.
+Source: decision 18. Invariants: a change of the layout is told as made only if no file was committed under another; one that lost
+to the first files is taken back as a whole, and told as not committed; all other changes are one atomic create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.errors import (
+    CommitConflict,
+    InvalidArgument,
+    LakelatchError,
+    OutcomeUnknown,
+    RetriesExhausted,
+    StoreUnavailable,
+)
+from ..core.layout import differences, held_files
+from ..core.paths import version_of
+from ..core.schema import TableSchema
+from ..core.schema_changes import SchemaChange, changed, undone
+from .committer import Committer, new_commit_user
+from .layout import numbered
+from .request import CommitRequest, LayoutDecision
+from .schema_commit import Changed, change_schema, create_schema
+from .surroundings import MACHINE, Surroundings
+from .timeline import Timeline
+
+_RACES = 20
+
+
+def alter(
+    timeline: Timeline,
+    changes: Sequence[SchemaChange],
+    committer_of: Callable[[TableSchema], Committer],
+    around: Surroundings = MACHINE,
+) -> TableSchema:
+    """Apply changes to the newest schema.
+
+    Args:
+        committer_of: what commits to the table with a schema.
+
+    Returns:
+        The schema that was made.
+
+    Raises:
+        InvalidArgument: the newest schema, or the table's files, do not allow it; nothing was changed.
+        CommitConflict: the table's first files came first; nothing was changed.
+        OutcomeUnknown: the store does not say; the error resolves it.
+        RetriesExhausted: others changed the schema all the time.
+    """
+    decides = _decides_layout(timeline, changes, around)
+    if decides:
+        _announce(timeline, committer_of)
+
+    def settled(made: Changed) -> TableSchema:
+        return _settled(timeline, made, committer_of, around) if decides and not made.holds_files else made.after
+
+    try:
+        made = change_schema(timeline, changes, around)
+    except OutcomeUnknown as unknown:
+        raise _created_or_not(timeline, unknown, settled) from unknown
+    return settled(made)
+
+
+def _created_or_not(
+    timeline: Timeline, unknown: OutcomeUnknown, settled: Callable[[Changed], TableSchema]
+) -> OutcomeUnknown:
+    """An answer of the store that is not known, resolved by going on where it was lost."""
+    schema_id = version_of(unknown.identity["schema"].removeprefix(timeline.paths.schema_dir), "schema")
+    assert schema_id is not None
+
+    def resolve(timeout: float) -> TableSchema:
+        try:
+            unknown.resolve(timeout=timeout)
+        except OutcomeUnknown as still:
+            raise _created_or_not(timeline, still, settled) from still
+        return settled(Changed(timeline.schema(schema_id - 1), timeline.schema(schema_id), False))
+
+    return OutcomeUnknown(unknown.message, identity=unknown.identity, resolver=resolve)
+
+
+def _announce(timeline: Timeline, committer_of: Callable[[TableSchema], Committer]) -> None:
+    """Say, in the name that first files need, that the layout is to change: whoever commits them then makes sure of theirs."""
+    newest = timeline.latest_schema()
+    try:
+        committer_of(newest).commit(_settling(newest))
+    except CommitConflict:
+        return  # there are files by now: they have a say in the change
+    except OutcomeUnknown as unknown:  # an announcement that lands late binds nobody
+        raise StoreUnavailable(f"the schema of {timeline.store.url} was not changed: {unknown.message}") from unknown
+
+
+def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
+    """Is it a change that only a table without files allows, of such a table?"""
+    newest = timeline.latest_schema()
+    if held_files(timeline.latest()):
+        return False
+    after = changed(newest, changes, has_snapshots=False, time_ms=around.wall_ms)
+    if differences(newest, after, rescaled=False):
+        return True
+    try:
+        changed(newest, changes, has_snapshots=True, time_ms=around.wall_ms)
+    except InvalidArgument:
+        return True
+    return False
+
+
+def _settled(
+    timeline: Timeline, made: Changed, committer_of: Callable[[TableSchema], Committer], around: Surroundings
+) -> TableSchema:
+    try:
+        committer_of(made.after).commit(_settling(made.after))
+    except OutcomeUnknown as unknown:
+        raise _unknown(timeline, made.before, made.after, unknown, around) from unknown
+    except LakelatchError as error:
+        raise _taken_back(timeline, made.before, made.after, error, around) from error
+    return made.after
+
+
+def _settling(schema: TableSchema) -> CommitRequest:
+    """An empty commit, in the name that the table's first files need."""
+    return LayoutDecision("APPEND", (), new_commit_user(schema))
+
+
+def _taken_back(
+    timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError, around: Surroundings
+) -> LakelatchError:
+    """Undo the change by one more schema; the error to tell."""
+
+    def again(timeout: float) -> Any:
+        raise _taken_back(timeline, before, after, error, around) from error
+
+    try:
+        _undo(timeline, before, after, around)
+    except LakelatchError as failure:
+        return OutcomeUnknown(
+            f"schema {after.id} of {timeline.store.url} was to be taken back, and that failed: {failure.message}",
+            identity={"schema": timeline.paths.schema(after.id)},
+            resolver=again,
+        )
+    if not isinstance(error, CommitConflict):
+        return error
+    return CommitConflict(
+        f"the options of {timeline.store.url} were not changed: its first files were committed meanwhile, and depend on them"
+    )
+
+
+def _undo(timeline: Timeline, before: TableSchema, after: TableSchema, around: Surroundings) -> None:
+    for _ in range(_RACES):
+        newest = timeline.latest_schema()
+        back = undone(newest, after, before)
+        if back == newest:
+            return
+        made = numbered(back, newest.id + 1, around)
+        if create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around):
+            return
+    raise RetriesExhausted(f"lost {_RACES} races for the next schema")
+
+
+def _unknown(
+    timeline: Timeline, before: TableSchema, after: TableSchema, unknown: OutcomeUnknown, around: Surroundings
+) -> OutcomeUnknown:
+    def resolve(timeout: float) -> Any:
+        try:
+            unknown.resolve(timeout=timeout)
+        except OutcomeUnknown as still:
+            raise _unknown(timeline, before, after, still, around) from still
+        except LakelatchError as error:
+            raise _taken_back(timeline, before, after, error, around) from error
+        return after
+
+    return OutcomeUnknown(
+        f"it is not known whether schema {after.id} stands against the first commit: {unknown.message}",
+        identity={"schema": timeline.paths.schema(after.id), **unknown.identity},
+        resolver=resolve,
+    )
