@@ -53,14 +53,13 @@ def alter(
         RetriesExhausted: others changed the schema all the time.
     """
     decides = _decides_layout(timeline, changes, around)
-    if decides:
-        _announce(timeline, committer_of)
+    held = decides and not _announced(timeline, committer_of, around)
 
     def settled(made: Changed) -> TableSchema:
         return _settled(timeline, made, committer_of, around) if decides and not made.holds_files else made.after
 
     try:
-        made = change_schema(timeline, changes, around)
+        made = change_schema(timeline, changes, around, held=held)
     except OutcomeUnknown as unknown:
         raise _created_or_not(timeline, unknown, settled) from unknown
     return settled(made)
@@ -83,15 +82,20 @@ def _created_or_not(
     return OutcomeUnknown(unknown.message, identity=unknown.identity, resolver=resolve)
 
 
-def _announce(timeline: Timeline, committer_of: Callable[[TableSchema], Committer]) -> None:
-    """Say, in the name that first files need, that the layout is to change: whoever commits them then makes sure of theirs."""
+def _announced(timeline: Timeline, committer_of: Callable[[TableSchema], Committer], around: Surroundings) -> bool:
+    """Say, in the name that first files need, that the layout is to change: whoever commits them then makes sure of theirs.
+
+    Returns:
+        False where there are files by now: they have a say in the change.
+    """
     newest = timeline.latest_schema()
     try:
-        committer_of(newest).commit(_settling(newest))
+        committer_of(newest).commit(_settling(newest, around))
     except CommitConflict:
-        return  # there are files by now: they have a say in the change
+        return False
     except OutcomeUnknown as unknown:  # an announcement that lands late binds nobody
         raise StoreUnavailable(f"the schema of {timeline.store.url} was not changed: {unknown.message}") from unknown
+    return True
 
 
 def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
@@ -113,7 +117,7 @@ def _settled(
     timeline: Timeline, made: Changed, committer_of: Callable[[TableSchema], Committer], around: Surroundings
 ) -> TableSchema:
     try:
-        committer_of(made.after).commit(_settling(made.after))
+        committer_of(made.after).commit(_settling(made.after, around))
     except OutcomeUnknown as unknown:
         raise _unknown(timeline, made.before, made.after, unknown, around) from unknown
     except LakelatchError as error:
@@ -121,9 +125,9 @@ def _settled(
     return made.after
 
 
-def _settling(schema: TableSchema) -> CommitRequest:
+def _settling(schema: TableSchema, around: Surroundings) -> CommitRequest:
     """An empty commit, in the name that the table's first files need."""
-    return LayoutDecision("APPEND", (), new_commit_user(schema))
+    return LayoutDecision("APPEND", (), new_commit_user(schema, around))
 
 
 def _taken_back(

@@ -8,7 +8,6 @@ landed a commit knows the next base without reading.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -280,7 +279,7 @@ class Committer:
         return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
 
 
-def new_commit_user(schema: TableSchema) -> str:
+def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:
     """A commit user for a commit that names none: a fresh uuid, with option `commit.user-prefix` in front."""
     prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
-    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
+    return f"{prefix}_{around.new_uuid()}" if prefix else str(around.new_uuid())

@@ -85,8 +85,13 @@ class Changed:
     holds_files: bool
 
 
-def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE) -> Changed:
+def change_schema(
+    timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE, *, held: bool = False
+) -> Changed:
     """Apply changes to the newest schema, and create what comes of it.
+
+    Args:
+        held: the table is known to hold files, or to have held some, whatever a listing shows.
 
     Raises:
         InvalidArgument: a change that the newest schema does not allow.
@@ -98,17 +103,17 @@ def change_schema(timeline: Timeline, changes: Sequence[SchemaChange], around: S
         stop=stop_after_attempt(_RACES), wait=wait, retry=retry_if_result(lambda made: made is None), sleep=around.sleep
     )
     try:
-        made = races(_race, timeline, changes, around)
+        made = races(_race, timeline, changes, around, held)
     except RetryError:
         raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}") from None
     assert made is not None  # what is None is tried again
     return made
 
 
-def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> Changed | None:
+def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings, held: bool) -> Changed | None:
     """One attempt; None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
-    holds_files = held_files(timeline.latest())
+    holds_files = held or held_files(timeline.latest())
     made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms)
     won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
     return Changed(newest, made, holds_files) if won else None

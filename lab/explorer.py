@@ -282,6 +282,8 @@ class Explorer:
         ended = all(play.pending is None for play in plays)
         if self.scenario.has("dropper") and not ended:
             return []  # a snapshot may land where the table has just been; what counts is how it ends
+        if self.scenario.has("alterer") and not any(t.outcome == "committed" for p in plays for t in p.told):
+            return []  # until its rows are acknowledged, the first commit may still have to set the layout right
         seen = self._footprint(world.objects)
         reading = self._readings.get(seen)
         if reading is None:

@@ -34,8 +34,8 @@ def altered(what: str, budget: int) -> Scenario:
         Actor("L", writer(opens=True), after=("A", "Y")),
     )
     name = f"altered {what}, {budget} faults"
-    lands = frozenset("L")
-    return Scenario(name, actors, budget, given=SCHEMA, victims=frozenset("AY"), lands=lands)
+    faults = frozenset({"crash after", "answer lost", "misses the newest"})
+    return Scenario(name, actors, budget, given=SCHEMA, victims=frozenset("AY"), lands=frozenset("L"), faults=faults)
 
 
 def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:

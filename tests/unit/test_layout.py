@@ -18,7 +18,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Created, PutOutcome, Unknown
-from lakelatch.coordinator.journal import FileJournal
+from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.recovery import recover_journal
 from lakelatch.coordinator.schema_commit import change_schema
 from lakelatch.coordinator.surroundings import MACHINE
