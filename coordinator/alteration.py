@@ -22,6 +22,7 @@ from ..core.layout import differences, held_files
 from ..core.paths import version_of
 from ..core.schema import TableSchema
 from ..core.schema_changes import SchemaChange, changed, undone
+from ..core.snapshot import Snapshot
 from .committer import Committer, new_commit_user
 from .layout import numbered
 from .request import CommitRequest, LayoutDecision
@@ -52,14 +53,16 @@ def alter(
         OutcomeUnknown: the store does not say; the error resolves it.
         RetriesExhausted: others changed the schema all the time.
     """
-    decides = _decides_layout(timeline, changes, around)
-    held = decides and not _announced(timeline, committer_of, around)
+    seen = timeline.latest()
+    decides = not held_files(seen) and _decides_layout(timeline, changes, around)
+    if decides:
+        seen = _announced(timeline, committer_of, around)
 
     def settled(made: Changed) -> TableSchema:
         return _settled(timeline, made, committer_of, around) if decides and not made.holds_files else made.after
 
     try:
-        made = change_schema(timeline, changes, around, held=held)
+        made = change_schema(timeline, changes, around, seen)
     except OutcomeUnknown as unknown:
         raise _created_or_not(timeline, unknown, settled) from unknown
     return settled(made)
@@ -82,27 +85,26 @@ def _created_or_not(
     return OutcomeUnknown(unknown.message, identity=unknown.identity, resolver=resolve)
 
 
-def _announced(timeline: Timeline, committer_of: Callable[[TableSchema], Committer], around: Surroundings) -> bool:
+def _announced(
+    timeline: Timeline, committer_of: Callable[[TableSchema], Committer], around: Surroundings
+) -> Snapshot | None:
     """Say, in the name that first files need, that the layout is to change: whoever commits them then makes sure of theirs.
 
     Returns:
-        False where there are files by now: they have a say in the change.
+        The announcement; or, where there are files by now, which have a say in the change, the snapshot that holds them.
     """
     newest = timeline.latest_schema()
     try:
-        committer_of(newest).commit(_settling(newest, around))
+        return timeline.find(committer_of(newest).commit(_settling(newest, around)).snapshot_id)
     except CommitConflict:
-        return False
+        return timeline.latest()
     except OutcomeUnknown as unknown:  # an announcement that lands late binds nobody
         raise StoreUnavailable(f"the schema of {timeline.store.url} was not changed: {unknown.message}") from unknown
-    return True
 
 
 def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
     """Is it a change that only a table without files allows, of such a table?"""
     newest = timeline.latest_schema()
-    if held_files(timeline.latest()):
-        return False
     after = changed(newest, changes, has_snapshots=False, time_ms=around.wall_ms)
     if differences(newest, after, rescaled=False):
         return True

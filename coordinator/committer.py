@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..backends.deadline import answered_within
 from ..backends.metered import MeteredStore
 from ..backends.probe import PROBED, probe
 from ..backends.store import Store
@@ -45,6 +46,8 @@ from .timeline import Timeline
 from .watching import About
 
 UPLOAD_THREADS = 8
+FOLLOWS_WITHIN_S = 20.0
+"""For a look at the newest schema after the table's first files; then the answer is "unknown", and `resolve()` looks again."""
 
 _ERRORS: dict[str, type[LakelatchError]] = {
     kind.code: kind
@@ -106,12 +109,11 @@ class Committer:
             budget = TimeBudget(self._policy.timeout_ms, self._around)
             driver = Driver(run, journal, self._policy, self._pool, self._aside, self._knows.newest.id, budget, seen)
             with self._answering(run, journal):
-                outcome = driver.commit()
+                outcome = self._followed(driver.commit(), run.timeline, run.landed)
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
                 self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
-                outcome = self._followed(outcome, run.timeline, run.landed)
                 answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
@@ -191,7 +193,8 @@ class Committer:
         if not isinstance(outcome, do.Committed):
             return outcome
         try:
-            follow_landed(timeline, outcome.snapshot, self._around, landed)
+            with answered_within(FOLLOWS_WITHIN_S):
+                follow_landed(timeline, outcome.snapshot, self._around, landed)
         except LakelatchError as error:
             return do.Undecided(
                 outcome.snapshot, f"it landed, but which schema is the newest is not known: {error.message}"
@@ -257,8 +260,8 @@ class Committer:
         with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
             metered = MeteredStore(self.store, seen.heard)
             outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+            outcome = self._followed(outcome, self._timeline(metered))
             seen.ended(outcome, len(run.tried))
-        outcome = self._followed(outcome, self._timeline(metered))
         if not isinstance(outcome, do.Undecided):
             journal.record(resolved(outcome))
             journal.conclude()

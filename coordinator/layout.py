@@ -95,7 +95,10 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
     """
     changing = _was_changing(timeline, snapshot)
     for _ in range(_RACES):
-        newest, written_with = timeline.latest_schema(), timeline.schema(snapshot.schema_id)
+        newest_id = timeline.newest_schema_id(snapshot.schema_id)
+        if newest_id == snapshot.schema_id and not changing:
+            return None
+        newest, written_with = timeline.schema(newest_id), timeline.schema(snapshot.schema_id)
         # Another number of fixed buckets is allowed once there are files: somebody may have been told so since.
         differs = differences(written_with, newest, rescaled=True)
         if not differs and not changing:

@@ -18,6 +18,7 @@ from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from ..core.layout import held_files
 from ..core.schema import TableSchema
 from ..core.schema_changes import SchemaChange, changed
+from ..core.snapshot import Snapshot
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
 
@@ -86,12 +87,15 @@ class Changed:
 
 
 def change_schema(
-    timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings = MACHINE, *, held: bool = False
+    timeline: Timeline,
+    changes: Sequence[SchemaChange],
+    around: Surroundings = MACHINE,
+    seen: Snapshot | None = None,
 ) -> Changed:
     """Apply changes to the newest schema, and create what comes of it.
 
     Args:
-        held: the table is known to hold files, or to have held some, whatever a listing shows.
+        seen: a snapshot that is known to be there: later ones are asked for by name too, whatever a listing shows.
 
     Raises:
         InvalidArgument: a change that the newest schema does not allow.
@@ -103,17 +107,19 @@ def change_schema(
         stop=stop_after_attempt(_RACES), wait=wait, retry=retry_if_result(lambda made: made is None), sleep=around.sleep
     )
     try:
-        made = races(_race, timeline, changes, around, held)
+        made = races(_race, timeline, changes, around, seen)
     except RetryError:
         raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}") from None
     assert made is not None  # what is None is tried again
     return made
 
 
-def _race(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings, held: bool) -> Changed | None:
+def _race(
+    timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings, seen: Snapshot | None
+) -> Changed | None:
     """One attempt; None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
-    holds_files = held or held_files(timeline.latest())
+    holds_files = held_files(timeline.latest(seen))
     made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms)
     won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
     return Changed(newest, made, holds_files) if won else None

@@ -112,6 +112,12 @@ class Timeline:
         self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
         return self._schemas[newest], first
 
+    def newest_schema_id(self, known: int) -> int:
+        """The id of the newest schema, asked for by name from one that is known: no listing that lags behind hides it."""
+        while self._schema_bytes(known + 1) is not None:
+            known += 1
+        return known
+
     def _newest_schema_id(self) -> int:
         ids = self.schema_ids()
         if not ids:
