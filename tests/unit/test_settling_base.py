@@ -108,14 +108,6 @@ def bucketed() -> Table:
     return table
 
 
-@pytest.mark.parametrize("texts", [{"bucket-key": "part"}, {"data-file.path-directory": "elsewhere"}])
-def test_an_append_for_another_layout_is_a_conflict(texts: dict[str, str]) -> None:
-    table = bucketed()
-    meanwhile(table, altered(table, **texts))
-    with pytest.raises(CommitConflict, match="another_schema"):
-        table.append(rows("x", 5))
-
-
 def test_a_schema_that_keeps_the_layout_is_no_conflict() -> None:
     table = bucketed()
     meanwhile(table, altered(table, **{"file.compression": "snappy"}))
