@@ -109,6 +109,8 @@ def memory_of(snapshot: Snapshot) -> Memory:
         since, page, users = int(raw["since"]), raw.get("page"), users_from_json(raw["users"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TableCorrupt(f"{where} is garbled: {error!r}") from error
+    if not 1 <= since <= snapshot.id:
+        raise TableCorrupt(f"{where} is garbled: it is complete from snapshot {since} on, which cannot be")
     if page is not None and since > 1:
         raise TableCorrupt(f"{where} is garbled: it names page {page!r}, and is not complete before snapshot {since}")
     if "page" not in raw and len(users) >= REMEMBERED_USERS:

@@ -94,6 +94,23 @@ def test_a_user_that_fell_out_is_recognised_after_its_snapshot_expired(few: None
     assert commit(opened(store), "never", 7) == (96, False)
 
 
+def test_the_most_recent_users_stay_in_the_property(few: None) -> None:
+    """They are the ones that are likely to commit next, and cost no read."""
+    store = new_store()
+    table = opened(store)
+    for number in range(20):
+        commit(table, f"query-{number}", 7)
+    commit(table, "query-0", 8)
+    commit(table, "query-20", 7)
+    assert list(memory_of(top(table)).users) == [*(f"query-{n}" for n in range(12, 20)), "query-0", "query-20"]
+    assert commit(opened(store), "query-0", 8) == (21, True)
+    assert opened(store).committer.lookup("query-0", 7) is None, "it landed, but which snapshot it was is forgotten"
+    assert opened(store).committer.lookup("query-0", 9) is None
+    receipt = opened(store).committer.lookup("query-0", 8)
+    assert receipt is not None
+    assert (receipt.snapshot_id, receipt.replayed) == (21, True)
+
+
 def test_a_user_that_fell_out_comes_back_with_its_next_identifier(few: None) -> None:
     """What is said of it further up counts, and not what an older page or leaf says."""
     store = new_store()
@@ -311,6 +328,24 @@ def test_a_warm_writer_whose_base_is_its_own_reads_nothing_for_its_memory() -> N
     assert gets(store, warm, "query-0", 8) <= without
 
 
+def test_what_a_writer_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked for least recently goes, and is read again."""
+    monkeypatch.setattr(identity_recall, "_KEPT_BYTES", 25)
+    monkeypatch.setattr(identity_recall, "_KEPT_MEMORIES", 2)
+    store = new_store()
+    table, known = opened(store), Known()
+    snapshots = [top(table), *(published(table, Memory()) for _ in range(2))]
+    for snapshot in snapshots:
+        known.keep_memory(SnapshotRef(snapshot.id, snapshot.identity), Memory())
+    assert [known.memory(snapshot) for snapshot in snapshots] == [None, Memory(), Memory()]
+    for name in "abc":
+        store.put(f"{FOLDER}identities-{name}", b"0123456789")
+    store.reset()
+    for name in "abacbaa":
+        assert known.file(f"identities-{name}", table.timeline) == b"0123456789"
+    assert store.snapshot().by_operation["get"] == 5, "b went for c, a for b, c for a"
+
+
 def test_two_writers_that_spill_at_once_leave_one_page() -> None:
     """The page of the attempt that lost is of no use to anybody, and goes (G5: the winner's stays)."""
     store = new_store()
@@ -469,6 +504,8 @@ def test_a_property_that_names_a_page_elsewhere_is_refused(page: object) -> None
         "{}",
         '{"since": "x", "users": {}}',
         '{"since": 1, "users": []}',
+        '{"since": 0, "users": {}}',
+        '{"since": 8, "users": {}}',
         '{"since": 1, "users": {"a": [1, 2]}}',
         '{"since": 1, "users": {"a": ["1", 2, "x"]}}',
         '{"since": 5, "page": "identities-page-1", "users": {}}',
@@ -476,7 +513,7 @@ def test_a_property_that_names_a_page_elsewhere_is_refused(page: object) -> None
 )
 def test_a_garbled_property_is_told(text: str) -> None:
     table = opened(new_store())
-    snapshot = replace(top(table), properties={IDENTIFIERS_PROPERTY: text})
+    snapshot = replace(top(table), id=7, properties={IDENTIFIERS_PROPERTY: text})
     with pytest.raises(TableCorrupt, match="garbled"):
         memory_of(snapshot)
 
