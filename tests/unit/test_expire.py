@@ -10,6 +10,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.maintenance.deletion import Steps
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention, expirable
 from lakelatch.coordinator.request import CommitRequest
@@ -192,6 +193,15 @@ def test_changelogs_that_outlive_snapshots_are_refused(option: str) -> None:
 # ------------------------------------------------------------------------------------------------- what others keep
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("changelog.num-retained.max", "20"), ("changelog.num-retained.min", "10"), ("changelog.time-retained", "1 h")],
+)
+def test_changelogs_that_are_kept_as_long_as_snapshots_are_no_matter(option: str, value: str) -> None:
+    snapshots = {"snapshot.num-retained.max": "20", "snapshot.num-retained.min": "10", "snapshot.time-retained": "1 h"}
+    assert Retention.of(TableOptions({**snapshots, option: value}), NEWEST).at_most == 20
+
+
 def test_a_tag_keeps_its_files(table: Table) -> None:
     """G7: the tag outlives its snapshot, and reads as it did."""
     tag(table, "eod", 2)
@@ -239,6 +249,22 @@ def test_a_consumer_holds_snapshots_back(table: Table) -> None:
     assert plan.snapshot_ids == (1, 2)
     assert "consumer 'job' reads 3 next" in str(plan)
     assert_sound(table)
+
+
+def test_a_plan_is_told_to_people_and_programs() -> None:
+    steps = Steps(("d1", "d2"), ("m1",), ("l1", "l2"), ("snapshot/snapshot-3", "snapshot/snapshot-4"))
+    plan = ExpiryPlan((3, 4), 5, steps, ("job", 6))
+    assert str(plan) == "2 snapshots, 3 to 4: 2 data files, 3 files of metadata; consumer 'job' reads 6 next"
+    assert plan.to_dict() == {
+        "snapshots": [3, 4],
+        "earliest": 5,
+        "data_files": ["d1", "d2"],
+        "metadata_files": ["m1", "l1", "l2"],
+        "held_by_consumer": "job",
+    }
+    assert str(ExpiryPlan((3,), 4, Steps())) == "snapshot 3: 0 data files, 0 files of metadata"
+    assert ExpiryPlan().to_dict()["held_by_consumer"] is None
+    assert str(ExpiryPlan(consumer=("job", 6))) == "no snapshot expires; consumer 'job' reads 6 next"
 
 
 def test_a_state_that_adds_again_what_it_deleted_keeps_it(table: Table) -> None:

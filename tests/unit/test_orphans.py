@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance.orphans import DAY_MS, apply_clean, data_pattern, plan_orphans, store_clock_ms
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.schema import new_schema
@@ -89,6 +92,33 @@ def test_young_files_stay(table: Table) -> None:
     with pytest.raises(InvalidArgument, match="younger than an hour"):
         table.orphans(older_than=now_ms)
     assert table.orphans(older_than=now_ms - DAY_MS).files == ()
+
+
+def test_how_many_files_were_looked_at(table: Table) -> None:
+    """Data, metadata and temporary files; not roots, nor what is in folders of others."""
+    plan = plan_orphans(table.timeline, table.schema, NEVER_MS)
+    looked_at = {key for key in keys(table) - OTHERS if key.startswith(("p=", "manifest/"))} | ORPHANS
+    assert plan.looked_at == plan.to_dict()["looked_at"] == len(looked_at)
+    assert str(plan) == f"{len(ORPHANS)} of {len(looked_at)} files are orphans: {len(ORPHANS) * len('left over')} bytes"
+    assert plan.to_dict()["until_ms"] == NEVER_MS
+
+
+def test_a_file_is_old_from_the_millisecond_after_its_own(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H10; and a store that does not say how old a file is (0) gives no reason to delete it."""
+    one = min(ORPHANS)
+    modified_ms = table.store.head(one).modified_ms
+
+    def among(until_ms: int) -> bool:
+        return one in {info.key for info in plan_orphans(table.timeline, table.schema, until_ms).files}
+
+    assert (among(modified_ms), among(modified_ms + 1)) == (False, True)
+    listed = table.store.list
+
+    def undated(prefix: str) -> Iterator[ObjectInfo]:
+        return (replace(info, modified_ms=0) for info in listed(prefix))
+
+    monkeypatch.setattr(table.store, "list", undated)
+    assert found(table) == set()
 
 
 @pytest.mark.parametrize("root", ["tag/tag-eod", "branch/branch-dev/snapshot/snapshot-1", "changelog/changelog-1"])
