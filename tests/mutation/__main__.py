@@ -81,8 +81,8 @@ def drawn(arguments: argparse.Namespace) -> tuple[list[Mutant], dict[str, str]]:
     return chosen, {mutant.name: reason for mutant in chosen if (reason := known.reason(mutant)) is not None}
 
 
-def judged(arguments: argparse.Namespace, mutants: list[Mutant]) -> tuple[dict[str, Verdict], list[str]]:
-    """The verdict on each mutant, by name, and the tests that failed though nothing was planted."""
+def judged(arguments: argparse.Namespace, mutants: list[Mutant]) -> tuple[dict[str, Verdict], set[str]]:
+    """The verdict on each mutant, by name, and the tests that failed though nothing was planted: they judge nothing."""
     cache = Path(os.environ["LAKELATCH_CACHE"]) / "mutants"
     core = [path.removesuffix(".py").replace("/", ".") for path in named(["core/**/*.py"]) if "__init__" not in path]
     children = Children(ROOT, cache / f"running-{os.getpid()}", "lakelatch", [f"lakelatch.{module}" for module in core])
@@ -92,7 +92,8 @@ def judged(arguments: argparse.Namespace, mutants: list[Mutant]) -> tuple[dict[s
         place = cache / f"verdicts-{arguments.seed}-{digest(ROOT, package_files())}.jsonl"
         verdicts = kept_verdicts(place, recording)
         bodies = {mutant.file: body_lines(mutant.file) for mutant in mutants}
-        todo = [(m, recording.covering(m, bodies[m.file])) for m in mutants if m.name not in verdicts]
+        tests = {mutant.name: recording.covering(mutant, bodies[mutant.file]) for mutant in mutants}
+        broken = set[str]()
         with place.open("a") as lines:
 
             def told(verdict: Verdict) -> None:
@@ -102,11 +103,15 @@ def judged(arguments: argparse.Namespace, mutants: list[Mutant]) -> tuple[dict[s
                 if not verdict.is_killed:
                     print(f"{verdict.outcome}: {verdict.file}, {verdict.function}: {verdict.mutation}", file=sys.stderr)
 
-            judge = Judge(children, arguments.jobs, recording.seconds, told)
-            judge.judge(todo, len(todo) // CONTROLS + 1)
+            while todo := [m for m in mutants if m.name not in verdicts or verdicts[m.name].by in broken]:
+                judge = Judge(children, arguments.jobs, recording.seconds, told)
+                judge.judge([(m, tests[m.name] - broken) for m in todo], len(todo) // CONTROLS + 1)
+                if "" in judge.broken:
+                    sys.exit("without a mutant, the tests cannot even be collected: so no verdict means anything")
+                broken |= judge.broken
     finally:
         children.close()
-    return {mutant.name: verdicts[mutant.name] for mutant in mutants}, judge.broken
+    return {mutant.name: verdicts[mutant.name] for mutant in mutants}, broken
 
 
 def main() -> Iterator[str]:
@@ -130,8 +135,7 @@ def main() -> Iterator[str]:
     found = list(verdicts.values())
     yield table(found)
     text = summary(arguments.seed, len(chosen), len(equivalent), found, minutes)
-    if broken:
-        sys.exit("these tests fail though nothing is planted, so the score would mean nothing:\n" + "\n".join(broken))
+    yield from (f"{test} failed though nothing was planted: it judged nothing" for test in sorted(broken))
     if not arguments.files:
         from figures import keep  # only now: children must not see that this may be a nightly run
 

@@ -8,4 +8,12 @@ from __future__ import annotations
 
 from .mutants import Equivalent
 
-EQUIVALENTS: tuple[Equivalent, ...] = ()
+EQUIVALENTS: tuple[Equivalent, ...] = (
+    Equivalent(
+        "coordinator/maintenance/reachable.py",
+        "Usage._may_mention",
+        "len(partitions) > FEW_PARTITIONS → len(partitions) >= FEW_PARTITIONS",
+        "with so many partitions a manifest is read, or its bounds are compared first: what is found is the same, and where"
+        " the cheaper of the two ends is an estimate",
+    ),
+)

@@ -68,15 +68,14 @@ class Judge:
         told: is called with every verdict as it falls.
 
     Attributes:
-        broken: tests that failed though nothing was planted, each with the mutant whose tests they are. What they
-            noticed proves nothing.
+        broken: tests that failed though nothing was planted. What they noticed proves nothing.
     """
 
     children: Children
     jobs: int
     seconds: Mapping[str, float]
     told: Callable[[Verdict], None]
-    broken: list[str] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
     _killers: dict[str, Counter[str]] = field(default_factory=dict)
 
     def judge(self, mutants: Sequence[tuple[Mutant, set[str]]], controls: int) -> None:
@@ -127,7 +126,7 @@ class Judge:
     def _conclude(self, case: _Case, result: Result) -> None:
         if case.control:
             if result.outcome != "passed":
-                self.broken.append(f"{result.by or 'collection'} ({result.outcome})")
+                self.broken.add(result.by)
             return
         if result.by in self.seconds:
             self._killers[case.mutant.file][result.by] += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 Proposal = tuple[str, ast.AST, str, str]
 """Name of the operator, what stands there instead, the text before and the text after."""
 
-TEXT_ARGUMENTS = frozenset({"next_step", "message", "reason", "detail", "doc", "description"})
+TEXT_ARGUMENTS = frozenset({"next_step", "message", "reason", "detail", "doc", "description", "repr"})
 """Arguments that are read by people alone."""
 
 UNTOUCHED_CALLS = frozenset({"cast", "TypeVar", "NewType", "isinstance", "issubclass", "getLogger"})

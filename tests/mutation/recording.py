@@ -51,12 +51,14 @@ class Recording:
 
         Args:
             body_lines: the lines inside of functions. What runs at an import (a constant, a default) is judged by the
-                tests that run any of these: an import happens in whichever test comes first.
+                tests that run any of these, and their neighbours: an import happens in whichever test comes first.
         """
         held = self._lines.get(mutant.file, {})
         edit = mutant.edit
         if not edit.in_body:
-            return set[str]().union(*(held.get(line, ()) for line in body_lines))
+            found = set[str]().union(*(held.get(line, ()) for line in body_lines))
+            files = {test.partition("::")[0] for test in found}
+            return {test for test in self.seconds if test.partition("::")[0] in files}
         for first, last in (edit.lines, edit.statement):
             found = set[str]().union(*(held.get(line, ()) for line in range(first, last + 1)))
             if found:

@@ -97,6 +97,7 @@ def test_every_operator_has_its_case() -> None:
         "a = f'{1 + 2}'",
         "log.info('%s', 1 + 2)",
         "a = f(next_step='x')",
+        "a: int = field(repr=False)",
         "if TYPE_CHECKING:\n    a = 1",
         "Kind = A | B",
         "__all__ = ['a', 'b']",
