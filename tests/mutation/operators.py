@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 Proposal = tuple[str, ast.AST, str, str]
 """Name of the operator, what stands there instead, the text before and the text after."""
 
-TEXT_ARGUMENTS = frozenset({"next_step", "message", "reason", "detail", "doc", "description", "repr"})
-"""Arguments that are read by people alone."""
+TEXT_ARGUMENTS = frozenset({"next_step", "message", "reason", "detail", "doc", "description", "repr", "strict"})
+"""Arguments that are read by people alone, and `strict` of zip: an assertion, as those that are left alone."""
 
 UNTOUCHED_CALLS = frozenset({"cast", "TypeVar", "NewType", "isinstance", "issubclass", "getLogger"})
 """Calls whose arguments are types and names."""
