@@ -10,6 +10,12 @@ from .mutants import Equivalent
 
 EQUIVALENTS: tuple[Equivalent, ...] = (
     Equivalent(
+        "coordinator/telemetry.py",
+        "Traced.__init__",
+        "0 → 1",
+        "the first attempt has the number 1 and begins because there is none yet, whatever number came before it",
+    ),
+    Equivalent(
         "coordinator/maintenance/reachable.py",
         "Usage._may_mention",
         "len(partitions) > FEW_PARTITIONS → len(partitions) >= FEW_PARTITIONS",
