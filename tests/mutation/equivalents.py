@@ -10,6 +10,18 @@ from .mutants import Equivalent
 
 EQUIVALENTS: tuple[Equivalent, ...] = (
     Equivalent(
+        "backends/answers.py",
+        "AnswerTable.classify",
+        "facts.code is not None and facts.code in self.codes → without `facts.code is not None`",
+        "no table has an answer for the code None: their keys are texts",
+    ),
+    Equivalent(
+        "coordinator/manifest_compaction.py",
+        "_full",
+        "e.kind == ADD and e.identity not in deleted → without `e.kind == ADD`",
+        "the identity of every DELETE that was read is among the deleted ones",
+    ),
+    Equivalent(
         "coordinator/telemetry.py",
         "Traced.__init__",
         "0 → 1",

@@ -6,8 +6,10 @@ import enum
 from typing import Any
 
 import pytest
+from fsspec.exceptions import FSTimeoutError
 
 from lakelatch.backends.answers import COMMON_STATUSES, Answer, AnswerTable, Facts, chain, create_outcome, facts_of
+from lakelatch.backends.object_store import ClientDied
 from lakelatch.backends.store import AlreadyThere, Unknown
 
 
@@ -168,6 +170,9 @@ def test_a_status_of_http_means_what_http_says() -> None:
         (ConnectionResetError(), Answer.NO_ANSWER),
         (OSError(), Answer.NO_ANSWER),
         (after(TimeoutError(), FileExistsError()), Answer.NO_ANSWER),
+        (after(ConnectionResetError(), FileExistsError()), Answer.NO_ANSWER),
+        (after(FSTimeoutError(), FileExistsError()), Answer.NO_ANSWER),
+        (after(ClientDied(), FileExistsError()), Answer.NO_ANSWER),
         (after(OSError(), FileExistsError()), Answer.EXISTS),
     ],
     ids=repr,

@@ -71,6 +71,13 @@ def test_the_root_alone_is_synced_in_its_parent_and_no_further(tmp_path: Path, s
     assert names(tmp_path, synced) == ["above/t", "above"]
 
 
+def test_a_folder_beside_the_root_is_synced_in_its_parent_and_no_further(tmp_path: Path, synced: list[str]) -> None:
+    (tmp_path / "above" / "t").mkdir(parents=True)
+    (tmp_path / "above" / "u").mkdir()
+    Disk(str(tmp_path / "above" / "t")).sync_folder(str(tmp_path / "above" / "u"))
+    assert names(tmp_path, synced) == ["above/u", "above"]
+
+
 def test_folders_above_the_root_are_synced_as_they_are_made(tmp_path: Path, synced: list[str]) -> None:
     """Nobody else looks after them; those below are synced before the first object is answered."""
     disk = Disk(str(tmp_path / "above" / "t"))
