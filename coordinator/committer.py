@@ -9,7 +9,7 @@ landed a commit knows the next base without reading.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..backends.deadline import answered_within
 from ..backends.metered import MeteredStore
@@ -169,8 +169,10 @@ class Committer:
             if found.last is None or not found.says(identifier):
                 return None
             refuse_fork(timeline, latest)
-            follow_landed(timeline, found.last[1], self._around)
-            return self._replay_receipt(found.last[1], commit_user, identifier)
+            landed = timeline.find(found.last[1].id)
+            if landed is not None:
+                follow_landed(timeline, found.last[1], self._around, landed)
+            return self._replay_receipt(found.last[1], commit_user, identifier, landed)
 
     def know(self, base: Base) -> None:
         """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
@@ -217,7 +219,10 @@ class Committer:
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
                 assert request.identifier is not None
-                return self._replay_receipt(ref, request.commit_user, request.identifier)
+                snapshot = None
+                with suppress(LakelatchError):
+                    snapshot = run.timeline.find(ref.id)
+                return self._replay_receipt(ref, request.commit_user, request.identifier, snapshot)
             case do.Committed(snapshot=ref):
                 usage = metered.snapshot()
                 return Receipt(
@@ -271,12 +276,8 @@ class Committer:
             raise answer
         return answer
 
-    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int) -> Receipt:
-        """The receipt of a commit that landed before; its kind is read off its snapshot, where that can be read."""
-        try:
-            snapshot = self._timeline(self.store).find(ref.id)
-        except LakelatchError:
-            snapshot = None
+    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
+        """The receipt of a commit that landed before; its kind is read off its snapshot, where that is at hand."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity
         return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
