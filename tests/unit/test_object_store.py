@@ -217,6 +217,13 @@ def test_few_connections_are_kept() -> None:
     assert shared_filesystem(connect, PlannedStore, first) is not held[0]
 
 
+def test_a_store_keeps_its_connection_however_many_others_are_made(store: PlannedStore) -> None:
+    mine = store.fs
+    for _ in range(17):
+        PlannedStore("planned://lake/table", options()).fs  # noqa: B018
+    assert store.fs is mine
+
+
 def test_a_child_of_a_fork_makes_its_own_connection(store: PlannedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = store.fs
     assert store.fs is mine
