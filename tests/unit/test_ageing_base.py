@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.committer import Committer
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.errors import RetriesExhausted, StoreUnavailable
+from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.schema import new_schema
 from lakelatch.table.table import Table
@@ -41,6 +42,8 @@ class Slow(MemoryStore):
         self.seconds: Callable[[str], float] = lambda key: 0.0
         self.before: Callable[[str, str], None] = lambda operation, key: None
         self.asked: list[str] = []
+        self.silent = 0
+        """So many creates of snapshots are neither done nor answered."""
 
     def get(self, key: str) -> bytes:
         self._spend("get", key)
@@ -49,6 +52,13 @@ class Slow(MemoryStore):
     def put(self, key: str, data: bytes) -> None:
         self._spend("put", key)
         super().put(key, data)
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        self._spend("create", key)
+        if key.startswith("snapshot/snapshot-") and self.silent:
+            self.silent -= 1
+            return Unknown("no answer")
+        return super().put_if_absent(key, data)
 
     def _spend(self, operation: str, key: str) -> None:
         self.asked.append(f"{operation} {key}")
@@ -147,3 +157,26 @@ def test_the_request_for_a_hint_has_a_deadline(store: Slow, clock: Clock) -> Non
     table.committer.settle()
     assert left, "a hint was about to be written"
     assert max(left) <= 5.0
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_bytes_are_sent_again_only_while_their_base_stands(store: Slow, clock: Clock, stands: bool) -> None:
+    """H6: a minute after the first send the name above the base may be one that expiry freed."""
+    table = opened(store, clock)
+    table.append(ROWS)
+    table.committer.settle()
+    store.silent = 1
+
+    def a_minute_passes(operation: str, key: str) -> None:
+        if (operation, key) == ("create", "snapshot/snapshot-2"):
+            clock.now_s += 50
+            if not stands:
+                store.delete_many(["snapshot/snapshot-1"])
+
+    store.before = a_minute_passes
+    if stands:
+        assert table.append(ROWS).snapshot_id == 2
+    else:
+        with pytest.raises(OutcomeUnknown, match="too late to send it again"):
+            table.append(ROWS)
+    assert store.asked.count("create snapshot/snapshot-2") == (2 if stands else 1)
