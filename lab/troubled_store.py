@@ -113,7 +113,7 @@ class TroubledStore:
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         self._live()
-        if _folder(key) != "snapshot":
+        if _folder(key) != "snapshot" or not key.rpartition("/")[2].startswith("snapshot-"):  # a hint is no commit
             return self._store.put_if_absent(key, data)
         self._may_die(KILL_BEFORE, key)
         self._rival(RIVAL_BEFORE_COMMIT, key)
