@@ -16,14 +16,14 @@ from .files import OutputFile, checked_range
 from .keys import join, safe_key, safe_prefix
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
-from .threads import ForkedLock
+from .threads import forked_lock
 
 
 class _Space:
     """The objects of one name: path -> (bytes, milliseconds since 1970)."""
 
     def __init__(self) -> None:
-        self.lock = ForkedLock()
+        self.lock = forked_lock()
         self.objects: dict[str, tuple[bytes, int]] = {}
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ..core.errors import LakelatchError
 from .files import OutputFile, RangeInput
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Store, Unknown
-from .threads import ForkedLock
+from .threads import forked_lock
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class MeteredStore:
     def __init__(self, store: Store, heard: Callable[[StoreRequest], None] | None = None) -> None:
         self.inner = store
         self._heard = heard
-        self._lock = ForkedLock()
+        self._lock = forked_lock()
         self._clear()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,19 +1,22 @@
 """Threads and locks that belong to one process, so that a fork, or the end of the interpreter, hangs nobody.
 
-Owns: `Threads`, `LoopThreads`, `ForkedLock`, `PerProcess`, `this_process`. Must not know: what the threads do.
+Owns: `Threads`, `LoopThreads`, `forked_lock`, `PerProcess`, `this_process`. Must not know: what the threads do.
 Invariants (H23): a child of a fork uses threads, locks and names of its own, never those of its parent, whose threads do not
 live on in it; work that no thread can take is done by whoever hands it over; work is done once.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
-from types import TracebackType
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 T = TypeVar("T")
@@ -22,11 +25,17 @@ P = ParamSpec("P")
 _forks = 0
 
 
+LAST_SECONDS = 5.0
+"""A hint that comes later would not be written any more; a file that comes later belongs to a commit that was interrupted."""
+
+
 def _forked() -> None:
     global _forks
     _forks += 1
+    _CREWS.clear()
     for lock in list(_LOCKS):
-        lock.renew()
+        if lock.locked():  # by a thread that is not here
+            lock.release()
 
 
 def this_process() -> tuple[int, int]:
@@ -56,15 +65,9 @@ class PerProcess(Generic[T]):
         """This process's value; None where it has not needed one yet."""
         return self._held.get(this_process())
 
-    def forget(self, value: T) -> None:
-        """The next to ask makes another, if this is the value that is held."""
-        process = this_process()
-        if self._held.get(process) is value:
-            self._held.pop(process, None)
-
 
 class Threads(Executor):
-    """Threads that keep to the deadline of whoever asked them. A pool of each process's own, begun on first use.
+    """Threads that keep to the deadline of whoever asked them. Each process has its own, begun as they are needed.
 
     Where no thread can be had (the interpreter ends, or the system refuses another thread) `submit` does the work itself,
     and answers a future that is done.
@@ -75,34 +78,98 @@ class Threads(Executor):
     """
 
     def __init__(self, count: int, name: str = "lakelatch") -> None:
-        self._pool = PerProcess(lambda: ThreadPoolExecutor(count, thread_name_prefix=name))
+        crew = self._crew = PerProcess(lambda: _Crew(count, name))
+        weakref.finalize(self, lambda: _dismiss(crew)).atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
-        if not self._handed_over(work):
+        if not self._crew.get().takes(work):
             work.run()
         return work.outcome
 
     def offer(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> bool:
         """As `submit`, but where no thread can be had nothing is done, and the answer is False."""
         work = _Work(fn, *args, **kwargs)
-        return self._handed_over(work) or not work.taken()
-
-    def _handed_over(self, work: _Work[Any]) -> bool:
-        pool = self._pool.get()
-        try:
-            return work.handed_to(pool.submit)
-        except BaseException:
-            # Interrupted, it may have begun a thread that it does not know of, for which the interpreter would wait for ever
-            # at its end. Shut down, the pool tells all of its threads to end once they have done what they were given.
-            self._pool.forget(pool)
-            pool.shutdown(wait=False)
-            raise
+        return self._crew.get().takes(work) or not work.taken()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        pool = self._pool.made()
-        if pool is not None:
-            pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+        crew = self._crew.made()
+        if crew is not None:
+            crew.dismiss(wait, cancel_futures)
+
+
+class _Crew:
+    """The threads of one `Threads` in one process.
+
+    Not those of `ThreadPoolExecutor`: an interrupt in the midst of handing work over leaves a lock of its futures held, or a
+    thread that it does not know of, and the interpreter then waits for its threads for ever.
+
+    Invariant: what was taken is in the queue, or being done; there is a thread for each piece of it, up to `count`.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._todo: SimpleQueue[_Work[Any] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._dismissed = False
+        self.load = 0
+        """Pieces of work that were taken and are not done yet."""
+        _CREWS.add(self)
+
+    def takes(self, work: _Work[Any]) -> bool:
+        """Have a thread do it; False where none can."""
+        with self._lock:
+            if self._dismissed:
+                return False
+            self._todo.put(work)
+            self.load += 1
+            if len(self._threads) >= min(self._count, self.load):
+                return True
+            thread = threading.Thread(target=self._run, name=f"{self._name}_{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+        try:
+            thread.start()
+        except BaseException as error:  # also an interrupt: the thread may have begun or not, and counts no more
+            self._threads.remove(thread)
+            if isinstance(error, RuntimeError):
+                return False  # it waits in the queue all the same, for a thread that was there already
+            raise
+        return True
+
+    def _run(self) -> None:
+        while True:
+            work = self._todo.get()
+            if work is None:
+                self._todo.put(None)  # for the next thread
+                return
+            with suppress(BaseException):  # the outcome has it
+                work.run()
+            del work
+            with self._lock:
+                self.load -= 1
+
+    def dismiss(self, wait: bool, cancel: bool = False) -> None:
+        """Take no work any more; the threads end when all is done, or at once, and what nobody has begun is cancelled."""
+        with self._lock:
+            self._dismissed = True
+            threads = list(self._threads)
+        while cancel:
+            try:
+                work = self._todo.get_nowait()
+            except Empty:
+                break
+            if work is not None and work.taken():
+                work.outcome.cancel()
+        self._todo.put(None)
+        for thread in threads if wait else ():
+            thread.join()
+
+
+def _dismiss(crew: PerProcess[_Crew]) -> None:
+    made = crew.made()
+    if made is not None:
+        made.dismiss(wait=False)
 
 
 class LoopThreads(ThreadPoolExecutor):
@@ -113,7 +180,9 @@ class LoopThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
-        if not work.handed_to(super().submit):
+        try:
+            super().submit(work.run)
+        except RuntimeError:  # it may wait in the queue all the same, for a thread that was there already
             work.run()
         return work.outcome
 
@@ -130,14 +199,6 @@ class _Work(Generic[T]):
         self._call: Callable[[], T] = lambda: context.run(fn, *args, **kwargs)
         self._untaken = threading.Lock()
         self.outcome: Future[T] = Future()
-
-    def handed_to(self, submit: Callable[[Callable[[], None]], Future[None]]) -> bool:
-        """Give it to a pool; False where that refuses."""
-        try:
-            submit(self.run).add_done_callback(self._dropped)
-        except RuntimeError:  # it may wait in the queue all the same, for a thread that was there already
-            return False
-        return True
 
     def taken(self) -> bool:
         """Take it; False where another thread has."""
@@ -159,39 +220,28 @@ class _Work(Generic[T]):
         finally:
             del self, outcome  # a traceback holds this frame, and the outcome the traceback
 
-    def _dropped(self, handed_over: Future[None]) -> None:
-        """The pool was shut down before a thread had come to it."""
-        if handed_over.cancelled() and self.taken():
-            self.outcome.cancel()
+
+def forked_lock() -> threading.Lock:
+    """A lock that is free in the child of a fork, whichever thread of the parent held it.
+
+    Python's own, so that no interrupt can come between its `with` and its release.
+    """
+    lock = threading.Lock()
+    _LOCKS.add(lock)
+    return lock
 
 
-class ForkedLock:
-    """A lock that is free in the child of a fork, whichever thread of the parent held it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        _LOCKS.add(self)
-
-    def renew(self) -> None:
-        """Called in the child, before it has a second thread."""
-        self._lock = threading.Lock()
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        return self._lock.acquire(blocking, timeout)
-
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+_LOCKS: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
+_CREWS: weakref.WeakSet[_Crew] = weakref.WeakSet()
 
 
-_LOCKS: weakref.WeakSet[ForkedLock] = weakref.WeakSet()
+def _finish() -> None:
+    """At the end of the interpreter: what was taken is done, if that takes no longer than `LAST_SECONDS`."""
+    until = time.monotonic() + LAST_SECONDS
+    while any(crew.load for crew in list(_CREWS)) and time.monotonic() < until:
+        time.sleep(0.002)
+
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+atexit.register(_finish)

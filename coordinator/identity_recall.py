@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..backends.store import ObjectNotFound
-from ..backends.threads import ForkedLock
+from ..backends.threads import forked_lock
 from ..core.errors import TableCorrupt
 from ..core.snapshot import Snapshot
 from . import identity_pages as pages
@@ -36,7 +36,7 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._lock = ForkedLock()
+        self._lock = forked_lock()
         self._memories: OrderedDict[SnapshotRef, Memory] = OrderedDict()
         self._files: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..backends.store import AlreadyThere, PutOutcome, Unknown
-from ..backends.threads import ForkedLock
+from ..backends.threads import forked_lock
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
 from ..core.json_text import parse_json
 from ..core.paths import DEFAULT_BRANCH
@@ -81,7 +81,7 @@ class MemoryJournal:
     def __init__(self, limit: int = 10_000) -> None:
         self._limit = limit
         self._entries: list[Entry] = []
-        self._lock = ForkedLock()
+        self._lock = forked_lock()
 
     def record(self, entry: Entry, decisive: bool = False) -> None:
         with self._lock:

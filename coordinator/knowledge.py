@@ -6,7 +6,7 @@ Invariant: all of it may be thrown away at any time; a commit then looks again.
 
 from __future__ import annotations
 
-from ..backends.threads import ForkedLock, PerProcess
+from ..backends.threads import PerProcess, forked_lock
 from ..core.schema import TableSchema
 from .base import Base
 from .bucket_numbers import BucketMemory
@@ -20,7 +20,7 @@ class NewestBase:
 
     def __init__(self) -> None:
         self._base: Base | None = None
-        self._lock = ForkedLock()
+        self._lock = forked_lock()
 
     def get(self) -> Base | None:
         with self._lock:

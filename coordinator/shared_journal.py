@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..backends.store import AlreadyThere, PutOutcome, Unknown
-from ..backends.threads import ForkedLock
+from ..backends.threads import forked_lock
 from .journal import Damage, Entry, line_of, undamaged
 from .protocol import events as ev
 
@@ -52,7 +52,7 @@ class SharedJournal(ABC):
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCommit] = {}
-        self._lock = ForkedLock()
+        self._lock = forked_lock()
 
     @abstractmethod
     def lines(self) -> list[Entry | Damage]:

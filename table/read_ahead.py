@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from ..backends.threads import ForkedLock, Threads, this_process
+from ..backends.threads import Threads, forked_lock, this_process
 from ..core.errors import InvalidArgument
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ class _Channel(Generic[T]):
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._items: deque[T] = deque()
-        self._changed = threading.Condition(ForkedLock())  # type: ignore[arg-type]  # all that it asks of a lock
+        self._lock = forked_lock()
+        self._changed = threading.Condition(self._lock)
         self._process = this_process()
         self._error: BaseException | None = None
         self._finished = False
@@ -45,12 +46,12 @@ class _Channel(Generic[T]):
             pass
         except BaseException as raised:
             error = raised
-        with self._changed:
+        with self._lock:
             self._error, self._finished = error, True
             self._changed.notify_all()
 
     def _put(self, item: T) -> None:
-        with self._changed:
+        with self._lock:
             while len(self._items) >= self._depth and not self._closed:
                 self._changed.wait()
             if self._closed:
@@ -61,7 +62,7 @@ class _Channel(Generic[T]):
     def items(self) -> Iterator[T]:
         """What `run` finds, for the reader."""
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._items and not self._finished:
                     self._refuse_after_fork()
                     self._changed.wait()
@@ -81,7 +82,7 @@ class _Channel(Generic[T]):
             )
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             self._closed = True
             self._items.clear()
             self._changed.notify_all()

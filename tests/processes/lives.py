@@ -183,14 +183,17 @@ def a_thread_outlives_main(table: ll.Table) -> None:
 def a_daemon_appends_while_the_interpreter_ends(table: ll.Table) -> None:
     """Whole commits, and no error but that the interpreter took the thread away."""
 
+    under_way = threading.Event()
+
     def work() -> None:
         value = 0
         while True:
             append(table, value, value)
+            under_way.set()
             value += 1
 
     threading.Thread(target=work, daemon=True).start()
-    time.sleep(0.5)
+    assert under_way.wait(CHILD_SECONDS)
 
 
 def no_thread_can_be_had(table: ll.Table) -> None:

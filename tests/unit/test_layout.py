@@ -95,7 +95,8 @@ class Turns(MemoryStore):
 
 
 def opened(store: Turns, **options: str) -> Table:
-    made = new_schema(from_arrow_schema(FIELDS), options=options)
+    quick = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms"}
+    made = new_schema(from_arrow_schema(FIELDS), options={**quick, **options})
     store.put_if_absent("schema/schema-0", made.to_json())
     table = Table(store, made)
     table.committer.schema  # noqa: B018  made now, as by a job that began to write

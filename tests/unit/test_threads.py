@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.object_store import Patience
-from lakelatch.backends.threads import ForkedLock, LoopThreads, PerProcess, Threads, this_process
+from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, forked_lock, this_process
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.table.read_ahead import in_order
 
@@ -39,7 +41,7 @@ def in_child(does: Callable[[], bool]) -> bool:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_lock_that_a_thread_holds_is_free_in_a_child() -> None:
-    lock = ForkedLock()
+    lock = forked_lock()
     release, has_it = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -116,7 +118,7 @@ def test_work_that_a_thread_takes_after_all_is_not_done_twice(monkeypatch: pytes
     assert first.result(5)
     assert second.result(5) is None
     monkeypatch.undo()
-    executor.submit(int).result(5)
+    assert executor.submit(int).result(5) == 0
     executor.shutdown()
     assert done == [1]
 
@@ -173,23 +175,49 @@ def test_an_interrupt_of_work_done_by_its_caller_reaches_the_caller() -> None:
         Threads(1).submit(interrupted)
 
 
-def test_an_interrupt_while_a_thread_begins_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter waits for every thread at its end, but wakes only those that their pool knows of."""
-    begun: list[threading.Thread] = []
+def test_an_interrupt_while_a_thread_begins_costs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the thread had begun by then or not: what was handed over is done, and later work too."""
     start = threading.Thread.start
+    for begins in (True, False):
+        executor, done = Threads(1), threading.Event()
 
-    def interrupted(thread: threading.Thread) -> None:
-        start(thread)
-        begun.append(thread)
-        raise KeyboardInterrupt
+        def interrupted(thread: threading.Thread, begins: bool = begins) -> None:
+            if begins:
+                start(thread)
+            raise KeyboardInterrupt
 
-    executor, done = Threads(2), threading.Event()
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        executor.submit(done.set)
-    monkeypatch.undo()
-    begun[0].join(5)
-    assert not begun[0].is_alive()
-    assert done.is_set(), "what it was given before is done"
-    assert executor.submit(int).result(5) == 0, "later work has other threads"
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(done.set)
+        monkeypatch.undo()
+        assert executor.submit(int).result(5) == 0
+        assert done.wait(5)
+        executor.shutdown()
+
+
+def test_a_thread_that_never_gets_done_does_not_hold_up_the_end_of_the_interpreter() -> None:
+    """As one that waits for a lock that an interrupt left behind."""
+    code = """
+import threading, lakelatch.backends.threads as threads
+threads.LAST_SECONDS = 0.2
+executor = threads.Threads(2)
+executor.submit(threading.Event().wait)
+executor.submit(print, "done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "done\n"
+
+
+def test_threads_end_with_what_began_them() -> None:
+    executor = Threads(2, "ends")
+    executor.submit(int).result(5)
+    (thread,) = (t for t in threading.enumerate() if t.name.startswith("ends"))
+    del executor
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_as_many_threads_begin_as_there_is_work_up_to_a_bound() -> None:
+    executor, all_here = Threads(3), threading.Barrier(3)
+    assert sorted(executor.map(lambda _: all_here.wait(5), range(6))) == [0, 0, 1, 1, 2, 2]
     executor.shutdown()
