@@ -166,15 +166,17 @@ def test_a_new_file_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_parent_that_cannot_be_read_is_not_ours_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t").mkdir()
-    real = os.open
+    real, opened = os.open, list[str]()
 
     def guarded(path: Any, flags: int, *mode: int) -> int:
+        opened.append(path)
         if path == str(tmp_path):
             raise PermissionError(errno.EACCES, "no right to read")
         return real(path, flags, *mode)
 
     monkeypatch.setattr(os, "open", guarded)
     Disk(str(tmp_path / "t")).sync_folder(str(tmp_path / "t"))
+    assert set(opened) == {str(tmp_path / "t"), str(tmp_path)}, "the folder is synced, and the refusal is no error"
 
 
 def test_only_folders_are_synced_as_folders(tmp_path: Path) -> None:
