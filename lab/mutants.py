@@ -262,7 +262,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the winner discards its own delta",
-        lambda: [_handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much)],
+        lambda: [
+            _handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much),
+            (run, "check_discard", lambda names, needed: None),  # which refuses to delete what the snapshot names
+        ],
         (_TWO,),
     ),
     Mutant(

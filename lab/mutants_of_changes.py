@@ -99,7 +99,10 @@ CHANGES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "an index file that is gone is replaced",
-        lambda: [(settling, "combine_index", _deletes_what_is_gone)],
+        lambda: [
+            (settling, "combine_index", _deletes_what_is_gone),
+            (settling, "inputs_changed", lambda request, changes: None),  # which sees the other deletion first
+        ],
         (rows.deleting_from_one_file(0, marked=True),),
     ),
     Mutant(
