@@ -113,7 +113,7 @@ class _Crew:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._dismissed = False
-        self.load = 0
+        self._load = 0
         """Pieces of work that were taken and are not done yet."""
         _CREWS.add(self)
 
@@ -123,8 +123,8 @@ class _Crew:
             if self._dismissed:
                 return False
             self._todo.put(work)
-            self.load += 1
-            if len(self._threads) >= min(self._count, self.load):
+            self._load += 1
+            if len(self._threads) >= min(self._count, self._load):
                 return True
             thread = threading.Thread(target=self._run, name=f"{self._name}_{len(self._threads)}", daemon=True)
             self._threads.append(thread)
@@ -137,6 +137,11 @@ class _Crew:
             raise
         return True
 
+    @property
+    def is_busy(self) -> bool:
+        """Is there work, and somebody to do it?"""
+        return self._load > 0 and bool(self._threads)
+
     def _run(self) -> None:
         while True:
             work = self._todo.get()
@@ -147,7 +152,7 @@ class _Crew:
                 work.run()
             del work
             with self._lock:
-                self.load -= 1
+                self._load -= 1
 
     def dismiss(self, wait: bool, cancel: bool = False) -> None:
         """Take no work any more; the threads end when all is done, or at once, and what nobody has begun is cancelled."""
@@ -238,7 +243,7 @@ _CREWS: weakref.WeakSet[_Crew] = weakref.WeakSet()
 def _finish() -> None:
     """At the end of the interpreter: what was taken is done, if that takes no longer than `LAST_SECONDS`."""
     until = time.monotonic() + LAST_SECONDS
-    while any(crew.load for crew in list(_CREWS)) and time.monotonic() < until:
+    while any(crew.is_busy for crew in list(_CREWS)) and time.monotonic() < until:
         time.sleep(0.002)
 
 

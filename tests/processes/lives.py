@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import lakelatch as ll
 
-CHILD_SECONDS = 30
+CHILD_SECONDS = 60
 NEVER = -1
 
 

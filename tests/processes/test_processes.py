@@ -16,7 +16,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.coordinator.timeline import contiguous_runs
 
-SECONDS = 240
+SECONDS = 400
 SCHEMA = pa.schema([("v", pa.int64())])
 
 

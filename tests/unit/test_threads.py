@@ -221,3 +221,19 @@ def test_as_many_threads_begin_as_there_is_work_up_to_a_bound() -> None:
     executor, all_here = Threads(3), threading.Barrier(3)
     assert sorted(executor.map(lambda _: all_here.wait(5), range(6))) == [0, 0, 1, 1, 2, 2]
     executor.shutdown()
+
+
+def test_work_that_is_left_without_a_thread_does_not_hold_up_the_end_of_the_interpreter() -> None:
+    code = """
+import threading, time, atexit
+began = []
+atexit.register(lambda: print(time.monotonic() - began[0] < 3))
+import lakelatch.backends.threads as threads
+atexit.register(lambda: began.append(time.monotonic()))
+def refuse(thread): raise RuntimeError("can't start new thread")
+threading.Thread.start = refuse
+executor = threads.Threads(2)
+executor.submit(int)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "True\n"
