@@ -112,6 +112,52 @@ def test_data_files_stay_where_a_transaction_of_both_kinds_is_unknown(store: Fra
     assert len(names(store, "bucket-0/")) == 2
 
 
+# ------------------------------------------------------------------------------------------- outputs of a compaction
+
+
+def compactable(store: Fragile, **options: str) -> Table:
+    table = opened(store, None, **options)
+    for _ in range(3):
+        table.append(ROWS)
+    table.committer.settle()
+    return opened(store, None, **options)
+
+
+def test_outputs_of_a_compaction_stay_where_its_outcome_is_unknown(store: Fragile) -> None:
+    """G5: the snapshot that names them may land late; then they must be there."""
+    table = compactable(store)
+    create, left = store.put_if_absent, [Unknown("no answer")] * 3
+    store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
+        left.pop() if key == "snapshot/snapshot-4" and left else create(key, data)
+    )
+    with pytest.raises(OutcomeUnknown) as unknown:
+        table.compact(min_files=2)
+    assert len(names(store, "bucket-0/")) == 4
+    assert unknown.value.resolve(5).snapshot_id == 4
+    assert opened(store).to_arrow().num_rows == 3
+
+
+def test_outputs_of_a_compaction_stay_where_a_sent_snapshot_lost_its_last_race(store: Fragile) -> None:
+    """H9: a refusal is believed, but its outputs are worth more than the space that they take."""
+    table = compactable(store, **{"commit.max-retries": "0"})
+    store.before["create snapshot/snapshot-4"] = lambda: opened(store).append(ROWS) and None
+    with pytest.raises(RetriesExhausted) as lost:
+        table.compact(min_files=2)
+    assert lost.value.sent
+    assert len(names(store, "bucket-0/")) == 5, "three inputs, the rival's file and the output"
+
+
+def test_outputs_of_a_compaction_go_where_nothing_was_sent(store: Fragile) -> None:
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    table = compactable(store)
+    store.before["put manifest/"] = refused
+    with pytest.raises(StoreUnavailable):
+        table.compact(min_files=2)
+    assert len(names(store, "bucket-0/")) == 3
+
+
 # ------------------------------------------------------------------------------------- the adapter's own earlier sends
 
 
