@@ -97,7 +97,7 @@ DAILY: tuple[Scenario, ...] = (
     restored(1),
     restored_while_expiring(0),
     altered("directory", 1),
-    altered("buckets", 1),
+    altered("buckets", 0),
     dropped(None, 0),
     dropped(0, 0),
     dropped(1, 0),
@@ -106,6 +106,7 @@ DAILY: tuple[Scenario, ...] = (
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
+    altered("buckets", 1),
     recovered(2),
     taken_over(1),
     crowded(2),
