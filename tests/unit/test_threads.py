@@ -52,10 +52,12 @@ def test_a_lock_that_a_thread_holds_is_free_in_a_child() -> None:
     holder = threading.Thread(target=hold)
     holder.start()
     has_it.wait()
-    assert in_child(lambda: lock.acquire(timeout=1))
-    assert not lock.acquire(blocking=False), "it is still held where it was taken"
-    release.set()
-    holder.join()
+    try:
+        assert in_child(lambda: lock.acquire(timeout=1))
+        assert not lock.acquire(blocking=False), "it is still held where it was taken"
+    finally:
+        release.set()
+        holder.join()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -237,3 +239,21 @@ executor.submit(int)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "True\n"
+
+
+def test_work_that_another_thread_took_before_its_caller_could_is_that_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, busy, done, finished = Threads(2), threading.Event(), [], threading.Event()
+    first = executor.submit(busy.wait, 10)
+
+    def refuse_late(thread: threading.Thread) -> None:
+        busy.set()
+        assert finished.wait(5)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_late)
+    second = executor.submit(lambda: (done.append(threading.current_thread()), finished.set()))
+    assert first.result(5)
+    assert second.result(5)
+    assert done != [threading.current_thread()]
+    assert len(done) == 1
+    executor.shutdown()
