@@ -249,4 +249,8 @@ def _finish() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+# Before the exit handlers, as the threads of `concurrent.futures` end: those of other libraries put away what the work uses,
+# such as an exporter of spans. And after those that were registered since, which may have handed over more.
+with suppress(RuntimeError):  # this module is imported while the interpreter ends
+    getattr(threading, "_register_atexit", lambda finish: None)(_finish)
 atexit.register(_finish)

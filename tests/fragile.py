@@ -56,8 +56,9 @@ class Fragile(MemoryStore):
         super().delete_many(names)
 
     def _strike(self, operation: str, key: str) -> Any:
-        planned = next((p for p in self.before if f"{operation} {key}".startswith(p)), None)
-        return self.before.pop(planned)() if planned is not None else None
+        planned = next((p for p in list(self.before) if f"{operation} {key}".startswith(p)), "")
+        strike = self.before.pop(planned, None)  # of two uploads at once only one meets it
+        return strike() if strike is not None else None
 
 
 def opened(store: Fragile, journal: Any = None, **options: str) -> Table:

@@ -100,6 +100,8 @@ class Lakelatch:
                 table.compact(min_files=2)
             case other:
                 raise NotImplementedError(f"lakelatch has no change {other} of its own yet")
+        if not self._warm:
+            table.committer.settle()  # its process has ended, and has written its hint before what others do next
 
 
 class Java:
