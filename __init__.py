@@ -29,8 +29,7 @@ if TYPE_CHECKING:
         UnsafeBackend,
         Unsupported,
     )
-    from .core.predicate import col
-    from .core.schema_changes import (
+    from .core.metadata.schema_changes import (
         add_column,
         drop_column,
         move_column,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         update_nullability,
         update_type,
     )
+    from .core.predicates.predicate import col
     from .table.create import Schema, create_table, is_table, open_table
     from .table.table import Table
 

@@ -26,14 +26,14 @@ import pyarrow as pa
 
 import lakelatch as ll
 from lakelatch.coordinator import timeline
-from lakelatch.core.avro_blocks import MAGIC, blocks_of
-from lakelatch.core.avro_columns import Columns, read_columns
-from lakelatch.core.binary_row import encode_row
-from lakelatch.core.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats
-from lakelatch.core.folding import summarise
-from lakelatch.core.manifest import decode_manifest, encode_manifest, encode_manifest_list
-from lakelatch.core.manifest_columns import decode_manifests
-from lakelatch.core.snapshot import Snapshot
+from lakelatch.core.avro.records.blocks import MAGIC, blocks_of
+from lakelatch.core.avro.records.columns import Columns, read_columns
+from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.metadata.folding import summarise
+from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest, encode_manifest_list
+from lakelatch.core.metadata.manifest_columns import decode_manifests
+from lakelatch.core.metadata.snapshot import Snapshot
+from lakelatch.core.rows.binary_row import encode_row
 
 COLUMNS = pa.schema(
     [

@@ -23,7 +23,7 @@ from .journals import JOURNAL, journal_path
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..core.types import Field
+    from ..core.rows.types import Field
     from ..table.table import Table
 
 MODES = ("append", "overwrite", "overwrite-partitions")
@@ -94,7 +94,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def _column(text: str) -> tuple[str, Any] | Field:
-    from ..core.types import parse_type
+    from ..core.rows.types import parse_type
 
     name, colon, kind = text.partition(":")
     if not colon or not name.strip() or not kind.strip():
@@ -111,7 +111,7 @@ def _column(text: str) -> tuple[str, Any] | Field:
 
 def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
     """Keys, options and comment, and the columns, of a schema file: ours, or a plain list of fields."""
-    from ..core.types import parse_field
+    from ..core.rows.types import parse_field
 
     try:
         raw = json.loads(Path(path).read_bytes())

@@ -21,7 +21,7 @@ from .output import Output, moment
 
 if TYPE_CHECKING:
     from ..coordinator.journal import Entry
-    from ..core.snapshot import Snapshot
+    from ..core.metadata.snapshot import Snapshot
     from ..table.table import Table
 
 
@@ -202,7 +202,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     """How a snapshot came to be, with stable keys."""
     from ..coordinator.attempt import lost_attempts
     from ..coordinator.timeline import base_of
-    from ..core.data_file import ADD
+    from ..core.metadata.data_file import ADD
     from ..table.system import history_row
 
     base = base_of(snapshot)

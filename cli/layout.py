@@ -13,7 +13,7 @@ from .exit_codes import OK
 from .output import Output, moment
 
 if TYPE_CHECKING:
-    from ..core.schema import TableSchema
+    from ..core.metadata.schema import TableSchema
 
 
 def register(commands: Commands) -> None:
@@ -55,7 +55,7 @@ def schema(args: argparse.Namespace, output: Output) -> int:
 
 def schema_record(found: TableSchema) -> dict[str, Any]:
     """A schema with stable keys; `type` is SQL text."""
-    from ..core.types import sql
+    from ..core.rows.types import sql
 
     columns = [
         {

@@ -18,11 +18,11 @@ from ..core.errors import (
     RetriesExhausted,
     StoreUnavailable,
 )
-from ..core.layout import differences, held_files
+from ..core.metadata.layout import differences, held_files
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema_changes import SchemaChange, changed, undone
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import version_of
-from ..core.schema import TableSchema
-from ..core.schema_changes import SchemaChange, changed, undone
-from ..core.snapshot import Snapshot
 from .committer import Committer, new_commit_user
 from .layout import numbered
 from .request import CommitRequest, LayoutDecision

@@ -14,16 +14,16 @@ from math import ceil
 from typing import Any
 
 from ..core import options as opt
-from ..core.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.errors import TableCorrupt, Unsupported
-from ..core.folding import summarise
 from ..core.json_text import parse_json
-from ..core.layout import SCHEMA_PROPERTY
-from ..core.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
+from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
+from ..core.metadata.folding import summarise
+from ..core.metadata.layout import SCHEMA_PROPERTY
+from ..core.metadata.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ..core.options import TableOptions
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema
-from ..core.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from .identity import IDENTIFIERS_PROPERTY, Memory
 from .protocol.events import SnapshotRef
 from .request import CommitRequest

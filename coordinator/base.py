@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.manifest import ManifestFile
-from ..core.snapshot import Snapshot
+from ..core.metadata.manifest import ManifestFile
+from ..core.metadata.snapshot import Snapshot
 from .protocol.events import SnapshotRef
 from .timeline import ref_of
 

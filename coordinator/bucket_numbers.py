@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core.data_file import ADD, SOURCE_APPEND, ManifestEntry
-from ..core.folding import may_hold
-from ..core.manifest import ManifestFile
-from ..core.partition import PartitionCodec
-from ..core.types import Field
+from ..core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry
+from ..core.metadata.folding import may_hold
+from ..core.metadata.manifest import ManifestFile
+from ..core.rows.partition import PartitionCodec
+from ..core.rows.types import Field
 from .conflicts import Conflict
 
 Place = tuple[bytes, int]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..backends.store import ObjectNotFound
-from ..core.change import Change, Landed, Owner, index_changes, owner_of, vector_places
-from ..core.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
-from ..core.deletion_vector import vector_bytes, vector_end
 from ..core.errors import TableCorrupt
+from ..core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
+from ..core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
+from ..core.metadata.deletion_vector import vector_bytes, vector_end
+from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys, is_external
-from ..core.snapshot import Snapshot
 from .conflicts import Conflict
 from .timeline import Timeline
 

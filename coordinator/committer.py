@@ -18,10 +18,10 @@ from ..backends.store import Store
 from ..core import errors
 from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema
 from ..core.side_effects import check_side_effects
-from ..core.snapshot import Snapshot
 from .attempt import FileNames, MetadataWriter
 from .base import Base
 from .driver import Driver

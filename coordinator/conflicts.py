@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..core.change import Group, Landed, Owner, owner_of, vector_places
-from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
-from ..core.folding import live
+from ..core.metadata.change import Group, Landed, Owner, owner_of, vector_places
+from ..core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ..core.metadata.folding import live
 from .request import CommitRequest, Target
 
 

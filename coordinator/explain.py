@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime, timezone
 
-from ..core.data_file import ADD
 from ..core.errors import LakelatchError
-from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
+from ..core.metadata.data_file import ADD
+from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .attempt import lost_attempts
 from .journal import Entry
 from .timeline import BASE_PROPERTY, Timeline, base_of

@@ -16,8 +16,8 @@ from typing import Any
 
 from ..core.errors import TableCorrupt
 from ..core.json_text import parse_json
+from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ..core.paths import IDENTITY_PREFIX, safe_name
-from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 from .protocol.events import SnapshotRef
 
 IDENTIFIERS_PROPERTY = "lakelatch.identifiers"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..backends.store import ObjectNotFound
 from ..backends.threads import forked_lock
 from ..core.errors import TableCorrupt
-from ..core.snapshot import Snapshot
+from ..core.metadata.snapshot import Snapshot
 from . import identity_pages as pages
 from .identity import Memory, Remembered, is_ours, memory_of, name_of
 from .identity_pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ..backends.store import ObjectNotFound, Store
-from ..core.change import Owner
-from ..core.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile
-from ..core.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes
 from ..core.errors import TableCorrupt, Unsupported
+from ..core.metadata.change import Owner
+from ..core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile
+from ..core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes
 from ..core.places import FileKeys, is_external
 from .conflicts import Conflict
 from .message import PendingUpload

@@ -7,7 +7,7 @@ Invariant: all of it may be thrown away at any time; a commit then looks again.
 from __future__ import annotations
 
 from ..backends.threads import PerProcess, forked_lock
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from .base import Base
 from .bucket_numbers import BucketMemory
 from .identity_recall import Known

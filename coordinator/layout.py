@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ..core.errors import LakelatchError, RetriesExhausted
-from ..core.layout import differences, held_files, with_layout
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
+from ..core.metadata.layout import differences, held_files, with_layout
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from .base import Base
 from .conflicts import Conflict
 from .protocol.events import SnapshotRef

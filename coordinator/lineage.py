@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ..backends.store import ObjectNotFound
 from ..core.errors import LakelatchError, StoreUnavailable, TableNotFound
-from ..core.snapshot import Snapshot, parse_snapshot
+from ..core.metadata.snapshot import Snapshot, parse_snapshot
 from .history import Gap
 from .protocol import events as ev
 from .protocol.events import SnapshotRef

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core import options as opt
-from ..core.data_file import ADD, DELETE, ManifestEntry
 from ..core.errors import LakelatchError
-from ..core.folding import MergePlan, fold, may_hold, must_change, plan_merge, replace_runs
-from ..core.manifest import ManifestFile
+from ..core.metadata.data_file import ADD, DELETE, ManifestEntry
+from ..core.metadata.folding import MergePlan, fold, may_hold, must_change, plan_merge, replace_runs
+from ..core.metadata.manifest import ManifestFile
 from .attempt import Blob, MetadataWriter
 from .base import Base
 from .protocol.events import SnapshotRef

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..core.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry
+from ..core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)

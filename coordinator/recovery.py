@@ -20,8 +20,8 @@ from ..backends.registry import open_store, scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, TableNotFound
+from ..core.metadata.snapshot import parse_snapshot
 from ..core.paths import TablePaths
-from ..core.snapshot import parse_snapshot
 from .base import LONGEST_AGE_MS
 from .file_journal import FileJournal
 from .journal import OBJECT, Damage, Entry, address_of

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-from ..core.data_file import IndexEntry, ManifestEntry
 from ..core.errors import InvalidArgument
-from ..core.snapshot import CommitKind, Snapshot
+from ..core.metadata.data_file import IndexEntry, ManifestEntry
+from ..core.metadata.snapshot import CommitKind, Snapshot
 from .message import PendingUpload
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..backends.deadline import answered_within
-from ..core.data_file import ADD
 from ..core.errors import LakelatchError
+from ..core.metadata.data_file import ADD
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import parse_snapshot
 from ..core.places import FileKeys, is_external
-from ..core.schema import TableSchema
-from ..core.snapshot import parse_snapshot
 from .identity_recall import Known, named_files, recall
 from .lineage import (
     ANOTHER_TABLE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.data_file import ADD, SOURCE_APPEND, ManifestEntry
+from ..core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry
 
 
 def tracked(

@@ -16,11 +16,11 @@ from typing import TypeAlias
 from ..backends.deadline import answered_within
 from ..backends.store import AlreadyThere, Created, Store, Unknown
 from ..core import options as opt
-from ..core.data_file import ADD, ManifestEntry
 from ..core.errors import LakelatchError, StoreUnavailable
-from ..core.manifest import ManifestFile
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
+from ..core.metadata.data_file import ADD, ManifestEntry
+from ..core.metadata.manifest import ManifestFile
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
 from .base import SHORTEST_AGE_MS, Base
 from .conflicts import Conflict

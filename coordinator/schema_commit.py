@@ -15,10 +15,10 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, 
 
 from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
-from ..core.layout import held_files
-from ..core.schema import TableSchema
-from ..core.schema_changes import SchemaChange, changed
-from ..core.snapshot import Snapshot
+from ..core.metadata.layout import held_files
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema_changes import SchemaChange, changed
+from ..core.metadata.snapshot import Snapshot
 from .surroundings import MACHINE, Surroundings
 from .timeline import Timeline
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core import options as opt
-from ..core.change import Owner, owner_of
-from ..core.data_file import ADD, DELETE, IndexEntry, ManifestEntry
-from ..core.deletion_vector import INDEX_TYPE
-from ..core.folding import MergePlan, live
-from ..core.manifest import ManifestFile, decode_manifest
+from ..core.metadata.change import Owner, owner_of
+from ..core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ..core.metadata.deletion_vector import INDEX_TYPE
+from ..core.metadata.folding import MergePlan, live
+from ..core.metadata.manifest import ManifestFile, decode_manifest
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys, codec_of
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
 from .attempt import Blob, MetadataWriter
 from .base import Base
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..backends.store import ObjectNotFound, Store
-from ..core.data_file import IndexEntry, ManifestEntry
 from ..core.errors import TableCorrupt, TableNotFound
-from ..core.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
-from ..core.manifest_columns import EntryColumns, decode_manifests
+from ..core.metadata.data_file import IndexEntry, ManifestEntry
+from ..core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ..core.metadata.manifest_columns import EntryColumns, decode_manifests
+from ..core.metadata.schema import TableSchema, parse_schema
+from ..core.metadata.snapshot import Snapshot, parse_snapshot
 from ..core.paths import TablePaths, version_of
-from ..core.schema import TableSchema, parse_schema
-from ..core.snapshot import Snapshot, parse_snapshot
 from .history import Evidence, Gap, the_history
 from .protocol.events import SnapshotRef
 from .surroundings import MACHINE

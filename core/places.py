@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import options as opt
-from .data_file import DataFile, IndexEntry, ManifestEntry
 from .errors import Unsupported
+from .metadata.data_file import DataFile, IndexEntry, ManifestEntry
+from .metadata.schema import TableSchema
 from .options import TableOptions
-from .partition import PartitionCodec
 from .paths import TablePaths, safe_name
-from .schema import TableSchema
+from .rows.partition import PartitionCodec
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")

@@ -19,12 +19,12 @@ from ..coordinator.protocol.events import SnapshotRef
 from ..coordinator.recovery import recover_journal
 from ..coordinator.request import CommitRequest, Isolation
 from ..coordinator.timeline import Timeline
-from ..core.binary_row import encode_row
-from ..core.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.errors import LakelatchError, OutcomeUnknown
-from ..core.folding import live
-from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
-from ..core.types import AtomicType
+from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
+from ..core.metadata.folding import live
+from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from ..core.rows.binary_row import encode_row
+from ..core.rows.types import AtomicType
 from .marks import marks_in
 from .published import COMMIT, PARTITIONS, READ
 from .stage import PATHS, Stage, Told, file_keys, file_of, rows_in

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from ..coordinator.object_journal import FOLDER
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .footprint import footprint
 from .invariants import Context, Reading, Violation, look, violations

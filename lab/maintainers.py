@@ -20,8 +20,8 @@ from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import plan_rollback, protect
 from ..coordinator.timeline import Timeline
 from ..core.errors import LakelatchError
-from ..core.schema import TableSchema
-from ..core.schema_changes import set_option
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema_changes import set_option
 from .actors import Role, commit_once, writer
 from .published import COMMIT, READ, RESTORES
 from .simulated_store import Request

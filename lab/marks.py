@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from pyroaring import BitMap
 
-from ..core.data_file import DeletionVectorRange, IndexEntry, IndexFile
-from ..core.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
+from ..core.metadata.data_file import DeletionVectorRange, IndexEntry, IndexFile
+from ..core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 
 _MAGIC = bytes.fromhex("5e43f2d0")
 

@@ -15,7 +15,7 @@ from ..coordinator.changes_since import ChangesSince
 from ..coordinator.identity_pages import Page
 from ..coordinator.protocol import events as ev
 from ..coordinator.timeline import Timeline
-from ..core.data_file import DELETE, IndexEntry, ManifestEntry
+from ..core.metadata.data_file import DELETE, IndexEntry, ManifestEntry
 from . import scenarios_rows as rows
 from . import scenarios_upkeep as upkeep
 from .planting import Mutant

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from ..coordinator.object_journal import FOLDER
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .simulated_store import OK, Reply, Request
 from .stage import Clock, Paused, Stage, Told, lab_schema

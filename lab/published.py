@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..core.errors import LakelatchError
-from ..core.snapshot import parse_snapshot
+from ..core.metadata.snapshot import parse_snapshot
 from .reading import view
 from .simulated_store import Objects
 from .stage import PATHS, read_only

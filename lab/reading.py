@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..coordinator.timeline import Timeline
-from ..core.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.errors import LakelatchError
-from ..core.folding import live
+from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
+from ..core.metadata.folding import live
+from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
-from ..core.snapshot import Snapshot
 from .marks import marks_in
 from .simulated_store import Objects
 from .stage import PATHS, file_keys, lab_schema, read_only, rows_in

@@ -10,11 +10,11 @@ from ..coordinator.index_files import with_vectors_of
 from ..coordinator.message import PendingUpload
 from ..coordinator.request import CommitRequest
 from ..coordinator.timeline import Timeline
-from ..core.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, DataFile, IndexEntry
 from ..core.errors import LakelatchError
-from ..core.folding import live
+from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, DataFile, IndexEntry
+from ..core.metadata.folding import live
+from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
-from ..core.snapshot import Snapshot
 from .actors import Role, commit_once, marks_of, upload
 from .marks import index_file
 from .published import COMMIT, DELETES

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from .actors import Actor
 
 LONGEST_PATH = 2_000

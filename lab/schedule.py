@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .simulated_store import Objects, Reply, Request, answer, faults_of, strike
 from .stage import Clock, Died, Stage, lab_schema

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..coordinator.timeline import base_of
-from ..core.data_file import ADD
-from ..core.snapshot import parse_snapshot
+from ..core.metadata.data_file import ADD
+from ..core.metadata.snapshot import parse_snapshot
 from .actors import Actor, writer
 from .invariants import Violation
 from .maintainers import expirer

@@ -24,10 +24,10 @@ from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol.events import Event, SnapshotRef
 from ..coordinator.surroundings import Surroundings
 from ..coordinator.timeline import Timeline
-from ..core.arrow import from_arrow_schema
+from ..core.metadata.schema import TableSchema, new_schema, parse_schema
 from ..core.paths import TablePaths
 from ..core.places import FileKeys
-from ..core.schema import TableSchema, new_schema, parse_schema
+from ..core.rows.arrow import from_arrow_schema
 from .simulated_store import Reply, Request, SimulatedStore
 
 PATHS = TablePaths()

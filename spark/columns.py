@@ -18,9 +18,9 @@ from pyspark.sql import types as spark
 from pyspark.sql.pandas.functions import arrow_udf
 
 from ..core.errors import InvalidArgument
-from ..core.partition import closest
-from ..core.schema import TableSchema
-from ..core.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
+from ..core.metadata.schema import TableSchema
+from ..core.rows.partition import closest
+from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
 from .tasks import BucketTask
 from .types import to_spark
 

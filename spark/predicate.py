@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
-from ..core.predicate import And, Comparison, Not, Or, Predicate
-from ..core.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
+from ..core.predicates.predicate import And, Comparison, Not, Or, Predicate
+from ..core.rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from .types import to_spark
 
 _MICRO = 1000

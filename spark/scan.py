@@ -23,8 +23,8 @@ from ..backends.registry import scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.predicate import Predicate, columns_of
-from ..core.predicate_text import parse_where
+from ..core.predicates.predicate import Predicate, columns_of
+from ..core.predicates.sql import parse_where
 from ..table.create import open_table
 from ..table.fallback import file_schemas_of
 from ..table.plan import ScanPlan, count_rows

@@ -36,8 +36,8 @@ from pyspark.sql.datasource import (
 )
 
 from ..core.errors import InvalidArgument
-from ..core.predicate import Comparison, Predicate, bind, col
-from ..core.types import AtomicType
+from ..core.predicates.predicate import Comparison, Predicate, bind, col
+from ..core.rows.types import AtomicType
 from ..table.fallback import file_schemas_of
 from ..table.plan import plan_scan
 from ..table.read import SplitReader

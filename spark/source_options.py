@@ -12,8 +12,8 @@ from typing import Any
 
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
-from ..core.partition import closest
 from ..core.paths import DEFAULT_BRANCH
+from ..core.rows.partition import closest
 from ..table.create import open_table
 from ..table.table import Table
 

@@ -21,9 +21,9 @@ from ..backends.store import Store
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
-from ..core.schema import TableSchema
-from ..core.types import AtomicType, Field
-from ..core.values import MILLIS_PER_DAY
+from ..core.metadata.schema import TableSchema
+from ..core.rows.types import AtomicType, Field
+from ..core.rows.values import MILLIS_PER_DAY
 from ..table.conform import Conformer
 from ..table.read import SplitReader
 from ..table.rewrite import Rewriter

@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from ..core.arrow import FieldIds, timestamp_unit, to_arrow
 from ..core.errors import InvalidArgument
-from ..core.types import (
+from ..core.rows.arrow import FieldIds, timestamp_unit, to_arrow
+from ..core.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

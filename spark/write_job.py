@@ -22,8 +22,8 @@ from ..coordinator.request import Isolation
 from ..core import errors
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableNotFound
+from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
 from ..table.transaction import Transaction, overwrite_spec, snapshot_read

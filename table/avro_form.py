@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.errors import Unsupported
-from ..core.types import (
+from ..core.rows.types import (
     STRING_ROOTS,
     ArrayType,
     AtomicType,
@@ -28,7 +28,7 @@ from ..core.types import (
     sql,
     walk_types,
 )
-from ..core.values import root_of
+from ..core.rows.values import root_of
 from .physical import list_of, map_of, struct_of
 
 CODECS = {

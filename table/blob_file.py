@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.blob_file import FOOTER_BYTES, NULL, PLACEHOLDER, decode_lengths, index_size, unframed
-from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
+from ..core.metadata.data_file import DataFile
 from .data_source import DataSource
 
 _BATCH_BYTES = 32 << 20

@@ -15,12 +15,12 @@ from math import prod
 from typing import Any
 
 from ..core import options as opt
-from ..core.bucket import BucketFunction, bucket_of_row
-from ..core.data_file import ManifestEntry
 from ..core.errors import LakelatchError
-from ..core.predicate import And, Comparison, Or, Predicate
-from ..core.schema import TableSchema
-from ..core.types import with_nullable
+from ..core.metadata.data_file import ManifestEntry
+from ..core.metadata.schema import TableSchema
+from ..core.predicates.predicate import And, Comparison, Or, Predicate
+from ..core.rows.bucket import BucketFunction, bucket_of_row
+from ..core.rows.types import with_nullable
 
 MAX_COMBINATIONS = 1000
 

@@ -25,12 +25,12 @@ from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest
 from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
-from ..core.change import Owner, vector_places
-from ..core.data_file import DELETE
 from ..core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
-from ..core.folding import live
+from ..core.metadata.change import Owner, vector_places
+from ..core.metadata.data_file import DELETE
+from ..core.metadata.folding import live
+from ..core.metadata.schema import TableSchema
 from ..core.places import FileKeys, codec_of
-from ..core.schema import TableSchema
 from .compact_plan import CompactionPlan
 from .fallback import file_schemas_of
 from .rewrite import Rewriter

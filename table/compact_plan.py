@@ -13,12 +13,12 @@ from typing import Any
 
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.data_file import DataFile, IndexEntry
 from ..core.errors import InvalidArgument, Unsupported
-from ..core.predicate import Predicate
-from ..core.predicate_text import parse_where
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
+from ..core.metadata.data_file import DataFile, IndexEntry
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.predicates.predicate import Predicate
+from ..core.predicates.sql import parse_where
 from .data_writer import DEFAULT_TARGET_BYTES
 from .plan import plan_scan
 from .split import Split

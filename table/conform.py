@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrow import arrow_schema, to_arrow
 from ..core.errors import InvalidArgument
-from ..core.literals import coerce_literal
-from ..core.types import MAX_LENGTH, AtomicType, Field
-from ..core.values import to_arrow_scalar
+from ..core.rows.arrow import arrow_schema, to_arrow
+from ..core.rows.literals import coerce_literal
+from ..core.rows.types import MAX_LENGTH, AtomicType, Field
+from ..core.rows.values import to_arrow_scalar
 from .required import with_required_parts
 
 BATCH_ROWS = 1 << 20

@@ -15,11 +15,11 @@ from ..backends.store import Store
 from ..coordinator.journal import Journal
 from ..coordinator.schema_commit import create_schema
 from ..coordinator.timeline import Timeline
-from ..core.arrow import from_arrow_schema
 from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
+from ..core.metadata.schema import new_schema
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from ..core.schema import new_schema
-from ..core.types import Field
+from ..core.rows.arrow import from_arrow_schema
+from ..core.rows.types import Field
 from .table import Table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Schema:
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any] | Field]) -> None:
-        from ..core.types import parse_type
+        from ..core.rows.types import parse_type
 
         made = []
         for position, column in enumerate(columns):

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..backends.store import ObjectNotFound, Store
-from ..core.data_file import DataFile
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ..core.metadata.data_file import DataFile
 from ..core.options import TableOptions
 
 BATCH_ROWS = 1 << 16

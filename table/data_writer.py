@@ -18,12 +18,12 @@ import pyarrow as pa
 from ..backends.store import Store
 from ..coordinator.message import PendingUpload
 from ..core import options as opt
-from ..core.data_file import SOURCE_APPEND, DataFile
 from ..core.file_index.options import IndexSpec, index_specs
 from ..core.file_index.writing import FileIndexBuilder
+from ..core.metadata.data_file import SOURCE_APPEND, DataFile
+from ..core.metadata.schema import TableSchema
 from ..core.paths import INDEX_SUFFIX
-from ..core.schema import TableSchema
-from ..core.stats import StatsCollector, StatsMode
+from ..core.statistics.collect import StatsCollector, StatsMode
 from .file_forms import OpenOutput, Output, output_of, suffix_of
 
 ROW_GROUP_BYTES = 64 << 20

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ..backends.store import ObjectNotFound, Store
-from ..core.data_file import DataFile
-from ..core.deletion_vector import decode_vector, vector_end
 from ..core.errors import TableCorrupt
+from ..core.metadata.data_file import DataFile
+from ..core.metadata.deletion_vector import decode_vector, vector_end
 from .external import located
 from .row_runs import first_row
 from .split import DeletionVectorPlace, Split

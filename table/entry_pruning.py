@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..core.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
-from ..core.data_file import DELETE, ManifestEntry
-from ..core.manifest_columns import EntryColumns
-from ..core.partition import PartitionCodec
-from ..core.predicate import And, Comparison, Or, Predicate
-from ..core.pruning import partition_matches
-from ..core.schema import TableSchema
-from ..core.types import STRING_ROOTS, AtomicType, Field, with_nullable
+from ..core.metadata.data_file import DELETE, ManifestEntry
+from ..core.metadata.manifest_columns import EntryColumns
+from ..core.metadata.schema import TableSchema
+from ..core.predicates.predicate import And, Comparison, Or, Predicate
+from ..core.rows.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
+from ..core.rows.partition import PartitionCodec
+from ..core.rows.types import STRING_ROOTS, AtomicType, Field, with_nullable
+from ..core.statistics.pruning import partition_matches
 
 Array: TypeAlias = Any
 """A NumPy array."""

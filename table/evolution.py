@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..core.arrow import to_arrow
-from ..core.cast_forms import CastFailure
-from ..core.cast_texts import nested_text
+from ..core.casts.columns import CastFailure
+from ..core.casts.texts import nested_text
 from ..core.errors import InvalidArgument, TableCorrupt, Unsupported
-from ..core.types import (
+from ..core.rows.arrow import to_arrow
+from ..core.rows.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
 from ..core.errors import InvalidArgument, Unsupported
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
-from ..core.types import Field, with_nullable
+from ..core.rows.types import Field, with_nullable
 from .refusals import check_schema_readable
 from .split import Split
 from .travel import snapshot_at

@@ -11,10 +11,10 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from ..backends.store import Store
-from ..core.data_file import DataFile
+from ..core.metadata.data_file import DataFile
 from ..core.options import TableOptions
 from ..core.paths import format_of
-from ..core.predicate import Predicate
+from ..core.predicates.predicate import Predicate
 from .avro_file import AvroFile
 from .data_source import DataSource
 from .evolution import ProjectionPlan

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.schema import TableSchema
+from ..core.metadata.schema import TableSchema
 from . import avro_form, orc_form, parquet_form
 
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..core.data_file import DataFile, ManifestEntry
 from ..core.errors import TableCorrupt
-from ..core.partition import PartitionCodec
+from ..core.metadata.data_file import DataFile, ManifestEntry
+from ..core.metadata.schema import TableSchema
 from ..core.paths import format_of
-from ..core.predicate import Predicate, columns_of
-from ..core.pruning import may_match
-from ..core.schema import TableSchema
-from ..core.stats import ColumnStats, decode_column_stats, file_stats_fields
-from ..core.types import Field
-from ..core.values import root_of
+from ..core.predicates.predicate import Predicate, columns_of
+from ..core.rows.partition import PartitionCodec
+from ..core.rows.types import Field
+from ..core.rows.values import root_of
+from ..core.statistics.collect import ColumnStats, decode_column_stats, file_stats_fields
+from ..core.statistics.pruning import may_match
 from .row_runs import holds, row_count
 from .type_changes import same_bounds
 

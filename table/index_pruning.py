@@ -16,14 +16,14 @@ from pyroaring import BitMap
 
 from ..backends.store import ObjectNotFound, Store
 from ..core import options as opt
-from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
 from ..core.file_index.asking import Asked, IndexedColumn, asked_of
 from ..core.file_index.reading import FileIndex
+from ..core.metadata.data_file import DataFile
+from ..core.metadata.schema import TableSchema
 from ..core.paths import INDEX_SUFFIX, format_of, safe_name
-from ..core.predicate import Predicate, columns_of
-from ..core.schema import TableSchema
-from ..core.types import AtomicType, Field
+from ..core.predicates.predicate import Predicate, columns_of
+from ..core.rows.types import AtomicType, Field
 from .external import located
 from .type_changes import widens
 

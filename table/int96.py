@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.thrift_compact import I32, Struct, decode_struct, encode_struct
+from .formats.thrift_compact import I32, Struct, decode_struct, encode_struct
 from .physical import list_of, map_of, struct_of, vector_of
 
 STAND_IN = pa.binary(12)

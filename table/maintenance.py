@@ -29,9 +29,9 @@ from ..coordinator.request import Isolation
 from ..coordinator.surroundings import MACHINE
 from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
-from ..core.predicate import Predicate
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.predicates.predicate import Predicate
 from .compact import Compaction, rewriter_of, rewritten_here, run_compaction
 from .compact_plan import plan_compaction
 from .transaction import check_identity

@@ -22,9 +22,9 @@ from pyroaring import BitMap
 
 from ..core import options as opt
 from ..core.errors import Unsupported
-from ..core.orc_streams import check_streams
-from ..core.orc_tail import OrcTail, parse_tail, tail_size, writer_zone
-from ..core.predicate import Predicate
+from ..core.orc.streams import check_streams
+from ..core.orc.tail import OrcTail, parse_tail, tail_size, writer_zone
+from ..core.predicates.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import Leaf, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
 from .file_rows import FileRows

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyarrow import orc
 
 from ..core import options as opt
-from ..core.arrow import FIELD_ID, file_schema
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.options import TableOptions
-from ..core.types import Field, sql, walk_types
+from ..core.rows.arrow import FIELD_ID, file_schema
+from ..core.rows.types import Field, sql, walk_types
 
 CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", **dict.fromkeys(("zstd", "snappy", "zlib", "lz4"))}
 """By Apache Paimon's names; None = Arrow's name is the same."""

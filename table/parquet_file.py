@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap
 
 from ..core.errors import Unsupported
-from ..core.predicate import Predicate
+from ..core.predicates.predicate import Predicate
 from .data_source import BATCH_ROWS, DataSource
 from .evolution import ProjectionPlan
 from .file_rows import FileRows

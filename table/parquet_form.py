@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..core.arrow import file_schema
-from ..core.types import Field
+from ..core.rows.arrow import file_schema
+from ..core.rows.types import Field
 from .dictionaries import overflowing_columns
 from .int96 import is_stand_in, stand_in_schema, with_int96_footer, with_stand_ins
 

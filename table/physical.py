@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrow import to_arrow
-from ..core.types import AtomicType
-from ..core.values import plain_array
-from ..core.variants import assembled
+from ..core.rows.arrow import to_arrow
+from ..core.rows.types import AtomicType
+from ..core.rows.values import plain_array
+from .projection.variants import assembled
 
 _kinds = pa.types
 _DECIMAL_BYTES = 16

@@ -14,17 +14,17 @@ from typing import Any
 
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
 from ..core.errors import TableCorrupt
-from ..core.manifest import ManifestFile
-from ..core.partition import PartitionCodec
+from ..core.metadata.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
+from ..core.metadata.manifest import ManifestFile
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH
 from ..core.places import codec_of
-from ..core.predicate import Predicate, bind, columns_of
-from ..core.pruning import may_match_range, split_predicate
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
-from ..core.types import Field
+from ..core.predicates.predicate import Predicate, bind, columns_of
+from ..core.rows.partition import PartitionCodec
+from ..core.rows.types import Field
+from ..core.statistics.pruning import may_match_range, split_predicate
 from .bucket_pruning import BucketPruner
 from .entry_pruning import wanted_entries
 from .fallback import fallback_of

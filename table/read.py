@@ -21,16 +21,16 @@ from pyroaring import BitMap
 from ..backends.store import Store
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.arrow import arrow_schema, to_arrow
 from ..core.errors import InvalidArgument
-from ..core.partition import closest
+from ..core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ..core.places import codec_of
-from ..core.predicate import Predicate, bind, columns_of
-from ..core.predicate_arrow import to_arrow_mask
-from ..core.pruning import split_predicate
-from ..core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
-from ..core.types import Field
-from ..core.values import to_arrow_scalar
+from ..core.predicates.arrow import to_arrow_mask
+from ..core.predicates.predicate import Predicate, bind, columns_of
+from ..core.rows.arrow import arrow_schema, to_arrow
+from ..core.rows.partition import closest
+from ..core.rows.types import Field
+from ..core.rows.values import to_arrow_scalar
+from ..core.statistics.pruning import split_predicate
 from .data_source import BATCH_ROWS
 from .deletion import deleted_rows, live_mask, selected_mask
 from .external import located

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core import options as opt
-from ..core.data_file import ManifestEntry
 from ..core.errors import Unsupported
+from ..core.metadata.data_file import ManifestEntry
+from ..core.metadata.schema import TableSchema
 from ..core.paths import format_of
-from ..core.schema import TableSchema
 from .file_formats import READABLE_FORMATS
 from .row_runs import is_blob
 

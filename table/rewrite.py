@@ -16,10 +16,10 @@ import pyarrow as pa
 from ..backends.store import Store
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
-from ..core.data_file import SOURCE_COMPACT, DataFile
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupported
+from ..core.metadata.data_file import SOURCE_COMPACT, DataFile
+from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
-from ..core.schema import TableSchema
 from .data_writer import DataFileWriter, FileSettings
 from .fallback import FileSchemas
 from .read import SplitReader

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.predicate import Predicate, columns_of
-from ..core.pruning import may_match
-from ..core.stats import ColumnStats
-from ..core.types import INTEGER_ROOTS, STRING_ROOTS
+from ..core.predicates.predicate import Predicate, columns_of
+from ..core.rows.types import INTEGER_ROOTS, STRING_ROOTS
+from ..core.statistics.collect import ColumnStats
+from ..core.statistics.pruning import may_match
 from .evolution import Leaf, ProjectionPlan
 from .type_changes import same_bounds
 

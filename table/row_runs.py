@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
+from ..core.metadata.data_file import DataFile
+from ..core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ..core.paths import format_of
-from ..core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
-from ..core.types import Field
+from ..core.rows.types import Field
 
 BLOB_FORMAT = "blob"
 

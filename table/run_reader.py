@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ..backends.store import Store
-from ..core.data_file import DataFile
 from ..core.errors import TableCorrupt
+from ..core.metadata.data_file import DataFile
+from ..core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ..core.options import TableOptions
-from ..core.predicate import Predicate
-from ..core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
-from ..core.types import Field
+from ..core.predicates.predicate import Predicate
+from ..core.rows.types import Field
 from .blob_file import blob_values
 from .data_source import SMALL_FILE_BYTES, DataSource
 from .evolution import ProjectionPlan, plan_projection

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from ..core.data_file import DataFile, DeletionVectorRange
+from ..core.metadata.data_file import DataFile, DeletionVectorRange
 from ..core.paths import DEFAULT_BRANCH
 from .row_runs import row_count
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..core import options as opt
-from ..core.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
-from ..core.deletion_vector import INDEX_TYPE
 from ..core.errors import TableCorrupt
+from ..core.metadata.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
+from ..core.metadata.deletion_vector import INDEX_TYPE
+from ..core.metadata.schema import TableSchema
 from ..core.paths import DEFAULT_BRANCH, format_of
 from ..core.places import FileKeys, FilePlaces, codec_of
-from ..core.schema import TableSchema
-from ..core.types import Field, RowType, with_nullable
+from ..core.rows.types import Field, RowType, with_nullable
 from .row_runs import row_runs
 from .split import DeletionVectorPlace, Split, pack
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from ..coordinator.attempt import lost_attempts
-from ..core.data_file import ManifestEntry
+from ..core.metadata.data_file import ManifestEntry
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ..core.paths import TablePaths, format_of
 from ..core.places import codec_of
-from ..core.schema import TableSchema
-from ..core.snapshot import BATCH_IDENTIFIER, Snapshot
 
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:

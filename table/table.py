@@ -20,15 +20,15 @@ from ..coordinator.object_journal import open_journal
 from ..coordinator.request import Isolation
 from ..coordinator.timeline import Timeline
 from ..core import options as opt
-from ..core.data_file import ManifestEntry
 from ..core.errors import InvalidArgument
-from ..core.folding import live
+from ..core.metadata.data_file import ManifestEntry
+from ..core.metadata.folding import live
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema_changes import SchemaChange, add_column
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from ..core.predicate import Predicate
-from ..core.predicate_text import parse_where
-from ..core.schema import TableSchema
-from ..core.schema_changes import SchemaChange, add_column
-from ..core.snapshot import Snapshot
+from ..core.predicates.predicate import Predicate
+from ..core.predicates.sql import parse_where
 from . import system
 from .changes import Changes
 from .conform import batches_of

@@ -21,12 +21,12 @@ from ..coordinator.message import CommitMessage, entries_of
 from ..coordinator.receipt import Receipt
 from ..coordinator.request import CommitRequest, Isolation, Target
 from ..coordinator.timeline import Timeline
-from ..core.arrow import to_arrow
 from ..core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
 from ..core.places import codec_of
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
-from ..core.values import to_arrow_scalar
+from ..core.rows.arrow import to_arrow
+from ..core.rows.values import to_arrow_scalar
 from .conform import batches_of
 from .write import TableWriter, keys_of
 

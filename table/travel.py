@@ -15,11 +15,11 @@ from typing import Any
 from ..backends.store import ObjectNotFound
 from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, TableCorrupt
-from ..core.literals import coerce_literal
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
-from ..core.types import timestamp as timestamp_type
-from ..core.values import NANOS_PER_MILLI
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.rows.literals import coerce_literal
+from ..core.rows.types import timestamp as timestamp_type
+from ..core.rows.values import NANOS_PER_MILLI
 
 SKEW_MS = 60_000
 """How far a snapshot's time may lie behind that of an earlier one: writers' clocks differ."""

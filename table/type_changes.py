@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..core.arrow import to_arrow
-from ..core.casts import cast_of
-from ..core.types import (
+from ..core.casts.rules import cast_of
+from ..core.rows.arrow import to_arrow
+from ..core.rows.types import (
     BINARY_ROOTS,
     INTEGER_ROOTS,
     STRING_ROOTS,

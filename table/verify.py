@@ -14,8 +14,8 @@ from typing import Literal
 from ..backends.store import Store
 from ..coordinator.timeline import Timeline
 from ..core.errors import TableCorrupt, TableNotFound
+from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from ..core.snapshot import Snapshot
 from .finding import Finding, Findings
 from .verify_data import DataCheck
 from .verify_files import FileCheck

@@ -12,16 +12,16 @@ from functools import partial
 from typing import Any
 
 from ..coordinator.timeline import Timeline
-from ..core.data_file import DataFile
-from ..core.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.file_index.options import split_name
 from ..core.file_index.reading import FileIndex
+from ..core.metadata.data_file import DataFile
+from ..core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
+from ..core.metadata.schema import TableSchema
 from ..core.paths import format_of
-from ..core.schema import TableSchema
-from ..core.stats import ColumnStats, decode_stats, file_stats_fields
-from ..core.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
-from ..core.values import order_key, root_of
+from ..core.rows.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
+from ..core.rows.values import order_key, root_of
+from ..core.statistics.collect import ColumnStats, decode_stats, file_stats_fields
 from .finding import Findings
 from .index_pruning import beside, embedded_index, sidecar_of
 from .orc_file import tail_of

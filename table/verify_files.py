@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from ..coordinator.presence import sizes_of
 from ..coordinator.timeline import Timeline
-from ..core.data_file import IndexEntry, ManifestEntry
-from ..core.deletion_vector import INDEX_TYPE
+from ..core.metadata.data_file import IndexEntry, ManifestEntry
+from ..core.metadata.deletion_vector import INDEX_TYPE
+from ..core.metadata.schema import TableSchema
 from ..core.places import FileKeys, is_external
-from ..core.schema import TableSchema
 from .finding import Findings
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from ..coordinator.identity import memory_of
 from ..coordinator.identity_pages import parse_leaf, parse_page
 from ..coordinator.timeline import Timeline
-from ..core.snapshot import Snapshot
+from ..core.metadata.snapshot import Snapshot
 from .finding import Findings
 
 

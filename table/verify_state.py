@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..coordinator.timeline import Timeline
-from ..core import folding
-from ..core.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ..core.errors import TableCorrupt
-from ..core.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
-from ..core.schema import TableSchema
-from ..core.snapshot import Snapshot
-from ..core.stats import decode_stats, file_stats_fields
-from ..core.values import order_key
+from ..core.metadata import folding
+from ..core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ..core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.rows.values import order_key
+from ..core.statistics.collect import decode_stats, file_stats_fields
 from .finding import Findings
 
 T = TypeVar("T")

@@ -20,14 +20,14 @@ from ..backends.store import Store
 from ..coordinator.attempt import check_manifest_format
 from ..coordinator.message import CommitMessage
 from ..core import options as opt
-from ..core.bucket import BucketFunction, buckets
 from ..core.errors import StoreUnavailable, Unsupported
 from ..core.file_index.options import index_specs
+from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..core.places import codec_of
-from ..core.schema import TableSchema
+from ..core.rows.bucket import BucketFunction, buckets
+from ..core.rows.values import column_values
 from ..core.side_effects import check_side_effects
-from ..core.values import column_values
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 from .file_forms import output_of

@@ -16,17 +16,10 @@ from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.message import PendingUpload, entries_of
 from lakelatch.coordinator.receipt import Receipt
 from lakelatch.coordinator.request import CommitRequest
-from lakelatch.core.data_file import (
-    ADD,
-    DELETE,
-    DeletionVectorRange,
-    IndexEntry,
-    IndexFile,
-    ManifestEntry,
-)
-from lakelatch.core.deletion_vector import INDEX_TYPE, decode_vector
+from lakelatch.core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
+from lakelatch.core.metadata.deletion_vector import INDEX_TYPE, decode_vector
+from lakelatch.core.metadata.schema import TableSchema
 from lakelatch.core.places import FileKeys
-from lakelatch.core.schema import TableSchema
 from lakelatch.table.table import Table
 from lakelatch.table.write import TableWriter
 

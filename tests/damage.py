@@ -16,10 +16,8 @@ import pyarrow.parquet as pq
 from planted import Planted
 
 import lakelatch as ll
-from lakelatch.core.data_file import DELETE, DeletionVectorRange, IndexEntry, IndexFile
-from lakelatch.core.manifest import (
-    encode_index_manifest,
-)
+from lakelatch.core.metadata.data_file import DELETE, DeletionVectorRange, IndexEntry, IndexFile
+from lakelatch.core.metadata.manifest import encode_index_manifest
 
 
 def flights_table(url: str) -> ll.Table:

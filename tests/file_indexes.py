@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakelatch.core.arrow import to_arrow
 from lakelatch.core.file_index.asking import IndexedColumn, asked_of
 from lakelatch.core.file_index.container import parse_container
 from lakelatch.core.file_index.options import IndexSpec
 from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.file_index.writing import FileIndexBuilder
-from lakelatch.core.predicate import Predicate
-from lakelatch.core.types import AtomicType, Field
-from lakelatch.core.values import to_arrow_array
+from lakelatch.core.predicates.predicate import Predicate
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.types import AtomicType, Field
+from lakelatch.core.rows.values import to_arrow_array
 
 
 def spec(kind: str, data_type: AtomicType, name: str = "c", **options: str) -> IndexSpec:

@@ -14,8 +14,8 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.recovery import RecoveredCommit, Recovery, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.schema import new_schema
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

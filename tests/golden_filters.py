@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lakelatch.core.predicate import And, Comparison, Not, Or, Predicate
-from lakelatch.core.types import BINARY_ROOTS, DataType
-from lakelatch.core.values import root_of
+from lakelatch.core.predicates.predicate import And, Comparison, Not, Or, Predicate
+from lakelatch.core.rows.types import BINARY_ROOTS, DataType
+from lakelatch.core.rows.values import root_of
 from lakelatch.tests.golden_tables import packed, unpack
 
 _RENAMED = {"<>": "!="}

@@ -16,9 +16,9 @@ from lakelatch.coordinator.committer import Committer
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.schema import new_schema
-from lakelatch.core.snapshot import Snapshot
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import Snapshot
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.create import _open
 from lakelatch.table.table import Table
 

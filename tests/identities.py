@@ -19,9 +19,9 @@ from lakelatch.coordinator.identity_pages import Page, spill
 from lakelatch.coordinator.identity_recall import Known, recall
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.request import CommitRequest
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.schema import new_schema
-from lakelatch.core.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

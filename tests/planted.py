@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import lakelatch as ll
-from lakelatch.core.data_file import ManifestEntry
-from lakelatch.core.manifest import (
+from lakelatch.core.metadata.data_file import ManifestEntry
+from lakelatch.core.metadata.manifest import (
     ManifestFile,
     decode_manifest,
     decode_manifest_list,
     encode_manifest,
     encode_manifest_list,
 )
-from lakelatch.core.snapshot import Snapshot, parse_snapshot
+from lakelatch.core.metadata.snapshot import Snapshot, parse_snapshot
 
 
 class Planted:

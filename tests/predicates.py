@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lakelatch.core.arrow import to_arrow
-from lakelatch.core.predicate import And, Comparison, Not, Or
-from lakelatch.core.types import AtomicType, Field, decimal, string, timestamp, varbinary
-from lakelatch.core.values import column_values, to_arrow_array
+from lakelatch.core.predicates.predicate import And, Comparison, Not, Or
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.types import AtomicType, Field, decimal, string, timestamp, varbinary
+from lakelatch.core.rows.values import column_values, to_arrow_array
 
 _LONG = "prefix-of-sixteen"
 _TEXTS = ["", "a", "ab", "b", _LONG, _LONG + "-1", _LONG + "-2", "\U0010ffff" * 20, "\uffff", "zz%", "a_b"]

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelatch.core.arrow import arrow_schema, timestamp_unit, to_arrow
-from lakelatch.core.types import (
+from lakelatch.core.rows.arrow import arrow_schema, timestamp_unit, to_arrow
+from lakelatch.core.rows.types import (
     ArrayType,
     AtomicType,
     DataType,

@@ -15,9 +15,9 @@ from typing import Any
 
 from ...backends.store import ObjectInfo
 from ...core.errors import Unsupported
+from ...core.metadata.schema import TableSchema
 from ...core.options import EXTERNAL_PATHS
 from ...core.places import is_external
-from ...core.schema import TableSchema
 from ..timeline import Timeline
 from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union

@@ -15,9 +15,9 @@ from typing import Any
 
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
-from ...core.partition import escape_path_name
+from ...core.metadata.schema import TableSchema
 from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
-from ...core.schema import TableSchema
+from ...core.rows.partition import escape_path_name
 from ..timeline import Timeline
 from .deletion import Progress, Steps, second_look
 from .reachable import Candidates, Reach, Usage

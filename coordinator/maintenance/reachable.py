@@ -14,13 +14,13 @@ from itertools import chain
 from typing import TypeVar
 
 from ...backends.store import ObjectNotFound
-from ...core.data_file import ADD, DELETE, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.errors import TableCorrupt
-from ...core.folding import may_hold
-from ...core.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ...core.metadata.data_file import ADD, DELETE, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.folding import may_hold
+from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys
-from ...core.schema import TableSchema
-from ...core.snapshot import Snapshot, parse_snapshot
 from ..identity import memory_of
 from ..identity_pages import parse_page
 from ..timeline import Timeline

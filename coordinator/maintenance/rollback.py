@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...backends.store import ObjectNotFound, Unknown
-from ...core.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
-from ...core.folding import live
+from ...core.metadata.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.folding import live
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
-from ...core.schema import TableSchema
-from ...core.snapshot import Snapshot, parse_snapshot
 from ..presence import sizes_of
 from ..request import Isolation, Restoration
 from ..timeline import Timeline

@@ -15,6 +15,7 @@ from typing import Literal, cast
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import TableCorrupt
 from ...core.json_text import parse_json
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import (
     BRANCH_DIR,
     CHANGELOG_DIR,
@@ -24,7 +25,6 @@ from ...core.paths import (
     TAG_DIR,
     version_of,
 )
-from ...core.snapshot import Snapshot, parse_snapshot
 from ..timeline import Timeline
 
 RootKind = Literal["snapshot", "tag", "changelog"]

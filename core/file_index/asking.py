@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..predicate import And, Comparison, Not, Or, Predicate
-from ..types import AtomicType
+from ..predicates.predicate import And, Comparison, Not, Or, Predicate
+from ..rows.types import AtomicType
 from .keys import Question, question_of
 
 

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
-from ..types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
-from ..values import EXACT, date_to_days, plain_array, time_to_millis
+from ..predicates.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
+from ..rows.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
+from ..rows.values import EXACT, date_to_days, plain_array, time_to_millis
 
 Key = int | bytes
 Array = Any

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..errors import InvalidArgument, Unsupported
-from ..types import (
+from ..rows.types import (
     BINARY_ROOTS,
     INTEGER_ROOTS,
     STRING_ROOTS,

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pyroaring import BitMap
 
-from ..types import AtomicType
+from ..rows.types import AtomicType
 from .asking import AllOf, AnyOf, Asked, IndexedColumn, Leaf
 from .bitmap import BitmapReader
 from .block import Block, Fetch

@@ -15,7 +15,7 @@ from planted import Planted
 
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
-from lakelatch.core.data_file import ManifestEntry
+from lakelatch.core.metadata.data_file import ManifestEntry
 from lakelatch.table.finding import Finding
 from lakelatch.table.verify import verify_store
 

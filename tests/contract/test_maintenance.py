@@ -8,8 +8,8 @@ import pytest
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
 from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.schema import new_schema
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 from .conftest import KINDS, stores_of

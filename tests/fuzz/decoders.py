@@ -24,24 +24,24 @@ from pyarrow import orc
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.journal import Entry, parse_journal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.core.avro import read_records
-from lakelatch.core.binary_row import decode_row, encode_row
+from lakelatch.core.avro.records.records import read_records
 from lakelatch.core.blob_file import decode_lengths, index_size
-from lakelatch.core.data_file import DataFile, DeletionVectorRange
-from lakelatch.core.deletion_vector import decode_vector
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.file_index.options import KINDS, takes
 from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.json_text import parse_json
-from lakelatch.core.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
-from lakelatch.core.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.metadata.data_file import DataFile, DeletionVectorRange
+from lakelatch.core.metadata.deletion_vector import decode_vector
+from lakelatch.core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
+from lakelatch.core.metadata.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.metadata.schema import parse_schema
+from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions
-from lakelatch.core.predicate import col
-from lakelatch.core.predicate_text import parse_where
-from lakelatch.core.schema import parse_schema
-from lakelatch.core.snapshot import parse_snapshot
-from lakelatch.core.stats import SimpleStats, decode_stats
-from lakelatch.core.types import AtomicType, Field, parse_type, string
+from lakelatch.core.predicates.predicate import col
+from lakelatch.core.predicates.sql import parse_where
+from lakelatch.core.rows.binary_row import decode_row, encode_row
+from lakelatch.core.rows.types import AtomicType, Field, parse_type, string
+from lakelatch.core.statistics.collect import SimpleStats, decode_stats
 from lakelatch.table.blob_file import blob_values
 from lakelatch.table.data_source import DataSource
 from lakelatch.table.evolution import plan_projection

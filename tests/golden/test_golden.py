@@ -23,10 +23,10 @@ from values import assert_same_rows, encode_rows
 from lakelatch.backends.local import LocalStore
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
+from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.predicate import Predicate
-from lakelatch.core.schema import ROW_ID, ROW_SEQUENCE, TableSchema
-from lakelatch.core.snapshot import Snapshot
+from lakelatch.core.predicates.predicate import Predicate
 from lakelatch.table.plan import ScanPlan, count_rows, plan_scan
 from lakelatch.table.read import arrow_schema_of, fields_of, read_batches
 from lakelatch.table.travel import schema_at, snapshot_at

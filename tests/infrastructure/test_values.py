@@ -10,8 +10,8 @@ import pytest
 from golden_tables import GoldenTable
 from values import assert_same_rows, decode_rows, encode_rows
 
-from lakelatch.core.schema import parse_schema
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.metadata.schema import parse_schema
+from lakelatch.core.rows.types import AtomicType, Field
 
 INT = AtomicType("INT")
 

@@ -14,7 +14,7 @@ from golden_filters import golden_predicate
 from values import Row, assert_same_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.values import root_of
+from lakelatch.core.rows.values import root_of
 
 from .filters import Filter, kept
 

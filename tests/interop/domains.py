@@ -11,7 +11,7 @@ from typing import Any
 
 from values import Row
 
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.rows.types import Field, parse_type
 
 Column = tuple[str, Any]
 """Name, and type: SQL text, or the JSON of a nested one."""

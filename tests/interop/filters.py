@@ -14,8 +14,8 @@ from typing import Any
 
 from values import Row
 
-from lakelatch.core.types import BINARY_ROOTS, AtomicType, Field
-from lakelatch.core.values import root_of
+from lakelatch.core.rows.types import BINARY_ROOTS, AtomicType, Field
+from lakelatch.core.rows.values import root_of
 
 Filter = list[Any]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from values import Row, decode_rows
 
 import lakelatch as ll
-from lakelatch.core.types import AtomicType, DataType, Field
+from lakelatch.core.rows.types import AtomicType, DataType, Field
 
 from . import pypaimon_env
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from servers.go_binaries import cache_folder
 from values import Row, encode_rows
 
-from lakelatch.core.schema import parse_schema
-from lakelatch.core.types import Field
+from lakelatch.core.metadata.schema import parse_schema
+from lakelatch.core.rows.types import Field
 
 VERSION = "2.1.0"
 CHILD = Path(__file__).with_name("pypaimon_child.py")

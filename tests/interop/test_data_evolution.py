@@ -18,7 +18,7 @@ from interop.random_steps import taken
 from values import Row, assert_same_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.rows.types import Field, parse_type
 
 pytestmark = pytest.mark.java
 

@@ -20,7 +20,7 @@ from jpype import JClass
 from values import Row, assert_same_rows, decode_rows, encode_rows, sort_rows
 
 import lakelatch as ll
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.rows.types import Field, parse_type
 
 pytestmark = pytest.mark.java
 

@@ -12,7 +12,7 @@ from interop.domains import ATOMIC, columns, edge_rows
 from interop.ledger import Java, Lakelatch, Ledger, append, dynamic, overwrite
 
 import lakelatch as ll
-from lakelatch.core.schema import is_key_type
+from lakelatch.core.metadata.schema import is_key_type
 
 pytestmark = pytest.mark.java
 

@@ -9,10 +9,10 @@ import pytest
 from interop.domains import ATOMIC
 from values import decode, encode_column
 
-from lakelatch.core.arrow import to_arrow
-from lakelatch.core.cast_forms import CastFailure
-from lakelatch.core.cast_texts import nested_text
-from lakelatch.core.types import AtomicType, DataType, parse_type, string
+from lakelatch.core.casts.rules.columns import CastFailure
+from lakelatch.core.casts.rules.texts import nested_text
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.types import AtomicType, DataType, parse_type, string
 from lakelatch.table.physical import OutOfRange
 from lakelatch.table.type_changes import can_change, changed
 

@@ -19,7 +19,7 @@ from interop.ledger import COMPACT, Change, Java, Lakelatch, Ledger, append, ove
 from values import assert_same_rows
 
 import lakelatch as ll
-from lakelatch.core.data_file import ManifestEntry
+from lakelatch.core.metadata.data_file import ManifestEntry
 from lakelatch.table import compact as compacting
 
 pytestmark = pytest.mark.java

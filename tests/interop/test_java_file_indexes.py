@@ -20,10 +20,10 @@ from interop.filters import Filter, filters_of, kept, order_of
 from values import Row, assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.data_file import DataFile
 from lakelatch.core.file_index.options import BSI, KINDS, RANGE_BITMAP, takes
-from lakelatch.core.types import Field
-from lakelatch.core.values import root_of
+from lakelatch.core.metadata.data_file import DataFile
+from lakelatch.core.rows.types import Field
+from lakelatch.core.rows.values import root_of
 from lakelatch.table.index_pruning import sidecar_of
 
 pytestmark = pytest.mark.java

@@ -17,8 +17,8 @@ from interop.filters import SIGNED, Filter, filters_of, java_filters_of, kept, o
 from values import Row, assert_same_rows, decode_rows
 
 import lakelatch as ll
-from lakelatch.core.types import BINARY_ROOTS, Field
-from lakelatch.core.values import root_of
+from lakelatch.core.rows.types import BINARY_ROOTS, Field
+from lakelatch.core.rows.values import root_of
 
 pytestmark = pytest.mark.java
 

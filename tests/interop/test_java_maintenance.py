@@ -23,8 +23,8 @@ from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, p
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.timeline import Timeline
+from lakelatch.core.metadata.schema import TableSchema
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.schema import TableSchema
 
 pytestmark = pytest.mark.java
 

@@ -18,7 +18,7 @@ from jpype import JArray, JString
 from values import Row, assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.types import ArrayType, DataType, Field, MapType, RowType, parse_type
+from lakelatch.core.rows.types import ArrayType, DataType, Field, MapType, RowType, parse_type
 
 pytestmark = pytest.mark.java
 

@@ -19,7 +19,7 @@ from interop.ledger import COMPACT, COMPACT_MANIFESTS, TRUNCATE, Change, Java, L
 from values import Row
 
 import lakelatch as ll
-from lakelatch.core.types import Field
+from lakelatch.core.rows.types import Field
 
 pytestmark = pytest.mark.java
 

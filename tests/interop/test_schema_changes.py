@@ -11,8 +11,8 @@ import pytest
 from values import assert_same_rows
 
 import lakelatch as ll
-from lakelatch.core.retyping import retyping
-from lakelatch.core.types import parse_type, sql, type_json
+from lakelatch.core.casts.rules.allowed import retyping
+from lakelatch.core.rows.types import parse_type, sql, type_json
 
 pytestmark = pytest.mark.java
 

@@ -13,8 +13,8 @@ from pyspark.sql import types as spark
 import lakelatch as ll
 from lakelatch.backends.registry import open_store
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import sql
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.types import sql
 from lakelatch.spark.columns import match_columns
 from lakelatch.spark.hadoop import hadoop_options
 from lakelatch.spark.scan import packed
@@ -201,7 +201,7 @@ def test_storage_options_without_an_equal_in_hadoops_words(root: str, options: d
 
 
 def test_splits_are_packed_into_few_even_tasks() -> None:
-    from lakelatch.core.data_file import DataFile
+    from lakelatch.core.metadata.data_file import DataFile
 
     splits = [
         Split(b"", "", 0, -1, (DataFile(f"f{i}", size << 20, 1),), (f"f{i}",))

@@ -15,10 +15,10 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.schema_commit import change_schema, create_schema
 from lakelatch.coordinator.timeline import Timeline
+from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schema_changes import SchemaChange
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.schema import TableSchema, new_schema
-from lakelatch.core.schema_changes import SchemaChange
-from lakelatch.core.types import sql
+from lakelatch.core.rows.types import sql
 
 COLUMNS = [
     ("id", "BIGINT NOT NULL"),

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.arrow import to_arrow
-from lakelatch.core.binary_row import decode_field, decode_row, encode_row, row_bytes
-from lakelatch.core.binary_row_block import RowBlock
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
-from lakelatch.core.types import AtomicType, DataType, decimal, parse_atomic, string, timestamp, varbinary
-from lakelatch.core.values import to_arrow_array
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.binary_row import decode_field, decode_row, encode_row, row_bytes
+from lakelatch.core.rows.binary_row_block import RowBlock
+from lakelatch.core.rows.types import AtomicType, DataType, decimal, parse_atomic, string, timestamp, varbinary
+from lakelatch.core.rows.values import to_arrow_array
 
 INT = AtomicType("INT")
 NANO = 1_000_000_000

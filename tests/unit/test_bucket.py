@@ -13,14 +13,14 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from lakelatch.core.binary_row import row_bytes
-from lakelatch.core.bucket import BucketFunction, bucket_of, bucket_of_row, buckets, key_hashes, murmur_hash
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.hive_hash import value_hash
+from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.options import BUCKET_FUNCTION
-from lakelatch.core.schema import parse_schema
-from lakelatch.core.types import Field, decimal, parse_atomic, string, timestamp
-from lakelatch.core.values import column_values
+from lakelatch.core.rows.binary_row import row_bytes
+from lakelatch.core.rows.bucket import BucketFunction, bucket_of, bucket_of_row, buckets, key_hashes, murmur_hash
+from lakelatch.core.rows.hive_hash import value_hash
+from lakelatch.core.rows.types import Field, decimal, parse_atomic, string, timestamp
+from lakelatch.core.rows.values import column_values
 from lakelatch.tests.golden_filters import golden_root
 from lakelatch.tests.values import decode_rows
 

@@ -16,7 +16,6 @@ from lakelatch.coordinator.file_journal import FileJournal
 from lakelatch.coordinator.journal import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, fold
-from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.errors import (
     CommitConflict,
     Fenced,
@@ -26,7 +25,8 @@ from lakelatch.core.errors import (
     RetriesExhausted,
     StoreUnavailable,
 )
-from lakelatch.core.schema import TableSchema, new_schema
+from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -17,10 +17,10 @@ from unit.test_deletion_vectors import file_names, mark, table_of
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.data_file import SOURCE_COMPACT
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported
-from lakelatch.core.schema import new_schema
+from lakelatch.core.metadata.data_file import SOURCE_COMPACT
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table import compact as compacting
 from lakelatch.table.table import Table
 

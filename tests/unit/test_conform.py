@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.conform import Conformer
 
 MORNING = datetime(2020, 1, 1, 3)

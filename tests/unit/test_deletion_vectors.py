@@ -17,11 +17,11 @@ from pyroaring import BitMap, BitMap64
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.core.data_file import ADD, DeletionVectorRange, IndexEntry, IndexFile
 from lakelatch.core.errors import LakelatchError, TableCorrupt
-from lakelatch.core.manifest import encode_index_manifest
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.metadata.data_file import ADD, DeletionVectorRange, IndexEntry, IndexFile
+from lakelatch.core.metadata.manifest import encode_index_manifest
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.arrow import arrow_schema, to_arrow
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
-from lakelatch.core.types import (
+from lakelatch.core.rows.arrow import arrow_schema, to_arrow
+from lakelatch.core.rows.types import (
     ArrayType,
     AtomicType,
     Field,

@@ -18,7 +18,7 @@ from lakelatch.coordinator.journal import Entry
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.timeline import BASE_PROPERTY
-from lakelatch.core.snapshot import Snapshot
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -11,8 +11,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.errors import InvalidArgument, Unsupported
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import AtomicType, Field, string
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lakelatch.core.arrow import to_arrow
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, index_specs, takes
-from lakelatch.core.literals import Nanos
-from lakelatch.core.predicate import Comparison, bind, col
-from lakelatch.core.predicate_arrow import evaluate
-from lakelatch.core.types import AtomicType, Field, MapType, decimal, parse_atomic, string, timestamp
-from lakelatch.core.values import column_values
+from lakelatch.core.predicates.arrow import evaluate
+from lakelatch.core.predicates.predicate import Comparison, bind, col
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.literals import Nanos
+from lakelatch.core.rows.types import AtomicType, Field, MapType, decimal, parse_atomic, string, timestamp
+from lakelatch.core.rows.values import column_values
 from lakelatch.tests.interop.domains import ATOMIC
 from lakelatch.tests.predicates import FIELDS, predicates, tables, values_of
 from lakelatch.tests.values import decode_rows

@@ -19,8 +19,8 @@ from lakelatch.core.file_index.hashes import key_hashes
 from lakelatch.core.file_index.options import KINDS, index_specs, renamed, takes
 from lakelatch.core.file_index.roaring import bitmap_of, read_bitmap, serialized
 from lakelatch.core.file_index.writing import FileIndexBuilder
-from lakelatch.core.predicate import col
-from lakelatch.core.types import AtomicType, Field, MapType, string
+from lakelatch.core.predicates.predicate import col
+from lakelatch.core.rows.types import AtomicType, Field, MapType, string
 
 INT = AtomicType("INT")
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.core.bucket import BucketFunction, bucket_of_row
 from lakelatch.core.errors import CommitConflict, InvalidArgument
-from lakelatch.core.types import AtomicType
+from lakelatch.core.rows.bucket import BucketFunction, bucket_of_row
+from lakelatch.core.rows.types import AtomicType
 
 OPTIONS = {"bucket": "4", "bucket-key": "k"}
 

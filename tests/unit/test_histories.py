@@ -22,9 +22,9 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.index_files import with_vectors_of
 from lakelatch.coordinator.request import CommitRequest
-from lakelatch.core.change import owner_of
-from lakelatch.core.data_file import DELETE, SOURCE_COMPACT, ManifestEntry
 from lakelatch.core.errors import CommitConflict
+from lakelatch.core.metadata.change import owner_of
+from lakelatch.core.metadata.data_file import DELETE, SOURCE_COMPACT, ManifestEntry
 from lakelatch.core.places import FileKeys, codec_of
 from lakelatch.table.table import Table
 

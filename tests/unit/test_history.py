@@ -32,7 +32,7 @@ from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.history import Evidence, Gap, the_history
 from lakelatch.coordinator.timeline import contiguous_runs
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown, TableCorrupt, TableNotFound
-from lakelatch.core.snapshot import parse_snapshot
+from lakelatch.core.metadata.snapshot import parse_snapshot
 
 
 @pytest.fixture

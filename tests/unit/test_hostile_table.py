@@ -19,8 +19,8 @@ from planted import Planted
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.core.data_file import DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
-from lakelatch.core.manifest import encode_index_manifest
+from lakelatch.core.metadata.data_file import DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
+from lakelatch.core.metadata.manifest import encode_index_manifest
 
 ROWS = pa.table({"part": ["a", "b"], "v": [1, 2]})
 STOLEN = 666

@@ -50,8 +50,8 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt
+from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.snapshot import BATCH_IDENTIFIER
 from lakelatch.table.table import Table
 
 

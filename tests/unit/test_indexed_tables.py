@@ -20,14 +20,14 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
-from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from lakelatch.core.file_index.asking import IndexedColumn
 from lakelatch.core.file_index.options import KINDS, takes
-from lakelatch.core.predicate import Predicate, bind, col, columns_of
-from lakelatch.core.predicate_arrow import evaluate
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import AtomicType, Field, parse_atomic, string
+from lakelatch.core.metadata.data_file import DataFile
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.predicates.arrow import evaluate
+from lakelatch.core.predicates.predicate import Predicate, bind, col, columns_of
+from lakelatch.core.rows.types import AtomicType, Field, parse_atomic, string
 from lakelatch.table import data_writer, index_pruning, parquet_file
 from lakelatch.table.table import Table
 

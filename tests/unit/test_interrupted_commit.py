@@ -10,9 +10,9 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.errors import OutcomeUnknown
-from lakelatch.core.schema import new_schema
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -23,11 +23,11 @@ from lakelatch.coordinator.recovery import recover_journal
 from lakelatch.coordinator.schema_commit import change_schema
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.coordinator.timeline import Timeline
-from lakelatch.core.arrow import from_arrow_schema
-from lakelatch.core.layout import differences, held_files
+from lakelatch.core.metadata.layout import differences, held_files
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schema_changes import SchemaChange, changed
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.schema import new_schema
-from lakelatch.core.schema_changes import SchemaChange, changed
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

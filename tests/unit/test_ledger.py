@@ -17,10 +17,10 @@ from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.committer import Committer
 from lakelatch.coordinator.protocol.ledger import Ledger, check_discard
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.arrow import from_arrow_schema
 from lakelatch.core.errors import ProtocolViolation, StoreUnavailable
+from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

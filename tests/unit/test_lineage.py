@@ -26,7 +26,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
-from lakelatch.core.snapshot import parse_snapshot
+from lakelatch.core.metadata.snapshot import parse_snapshot
 
 
 @pytest.fixture

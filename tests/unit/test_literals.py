@@ -12,11 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lakelatch.core.arrow import to_arrow
 from lakelatch.core.errors import InvalidArgument, Unsupported
-from lakelatch.core.literals import coerce_literal
-from lakelatch.core.types import AtomicType, DataType, decimal, string, timestamp, varbinary
-from lakelatch.core.values import arrow_scalar_value, column_values, order_key, to_arrow_array, to_arrow_scalar
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.literals import coerce_literal
+from lakelatch.core.rows.types import AtomicType, DataType, decimal, string, timestamp, varbinary
+from lakelatch.core.rows.values import arrow_scalar_value, column_values, order_key, to_arrow_array, to_arrow_scalar
 
 INT, BIGINT, DATE, TIME = AtomicType("INT"), AtomicType("BIGINT"), AtomicType("DATE"), AtomicType("TIME")
 FLOAT, DOUBLE, BOOLEAN = AtomicType("FLOAT"), AtomicType("DOUBLE"), AtomicType("BOOLEAN")

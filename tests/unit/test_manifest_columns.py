@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core import avro_columns
-from lakelatch.core.data_file import DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.avro.records import columns as avro_columns
 from lakelatch.core.errors import LakelatchError
-from lakelatch.core.manifest import decode_manifest, encode_manifest
-from lakelatch.core.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.metadata.data_file import DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest
+from lakelatch.core.metadata.manifest_columns import EntryColumns, decode_manifests
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)

@@ -11,9 +11,9 @@ import lakelatch as ll
 from lakelatch.coordinator.attempt import FileNames, MetadataWriter
 from lakelatch.coordinator.manifest_compaction import Merge, merge_manifests
 from lakelatch.coordinator.timeline import Timeline
-from lakelatch.core.data_file import ADD, ManifestEntry
-from lakelatch.core.folding import MergePlan, live
-from lakelatch.core.manifest import ManifestFile, decode_manifest
+from lakelatch.core.metadata.data_file import ADD, ManifestEntry
+from lakelatch.core.metadata.folding import MergePlan, live
+from lakelatch.core.metadata.manifest import ManifestFile, decode_manifest
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 

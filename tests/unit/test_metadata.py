@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelatch.core import types as ty
-from lakelatch.core.arrow import FieldIds, arrow_schema, file_schema, from_arrow_schema, to_arrow
-from lakelatch.core.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry, SimpleStats
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt
-from lakelatch.core.folding import fold, live, plan_merge, replace_runs, summarise
-from lakelatch.core.manifest import (
+from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry, SimpleStats
+from lakelatch.core.metadata.folding import fold, live, plan_merge, replace_runs, summarise
+from lakelatch.core.metadata.manifest import (
     decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
@@ -23,10 +21,12 @@ from lakelatch.core.manifest import (
     encode_manifest,
     encode_manifest_list,
 )
+from lakelatch.core.metadata.schema import new_schema, parse_schema
+from lakelatch.core.metadata.snapshot import Snapshot, parse_snapshot
 from lakelatch.core.options import ALL_OPTIONS, TableOptions, parse_duration_ms, parse_size
 from lakelatch.core.paths import TablePaths, safe_name
-from lakelatch.core.schema import new_schema, parse_schema
-from lakelatch.core.snapshot import Snapshot, parse_snapshot
+from lakelatch.core.rows import types as ty
+from lakelatch.core.rows.arrow import FieldIds, arrow_schema, file_schema, from_arrow_schema, to_arrow
 
 EVERY_TYPE = [
     "BOOLEAN",

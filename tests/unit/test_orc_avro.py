@@ -17,13 +17,13 @@ from pyarrow import orc
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.core.arrow import to_arrow
-from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import TableCorrupt, Unsupported
+from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.options import TableOptions
-from lakelatch.core.orc_tail import parse_tail, tail_size
-from lakelatch.core.protobuf import decode_message
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.orc.protobuf import decode_message
+from lakelatch.core.orc.tail import parse_tail, tail_size
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.table import avro_file, data_source
 from lakelatch.table.avro_file import AvroFile
 from lakelatch.table.evolution import plan_projection

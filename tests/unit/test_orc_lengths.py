@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import TableCorrupt
+from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.options import TableOptions
-from lakelatch.core.orc_blocks import plain
-from lakelatch.core.orc_lengths import MOST_TOTAL, measured
-from lakelatch.core.orc_tail import parse_tail, tail_size
-from lakelatch.core.protobuf import decode_message, message_of, number_of
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.orc.blocks import plain
+from lakelatch.core.orc.lengths import MOST_TOTAL, measured
+from lakelatch.core.orc.protobuf import decode_message, message_of, number_of
+from lakelatch.core.orc.tail import parse_tail, tail_size
+from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.table.evolution import plan_projection
 from lakelatch.table.file_formats import open_data_file
 

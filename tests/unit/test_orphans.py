@@ -14,8 +14,8 @@ import lakelatch as ll
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance.orphans import DAY_MS, apply_clean, data_pattern, plan_orphans, store_clock_ms
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakelatch as ll
-from lakelatch.core.stats import decode_stats
-from lakelatch.core.types import Field, parse_type
+from lakelatch.core.rows.types import Field, parse_type
+from lakelatch.core.statistics.collect import decode_stats
 from lakelatch.table.parquet_form import ParquetForm
 
 

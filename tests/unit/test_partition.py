@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from lakelatch.core.avro import read_records
+from lakelatch.core.avro.records.records import read_records
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
-from lakelatch.core.java_text import float_text
+from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
-from lakelatch.core.partition import PartitionCodec, escape_path_name, unescape_path_name
-from lakelatch.core.schema import parse_schema
-from lakelatch.core.types import Field, parse_atomic
+from lakelatch.core.rows.java_text import float_text
+from lakelatch.core.rows.partition import PartitionCodec, escape_path_name, unescape_path_name
+from lakelatch.core.rows.types import Field, parse_atomic
 from lakelatch.tests.golden_filters import golden_folder
 
 

@@ -18,19 +18,19 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator import timeline
 from lakelatch.coordinator.timeline import Timeline
-from lakelatch.core.binary_row import encode_row
-from lakelatch.core.bucket import BucketFunction, bucket_of_row
-from lakelatch.core.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.errors import TableCorrupt, Unsupported
-from lakelatch.core.folding import summarise
-from lakelatch.core.manifest import encode_manifest, encode_manifest_list
+from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.metadata.folding import summarise
+from lakelatch.core.metadata.manifest import encode_manifest, encode_manifest_list
+from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.options import TableOptions
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.places import FilePlaces, is_external
-from lakelatch.core.predicate import Predicate, bind, col
-from lakelatch.core.schema import TableSchema, new_schema
-from lakelatch.core.snapshot import Snapshot
-from lakelatch.core.types import AtomicType, Field, string
+from lakelatch.core.predicates.predicate import Predicate, bind, col
+from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.bucket import BucketFunction, bucket_of_row
+from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table.bucket_pruning import BucketPruner
 from lakelatch.table.plan import ScanPlan, count_rows, plan_scan
 from lakelatch.table.split import pack

@@ -14,12 +14,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from lakelatch.core.arrow import arrow_schema
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.core.predicate import And, Comparison, Not, Or, bind, col, columns_of
-from lakelatch.core.predicate_arrow import evaluate, to_arrow_mask
-from lakelatch.core.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp, varbinary
-from lakelatch.core.values import column_values, order_key
+from lakelatch.core.predicates.arrow import evaluate, to_arrow_mask
+from lakelatch.core.predicates.predicate import And, Comparison, Not, Or, bind, col, columns_of
+from lakelatch.core.rows.arrow import arrow_schema
+from lakelatch.core.rows.types import (
+    ArrayType,
+    AtomicType,
+    Field,
+    decimal,
+    parse_atomic,
+    string,
+    timestamp,
+    varbinary,
+)
+from lakelatch.core.rows.values import column_values, order_key
 from lakelatch.tests.golden_filters import golden_folder, golden_predicate
 from lakelatch.tests.predicates import FIELDS, predicates, tables, values_of
 from lakelatch.tests.values import decode_rows, encode_rows, sort_rows

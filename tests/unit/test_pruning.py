@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.partition import PartitionCodec
-from lakelatch.core.predicate import And, Comparison, bind, col
-from lakelatch.core.predicate_arrow import evaluate, to_arrow_mask
-from lakelatch.core.pruning import (
+from lakelatch.core.predicates.arrow import evaluate, to_arrow_mask
+from lakelatch.core.predicates.predicate import And, Comparison, bind, col
+from lakelatch.core.rows.partition import PartitionCodec
+from lakelatch.core.rows.types import AtomicType, Field, string
+from lakelatch.core.statistics.collect import (
+    ColumnStats,
+    StatsMode,
+    collect_stats,
+    decode_stats,
+    file_stats_fields,
+    row_stats,
+)
+from lakelatch.core.statistics.pruning import (
     like_prefix,
     may_match,
     may_match_range,
@@ -22,8 +31,6 @@ from lakelatch.core.pruning import (
     partition_stats,
     split_predicate,
 )
-from lakelatch.core.stats import ColumnStats, StatsMode, collect_stats, decode_stats, file_stats_fields, row_stats
-from lakelatch.core.types import AtomicType, Field, string
 from lakelatch.tests.predicates import FIELDS, predicates, tables, values_of
 
 MODES = [StatsMode("none"), StatsMode("counts"), StatsMode("truncate", 1), StatsMode("truncate", 16), StatsMode("full")]

@@ -22,12 +22,12 @@ from predicates import FIELDS, predicates, tables, values_of
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.core.arrow import arrow_schema
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
-from lakelatch.core.predicate import bind, col
-from lakelatch.core.predicate_arrow import evaluate
-from lakelatch.core.schema import new_schema
-from lakelatch.core.types import AtomicType, Field, string, timestamp
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.predicates.arrow import evaluate
+from lakelatch.core.predicates.predicate import bind, col
+from lakelatch.core.rows.arrow import arrow_schema
+from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
 from lakelatch.table import data_source
 from lakelatch.table.evolution import plan_projection
 from lakelatch.table.read import SplitReader, arrow_schema_of, read_batches

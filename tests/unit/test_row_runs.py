@@ -15,11 +15,11 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.blob_file import decode_lengths
-from lakelatch.core.data_file import DataFile
 from lakelatch.core.errors import TableCorrupt, Unsupported
+from lakelatch.core.metadata.data_file import DataFile
+from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema, new_schema
 from lakelatch.core.options import TableOptions
-from lakelatch.core.schema import ROW_ID, ROW_SEQUENCE, TableSchema, new_schema
-from lakelatch.core.types import AtomicType, Field, string
+from lakelatch.core.rows.types import AtomicType, Field, string
 from lakelatch.table import blob_file
 from lakelatch.table.refusals import check_schema_readable
 from lakelatch.table.row_runs import givers, row_count, row_runs

@@ -26,15 +26,8 @@ from changes import (
 
 from lakelatch.coordinator.message import PendingUpload
 from lakelatch.coordinator.request import CommitRequest
-from lakelatch.core.data_file import (
-    ADD,
-    DELETE,
-    SOURCE_APPEND,
-    SOURCE_COMPACT,
-    IndexEntry,
-    IndexFile,
-)
 from lakelatch.core.errors import CommitConflict
+from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_APPEND, SOURCE_COMPACT, IndexEntry, IndexFile
 from lakelatch.table.table import Table
 
 KINDS = pytest.mark.parametrize("kind", ["APPEND", "OVERWRITE", "COMPACT"])

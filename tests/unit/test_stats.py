@@ -17,12 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.arrow import to_arrow
-from lakelatch.core.avro import read_records
-from lakelatch.core.data_file import NO_STATS, SimpleStats
+from lakelatch.core.avro.records.records import read_records
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
-from lakelatch.core.schema import TableSchema, parse_schema
-from lakelatch.core.stats import (
+from lakelatch.core.metadata.data_file import NO_STATS, SimpleStats
+from lakelatch.core.metadata.schema import TableSchema, parse_schema
+from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp
+from lakelatch.core.rows.values import order_key
+from lakelatch.core.statistics.bounds import Bounds, truncated
+from lakelatch.core.statistics.collect import (
     UNKNOWN,
     ColumnStats,
     StatsCollector,
@@ -32,9 +35,6 @@ from lakelatch.core.stats import (
     file_stats_fields,
     row_stats,
 )
-from lakelatch.core.stats_bounds import Bounds, truncated
-from lakelatch.core.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp
-from lakelatch.core.values import order_key
 from lakelatch.tests.golden_filters import golden_folder
 
 FULL, COUNTS, NONE = StatsMode("full"), StatsMode("counts"), StatsMode("none")

@@ -14,10 +14,10 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.schema import new_schema
-from lakelatch.core.snapshot import Snapshot
-from lakelatch.core.types import AtomicType, Field
+from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.travel import SKEW_MS, epoch_millis, schema_at, snapshot_at, tag_names
 
 COUNTER = itertools.count()

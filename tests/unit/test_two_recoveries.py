@@ -20,7 +20,7 @@ from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.recovery import recover_journal
 from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown
-from lakelatch.core.folding import live
+from lakelatch.core.metadata.folding import live
 from lakelatch.lab.actors import data_entry
 from lakelatch.lab.simulated_store import Reply, Request, answer
 from lakelatch.lab.stage import Died, Stage, lab_schema, read_only, rows_in

@@ -1,0 +1,237 @@
+"""Avro records as columns: many records decoded side by side in NumPy.
+
+Owns: `read_columns`. Where a record begins is only known once the one before it was passed over. But records begin alike: so
+those places are guessed, all records taken at once, and the guess proven by each one's end being the next one's begin. Where it
+fails, one step takes one record of every block, for blocks are independent. Must not know: what the records mean.
+Source: Avro specification 1.11 (object container files).
+
+Invariants: what comes out is what a reader record by record would give; bytes that do not fit their schema to the last one
+raise `Irregular`, and the caller asks such a reader, which says what is wrong and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .blocks import Irregular, blocks_of
+from .layout import Layout, layout_of
+from .values import Column, Kind
+from .varints import PADDING, Array, Bytes
+
+_NARROWEST, _WIDEST = 256, 2048
+"""Bytes of a record that are looked at together."""
+_MOST = 16 << 20
+"""Bytes of all of them."""
+_HEAD, _LEAST_ALIKE, _FEWEST_BLOCKS = 16, 5, 4
+"""Bytes of each block that are compared; how many in a row must be alike; in how many blocks."""
+_AT_ONCE, _MOST_ROUNDS = 4096, 16
+"""Records that are taken together, so many that their bytes stay near; and how often some may be missing."""
+
+
+class Columns:
+    """Records as columns.
+
+    Attributes:
+        rows: how many records.
+        data: what text and bytes columns point into.
+    """
+
+    def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, Column], order: Array) -> None:
+        self.rows, self.data = len(order), data
+        self._layout, self._taken, self._order = layout, taken, order
+        self._whole: dict[str, Column] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._layout
+
+    def kind(self, name: str) -> Kind:
+        """The type of a column."""
+        return self._layout[name]
+
+    def column(self, name: str, rows: Array | None = None) -> Column:
+        """A column, by the path of its field, parts of a record behind a dot; some rows of it, or all."""
+        if rows is not None:
+            return self._read(name, self._order.take(rows))
+        if name not in self._whole:
+            self._whole[name] = self._read(name, self._order)
+        return self._whole[name]
+
+    def _read(self, name: str, places: Array) -> Column:
+        return self._layout[name].whole(self.data, self._taken[name].picked(places))
+
+
+def read_columns(containers: Sequence[bytes]) -> Columns:
+    """The records of containers that were written with one schema, in order.
+
+    Raises:
+        Irregular: damaged, of several schemas, or of a kind that is not decoded side by side.
+    """
+    schemas, counts, blocks = set(), [], []
+    for data in containers:
+        schema, found = blocks_of(data)
+        schemas.add(schema)
+        for count, block in found:
+            counts.append(count)
+            blocks.append(block)
+    if len(schemas) != 1:
+        raise Irregular("containers of several schemas")
+    layout = layout_of(schemas.pop())
+    return _decoded(layout, np.array(counts, np.int64), blocks)
+
+
+def _decoded(layout: Layout, counts: Array, blocks: list[bytes]) -> Columns:
+    lengths = np.array([len(block) for block in blocks], np.int64)
+    frame = _Frame(Bytes(b"".join([*blocks, PADDING])), np.cumsum(lengths) - lengths, np.cumsum(lengths), counts)
+    if frame.rows > frame.data.end or np.any(counts < 0):
+        raise Irregular("more records than bytes")
+    guesses = _guessed(frame)
+    if guesses is not None:
+        try:
+            return _by_guesses(layout, frame, guesses)
+        except Irregular:
+            pass  # a guess was wrong, or the bytes are: the other way tells
+    return _block_by_block(layout, frame)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Blocks, one behind another.
+
+    Attributes:
+        begins, ends: of each block.
+        counts: its records.
+    """
+
+    data: Bytes
+    begins: Array
+    ends: Array
+    counts: Array
+
+    @property
+    def rows(self) -> int:
+        """How many records there are."""
+        return int(self.counts.sum())
+
+    @property
+    def first_rows(self) -> Array:
+        """The number of the first record of each block."""
+        return np.cumsum(self.counts) - self.counts
+
+
+def _guessed(frame: _Frame) -> Array | None:
+    """Where records seem to begin: where the bytes are that all blocks begin with; None where that says too little."""
+    begins = frame.begins[frame.counts > 0]
+    if len(begins) < _FEWEST_BLOCKS or begins[-1] + _HEAD > frame.data.end:
+        return None
+    heads = np.frombuffer(frame.data.cut(begins, _HEAD), np.uint8).reshape(-1, _HEAD)
+    alike = "".join("x" if same else " " for same in (heads == heads[0]).all(axis=0).tolist())
+    longest = max(alike.split(" "), key=len)
+    if len(longest) < _LEAST_ALIKE:
+        return None
+    offset = alike.index(longest)
+    needle = heads[0, offset : offset + len(longest)].tobytes()
+    places = frame.data.places_of(needle) - offset
+    return places[places >= 0]
+
+
+def _by_guesses(layout: Layout, frame: _Frame, guesses: Array) -> Columns:
+    """All records at once, and then those that are found behind them; proven by each one's end being the next one's begin.
+
+    Raises:
+        Irregular: a guess was wrong, too many were missing, or the bytes are damaged.
+    """
+    rows, data = frame.rows, frame.data
+    columns = {name: kind.empty(rows) for name, kind in layout.items()}
+    records, starts, ends = _Records(layout, columns, data), np.empty(rows, np.int64), np.empty(rows, np.int64)
+    new, done = _different(np.append(frame.begins[frame.counts > 0], guesses)), 0
+    for _ in range(_MOST_ROUNDS):
+        if done + len(new) > rows:
+            raise Irregular("more records than were counted")
+        for first in range(0, len(new), _AT_ONCE):
+            part = new[first : first + _AT_ONCE]
+            here = slice(done, done + len(part))
+            starts[here], ends[here] = part, records.taken(part, here, are_near=True)
+            done += len(part)
+        order = np.argsort(starts[:done], kind="stable")
+        ordered = starts[order]
+        is_known = ordered.take(np.searchsorted(ordered, ends[:done]), mode="clip") == ends[:done]
+        new = _different(ends[:done][~is_known & (ends[:done] < data.end)])
+        if not new.size:
+            break
+    first_rows = frame.first_rows[frame.counts > 0]
+    if done != rows or (ends[order] != np.append(ordered[1:], data.end)).any():
+        raise Irregular("records do not follow one another")
+    if (ordered[first_rows] != frame.begins[frame.counts > 0]).any():
+        raise Irregular("a record is longer than its block")
+    return Columns(layout, data, columns, order)
+
+
+def _different(places: Array) -> Array:
+    """Ascending, each once."""
+    ordered = np.sort(places, kind="stable")
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered
+
+
+def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
+    """One record of each block at a time."""
+    rows, counts = frame.rows, frame.counts
+    # The blocks with most records come first: then those that have an n-th record are a slice, and so are their rows.
+    order = np.argsort(-counts, kind="stable")
+    fewest_first, end_of, first_row = -counts[order], frame.ends[order], frame.first_rows[order]
+    at = frame.begins[order]
+    columns = {name: kind.empty(rows) for name, kind in layout.items()}
+    records, places, done = _Records(layout, columns, frame.data), np.empty(rows, np.int64), 0
+    for number in range(int(counts.max(initial=0))):
+        active = int(np.searchsorted(fewest_first, -number, side="left"))
+        at[:active] = records.taken(at[:active], slice(done, done + active))
+        if (at[:active] > end_of[:active]).any():
+            raise Irregular("a record is longer than its block")
+        places[first_row[:active] + number] = np.arange(done, done + active)
+        done += active
+    if (at != end_of).any():
+        raise Irregular("a block has bytes left")
+    return Columns(layout, frame.data, columns, places)
+
+
+class _Records:
+    """Takes many records at a time; those far from each other through windows as wide as the longest so far."""
+
+    def __init__(self, layout: Layout, columns: Mapping[str, Column], data: Bytes) -> None:
+        self._data, self._width = data, _NARROWEST
+        self._fields = [(kind, columns[name]) for name, kind in layout.items()]
+        self._pointers = [column for kind, column in self._fields if kind.points]
+
+    def taken(self, places: Array, rows: slice, *, are_near: bool = False) -> Array:
+        """Put the records at these places into some rows; where they end. Those near each other need no windows.
+
+        Raises:
+            Irregular: damaged.
+        """
+        if not are_near and self._width <= min(_WIDEST, self._data.end) and self._width * len(places) <= _MOST:
+            try:
+                windows = self._data.windows(places, self._width)
+                starts = np.arange(len(places)) * self._width
+                sizes = self._taken(windows, starts, rows) - starts
+                if (sizes <= self._width - len(PADDING)).all():
+                    for column in self._pointers:
+                        column.values[rows] += places - starts
+                    return places + sizes
+            except (Irregular, IndexError):
+                pass  # a window that is too narrow shows what is not there
+        try:
+            ends = self._taken(self._data, places, rows)
+        except IndexError as error:
+            raise Irregular("a value lies outside of its block") from error
+        self._width = max(self._width, int((ends - places).max(initial=0)) * 5 // 4 + len(PADDING))
+        return ends
+
+    def _taken(self, data: Bytes, places: Array, rows: slice) -> Array:
+        for kind, column in self._fields:
+            places = kind.take(data, places, column, rows)
+        return places

@@ -1,0 +1,106 @@
+"""Avro object containers in memory: records in, bytes out, and back.
+
+Owns: reading any container that a manifest, list or index manifest comes in (Avro with every codec; ORC and Parquet,
+which older tables may use), and writing Avro with zstandard. Must not know: what the records mean.
+Source: format-metadata §4.1, §4.3. Invariant: bytes that are cut off or damaged give `TableCorrupt` with the file's
+name; a container is read whole or not at all.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import TableCorrupt, Unsupported
+
+_AVRO, _ORC, _PARQUET = b"Obj\x01", b"ORC", b"PAR1"
+_SYNC = b"lakelatch-blocks"
+"""Between the blocks of a container. Any 16 bytes do, nobody reads manifests from the middle; random ones, fastavro's
+default, would make the same records different bytes each time."""
+_CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
+
+
+def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
+    """All records of a container, as dicts.
+
+    Args:
+        data: the file's bytes.
+        where: the file's name, for errors.
+
+    Raises:
+        TableCorrupt: the bytes are no container, or are damaged.
+    """
+    if data[:4] == _AVRO:
+        return _read_avro(data, where)
+    if data[:3] == _ORC or data[:4] == _PARQUET:
+        return _read_columnar(data, where)
+    raise TableCorrupt(f"{where} is no manifest file: it begins with {bytes(data[:4])!r}")
+
+
+def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
+    import fastavro
+
+    try:
+        records = list(fastavro.reader(io.BytesIO(data)))
+    except ValueError as error:
+        if "codec" in str(error) and not isinstance(error, UnicodeError):
+            raise Unsupported(
+                f"{where}: {error}", next_step="the file names a compression that cannot be read"
+            ) from error
+        raise TableCorrupt(f"{where} is damaged: {error}") from error
+    except Exception as error:
+        raise TableCorrupt(f"{where} is cut off or damaged: {type(error).__name__}: {error}") from error
+    if not all(isinstance(record, dict) for record in records):
+        raise TableCorrupt(f"{where} holds something that is no record")
+    return records
+
+
+def _read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    try:
+        if data[:3] == _ORC:
+            from pyarrow import orc
+
+            from ..orc.streams import check_file
+
+            check_file(data)
+            table = orc.ORCFile(pa.BufferReader(data)).read()
+        else:
+            from pyarrow import parquet
+
+            table = parquet.read_table(pa.BufferReader(data))
+        return table.to_pylist()  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
+
+
+def write_records(
+    schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1
+) -> bytes:
+    """An Avro container.
+
+    Args:
+        schema: parsed by `fastavro.parse_schema`.
+        compression: the format's or Avro's name of a codec.
+        level: for zstandard.
+    """
+    import fastavro
+
+    codec = _CODECS.get(compression, compression)
+    out = io.BytesIO()
+    try:
+        fastavro.writer(
+            out,
+            schema,
+            records,
+            codec=codec,
+            sync_marker=_SYNC,
+            codec_compression_level=level if codec == "zstandard" else None,
+        )
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # as compiled code tells of an interrupt that it met
+            raise error.__cause__ from None
+        raise
+    return out.getvalue()

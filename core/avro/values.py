@@ -1,0 +1,250 @@
+"""Avro's values, passed over or put into columns at many places at once.
+
+Owns: `Column`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
+Source: Avro specification 1.11 (binary encoding).
+
+Invariant: bytes that no manifest ever has raise `Irregular`; they are never read as something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from .blocks import Irregular
+from .varints import Array, Bytes
+
+_MOST_ITEMS = np.uint64(1 << 16)
+
+Some: TypeAlias = Any
+"""Which rows of a column: a slice of them, or an index array."""
+
+
+@dataclass
+class Column:
+    """The values of one field.
+
+    Attributes:
+        values: numbers; or for text and bytes where in the data they begin, for arrays the first item's place.
+        lengths: of text and bytes, in bytes; of arrays, in items; None for numbers.
+        valid: False where the field is null; None where it cannot be.
+        items: of an array, the column of its items.
+    """
+
+    values: Array
+    lengths: Array = None
+    valid: Array = None
+    items: Column | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Is every value null?"""
+        return self.valid is not None and not self.valid.any()
+
+    def numbers(self) -> list[Any]:
+        """The numbers, None for null."""
+        return self._or_none(self.values.tolist())
+
+    def slices(self, data: bytes) -> list[Any]:
+        """Text and bytes as bytes, None for null."""
+        ends = (self.values + self.lengths).tolist()
+        return self._or_none([data[start:end] for start, end in zip(self.values.tolist(), ends, strict=True)])
+
+    def lists(self, items: Sequence[Any]) -> list[Any]:
+        """Arrays as tuples of the given items, None for null."""
+        ends = (self.values + self.lengths).tolist()
+        return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
+
+    def picked(self, rows: Array) -> Column:
+        """Some rows, or all in another order; of a column without items."""
+        lengths = None if self.lengths is None else self.lengths.take(rows)
+        return Column(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
+
+    def _or_none(self, found: list[Any]) -> list[Any]:
+        if self.valid is None or self.valid.all():
+            return found
+        return [value if valid else None for value, valid in zip(found, self.valid.tolist(), strict=True)]
+
+
+class Kind(Protocol):
+    """A type of values.
+
+    Attributes:
+        points: are the values of its columns places among the bytes?
+    """
+
+    @property
+    def points(self) -> bool: ...
+
+    def empty(self, rows: int) -> Column:
+        """A column for so many rows."""
+
+    def passed(self, data: Bytes, places: Array) -> Array:
+        """Where the values at these places end."""
+
+    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+        """Put the values at these places into some rows of a column; where they end."""
+
+    def whole(self, data: Bytes, column: Column) -> Column:
+        """A column with what was left to be read when somebody asks for it."""
+
+
+@dataclass(frozen=True)
+class Long:
+    """Numbers, of 32 or 64 bits."""
+
+    points = False
+
+    def empty(self, rows: int) -> Column:
+        return Column(np.zeros(rows, np.int64))
+
+    def passed(self, data: Bytes, places: Array) -> Array:
+        return data.longs(places)[1]
+
+    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+        column.values[rows], ends = data.longs(places)
+        return ends
+
+    def whole(self, data: Bytes, column: Column) -> Column:
+        return column
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Text or bytes."""
+
+    points = True
+
+    def empty(self, rows: int) -> Column:
+        return Column(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+
+    def passed(self, data: Bytes, places: Array) -> Array:
+        lengths, starts = data.longs(places)
+        if (lengths.view(np.uint64) > np.uint64(data.end)).any():
+            raise Irregular("a length is negative, or longer than the file")
+        return starts + lengths
+
+    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+        lengths, starts = data.longs(places)
+        if (lengths.view(np.uint64) > np.uint64(data.end)).any():
+            raise Irregular("a length is negative, or longer than the file")
+        column.values[rows], column.lengths[rows] = starts, lengths
+        return starts + lengths
+
+    def whole(self, data: Bytes, column: Column) -> Column:
+        return column
+
+
+@dataclass(frozen=True)
+class Nullable:
+    """A union of null and a type: the branch's number, then the value."""
+
+    inner: Kind
+    null: int
+
+    @property
+    def points(self) -> bool:
+        return self.inner.points
+
+    def empty(self, rows: int) -> Column:
+        return replace(self.inner.empty(rows), valid=np.zeros(rows, bool))
+
+    def passed(self, data: Bytes, places: Array) -> Array:
+        there, behind = self._branch(data, places)
+        if there.any():
+            lanes = np.flatnonzero(there)
+            behind[lanes] = self.inner.passed(data, behind[lanes])
+        return behind
+
+    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+        there, behind = self._branch(data, places)
+        column.valid[rows] = there
+        if there.all():
+            return self.inner.take(data, behind, column, rows)
+        if there.any():
+            lanes = np.flatnonzero(there)
+            some = lanes + rows.start if isinstance(rows, slice) else rows[lanes]
+            behind[lanes] = self.inner.take(data, behind[lanes], column, some)
+        return behind
+
+    def whole(self, data: Bytes, column: Column) -> Column:
+        if not isinstance(self.inner, List):
+            return column
+        there = np.flatnonzero(column.valid)
+        found = self.inner.whole(data, Column(column.values[there]))
+        counts = np.zeros(len(column.values), np.int64)
+        counts[there] = found.lengths
+        return Column(np.cumsum(counts) - counts, counts, column.valid, found.items)
+
+    def _branch(self, data: Bytes, places: Array) -> tuple[Array, Array]:
+        branch = data.at(places)
+        if (branch & np.uint8(0xFD)).any():
+            raise Irregular("a union has two branches")
+        return branch != 2 * self.null, places + 1
+
+
+_COUNT = Nullable(Long(), 0)
+"""A null count: most are there, and small."""
+
+
+@dataclass(frozen=True)
+class List:
+    """An array in one part: how many items, the items, 0. Its items are read when somebody asks for them."""
+
+    item: Kind
+
+    points = True
+
+    def empty(self, rows: int) -> Column:
+        return Column(np.zeros(rows, np.int64))
+
+    def passed(self, data: Bytes, places: Array) -> Array:
+        counts, behind = self._counts(data, places)
+        if not counts.any():
+            return behind
+        behind = self._items_passed(data, behind, counts)
+        if data.at(behind[counts > 0]).any():
+            raise Irregular("an array of several parts")
+        return behind + (counts > 0)
+
+    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+        column.values[rows] = places
+        return self.passed(data, places)
+
+    def whole(self, data: Bytes, column: Column) -> Column:
+        counts, behind = self._counts(data, column.values)
+        firsts = np.cumsum(counts) - counts
+        items = self.item.empty(int(counts.sum()))
+        for position, here in enumerate(_positions(counts)):
+            behind[here] = self.item.take(data, behind[here], items, firsts[here] + position)
+        return Column(firsts, counts, None, items)
+
+    def _items_passed(self, data: Bytes, places: Array, counts: Array) -> Array:
+        if self.item != _COUNT:
+            for here in _positions(counts):
+                places[here] = self.item.passed(data, places[here])
+            return places
+        left = counts.copy()
+        while left.any():
+            small = np.minimum(data.small_pairs(places), left)
+            places, left = places + 2 * small, left - small
+            odd = np.flatnonzero((small == 0) & (left > 0))
+            if odd.size:
+                places[odd] = self.item.passed(data, places[odd])
+                left[odd] -= 1
+        return places
+
+    def _counts(self, data: Bytes, places: Array) -> tuple[Array, Array]:
+        counts, behind = data.longs(places)
+        if (counts.view(np.uint64) > _MOST_ITEMS).any():
+            raise Irregular("an array in parts with sizes, or a very long one")
+        return counts, behind
+
+
+def _positions(counts: Array) -> Iterator[Array]:
+    """For each position in arrays of so many items: the arrays that have it."""
+    for position in range(int(counts.max(initial=0))):
+        yield np.flatnonzero(counts > position)

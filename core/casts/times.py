@@ -1,0 +1,101 @@
+"""Casts between dates, times, timestamps and seconds (see `casts`).
+
+Owns: the arithmetic. Must not know: texts. Source: data-layer §1.5; docs/decisions/0011.
+Invariants: the local zone is UTC, wherever the process runs; numbers, never `datetime`, so that no value is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..rows.arrow import to_arrow
+from ..rows.types import AtomicType
+from ..rows.values import MILLIS_PER_DAY, NANOS_PER_MILLI, NANOS_PER_UNIT
+from .columns import Cast, numpy_of, with_nulls_of
+
+
+def timestamp_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
+    """Zones are labels. Digits that go are cut: those of the millisecond towards 1970, those below it downwards."""
+    arrow = to_arrow(target)
+
+    def cast(array: Any) -> Any:
+        unit = array.type.unit
+        if target.precision >= source.precision:
+            return _in_unit(array.view(pa.timestamp(unit, arrow.tz)), arrow)
+        values = numpy_of(array.view(pa.int64()))
+        if target.precision <= 3:
+            values = _towards_zero(_millis(values, unit), 10 ** (3 - target.precision))
+            unit = "ms"
+        else:
+            step = 10 ** (9 - target.precision) // NANOS_PER_UNIT[unit] or 1
+            values = values // step * step
+        exact = with_nulls_of(array, values, pa.int64()).view(pa.timestamp(unit, arrow.tz))
+        return exact.cast(arrow)
+
+    return cast
+
+
+def timestamp_to_date(source: AtomicType, target: AtomicType) -> Cast:
+    """The day; of a TIMESTAMP without zone before 1970 the day after, as Apache Paimon 1.x has it (divided towards zero)."""
+
+    def cast(array: Any) -> Any:
+        millis = _millis_of(array)
+        has_zone = source.root == "TIMESTAMP_LTZ"
+        days = millis // MILLIS_PER_DAY if has_zone else _towards_zero(millis, MILLIS_PER_DAY) // MILLIS_PER_DAY
+        return with_nulls_of(array, days, pa.int32()).view(pa.date32())
+
+    return cast
+
+
+def timestamp_to_time(array: Any) -> Any:
+    """The millisecond of the day."""
+    return with_nulls_of(array, _millis_of(array) % MILLIS_PER_DAY, pa.int32()).view(pa.time32("ms"))
+
+
+def timestamp_to_seconds(target: AtomicType) -> Cast:
+    """Whole seconds since 1970, cut towards it; an INT wraps around."""
+    return lambda array: with_nulls_of(array, _towards_zero(_millis_of(array), 1000) // 1000, to_arrow(target))
+
+
+def seconds_to_timestamp(target: AtomicType) -> Cast:
+    """Seconds since 1970."""
+    return lambda array: _labelled(array.cast(pa.int64()).view(pa.timestamp("s")), target)
+
+
+def date_to_timestamp(target: AtomicType) -> Cast:
+    """The day's first moment."""
+    return lambda array: _labelled(array.cast(pa.timestamp("s")), target)
+
+
+def time_to_timestamp(target: AtomicType) -> Cast:
+    """That time on 1970-01-01."""
+    return lambda array: _labelled(array.view(pa.int32()).cast(pa.int64()).view(pa.timestamp("ms")), target)
+
+
+def _labelled(array: Any, target: AtomicType) -> Any:
+    arrow = to_arrow(target)
+    return _in_unit(array.view(pa.timestamp(array.type.unit, arrow.tz)), arrow)
+
+
+def _in_unit(array: Any, arrow: Any) -> Any:
+    try:
+        return array.cast(arrow)
+    except pa.ArrowInvalid as error:
+        raise OverflowError(str(error)) from error
+
+
+def _millis_of(array: Any) -> Any:
+    return _millis(numpy_of(array.view(pa.int64())), array.type.unit)
+
+
+def _millis(values: Any, unit: str) -> Any:
+    """Milliseconds since 1970, cut downwards."""
+    return values // (NANOS_PER_MILLI // NANOS_PER_UNIT[unit])
+
+
+def _towards_zero(values: Any, step: int) -> Any:
+    """Multiples of a step, as Java's division gives them."""
+    return np.sign(values) * (np.abs(values) // step * step)

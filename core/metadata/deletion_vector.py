@@ -1,0 +1,80 @@
+"""Deletion vectors: which rows of a data file are gone, by position.
+
+Owns: the bytes of one vector inside an index file, both kinds. Must not know: where index files lie, who reads rows.
+Source: data-layer §6.1; observed 22. Invariant: a vector is whole and meant for the file, or an error: a damaged one that is
+taken for fewer marks brings deleted rows back.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap, BitMap64
+
+from ..errors import TableCorrupt
+from .data_file import DeletionVectorRange
+
+INDEX_TYPE = "DELETION_VECTORS"
+INDEX_VERSION = b"\x01"
+"""The first byte of an index file with deletion vectors."""
+_MAGIC_32, _MAGIC_64 = bytes.fromhex("5e43f2d0"), bytes.fromhex("d1d33964")
+_SIZE_BYTES = _MAGIC_BYTES = _CRC_BYTES = 4
+
+
+def vector_end(found: DeletionVectorRange) -> int:
+    """Where a vector ends at the latest, in bytes of its index file: the two kinds count their lengths differently."""
+    return found.offset + _SIZE_BYTES + found.length + _CRC_BYTES
+
+
+def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
+    """A vector as it stands in an index file: its size, body and checksum, to be put into another one.
+
+    Raises:
+        TableCorrupt: it is cut off.
+    """
+    end = found.offset + _SIZE_BYTES + int.from_bytes(data[found.offset :][:_SIZE_BYTES], "big") + _CRC_BYTES
+    if found.offset < 0 or end > len(data):
+        raise TableCorrupt(f"{where}: the deletion vector of {found.data_file} is cut off")
+    return data[found.offset : end]
+
+
+def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None, where: str) -> Any:
+    """The positions of the rows that are gone.
+
+    Args:
+        data: bytes of the index file, from `found.offset` to `vector_end(found)` or the file's end.
+        found: what the index manifest says of the vector.
+        row_count: rows of the data file; None where nobody knows.
+        where: the index file, for errors.
+
+    Returns:
+        `numpy` array of positions, ascending.
+
+    Raises:
+        TableCorrupt: damaged, of another length than the manifest says, or about rows that the data file does not have.
+    """
+    about = f"{where}: the deletion vector of {found.data_file}"
+    size = int.from_bytes(data[:_SIZE_BYTES], "big")
+    body = data[_SIZE_BYTES : _SIZE_BYTES + size]
+    magic, checksum = body[:_MAGIC_BYTES], data[_SIZE_BYTES + size :][:_CRC_BYTES]
+    if magic not in (_MAGIC_32, _MAGIC_64):
+        raise TableCorrupt(f"{about} has no known magic number: its field 'magic' is {magic.hex() or 'missing'}")
+    if found.length != (size if magic == _MAGIC_32 else size + _SIZE_BYTES + _CRC_BYTES):
+        raise TableCorrupt(
+            f"{about} is said to have {found.length} bytes in field '_DELETIONS_VECTORS_RANGES'; it has {size}"
+        )
+    if len(body) < size or int.from_bytes(checksum, "big") != zlib.crc32(body):
+        raise TableCorrupt(f"{about} is cut off or damaged: its checksum in field 'crc' is wrong")
+    try:
+        bitmap = (BitMap if magic == _MAGIC_32 else BitMap64).deserialize(bytes(body[_MAGIC_BYTES:]))
+    except ValueError as error:
+        raise TableCorrupt(f"{about} holds no bitmap: {error}") from error
+    if found.cardinality is not None and len(bitmap) != found.cardinality:
+        raise TableCorrupt(
+            f"{about} marks {len(bitmap)} rows; its manifest's field '_CARDINALITY' is {found.cardinality}"
+        )
+    if row_count is not None and bitmap and bitmap.max() >= row_count:
+        raise TableCorrupt(f"{about} marks row {bitmap.max()}, but the file has {row_count} rows")
+    return np.asarray(bitmap.to_array(), np.int64)

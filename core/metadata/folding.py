@@ -1,0 +1,188 @@
+"""Folding manifest entries, and merging manifests: what lives, and how its description is kept short.
+
+Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction.
+Must not know: stores; a plan names the manifests to read, the caller reads them. Source: commit-protocol §2.
+Invariants: folding before and after a merge gives the same live files in the same order; a DELETE whose ADD was not seen
+is kept by a minor merge and dropped by a full one, which has seen everything before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import copysign, isnan
+from typing import Any
+
+from .. import options as opt
+from ..errors import TableCorrupt
+from ..options import TableOptions
+from ..rows.binary_row import decode_row, encode_row
+from ..rows.types import Field
+from .data_file import ADD, EMPTY_ROW, EntryIdentity, ManifestEntry, SimpleStats
+from .manifest import ManifestFile
+
+
+def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
+    """What is left when every DELETE has met its ADD, in order; DELETEs that met none stay."""
+    left: dict[EntryIdentity, ManifestEntry] = {}
+    for entry in entries:
+        identity = entry.identity
+        if entry.kind == ADD:
+            left[identity] = entry
+        elif identity in left and left[identity].kind == ADD:
+            del left[identity]
+        else:
+            left[identity] = entry
+    return left
+
+
+def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The files of a snapshot, from all its entries, base before delta. Order of manifests does not matter (§2.2)."""
+    adds: dict[EntryIdentity, ManifestEntry] = {}
+    deleted: set[EntryIdentity] = set()
+    for entry in entries:
+        if entry.kind == ADD:
+            adds[entry.identity] = entry
+        else:
+            deleted.add(entry.identity)
+    return [entry for identity, entry in adds.items() if identity not in deleted]
+
+
+def summarise(
+    name: str, size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[Field], schema_id: int
+) -> ManifestFile:
+    """The manifest list's line for a manifest (format-metadata §4.5).
+
+    Args:
+        size: bytes of the manifest file, exact.
+        schema_id: what to say where there are no entries.
+    """
+    buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
+    first_rows = [e.file.first_row_id for e in entries]
+    tracked = bool(first_rows) and None not in first_rows
+    return ManifestFile(
+        file_name=name,
+        file_size=size,
+        num_added_files=sum(e.kind == ADD for e in entries),
+        num_deleted_files=sum(e.kind != ADD for e in entries),
+        partition_stats=_partition_stats(entries, partition_fields, name),
+        schema_id=max((e.file.schema_id for e in entries), default=schema_id),
+        min_bucket=min(buckets, default=None),
+        max_bucket=max(buckets, default=None),
+        min_level=min(levels, default=None),
+        max_level=max(levels, default=None),
+        min_row_id=min(r for r in first_rows if r is not None) if tracked else None,
+        max_row_id=max((e.file.first_row_id or 0) + e.file.row_count - 1 for e in entries) if tracked else None,
+    )
+
+
+def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], where: str) -> SimpleStats:
+    """Untruncated minimum and maximum of each partition column over all entries, nulls counted."""
+    if not fields:
+        return SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+    types = [f.type for f in fields]
+    counts: dict[bytes, int] = {}
+    for entry in entries:
+        counts[entry.partition] = counts.get(entry.partition, 0) + 1
+    rows = [(decode_row(data, types, where), n) for data, n in counts.items()]
+    low, high, nulls = [], [], []
+    for column in range(len(types)):
+        values = sorted((row[column] for row, _ in rows if row[column] is not None), key=_order)
+        low.append(values[0] if values else None)
+        high.append(values[-1] if values else None)
+        nulls.append(sum(n for row, n in rows if row[column] is None))
+    return SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
+
+
+def _order(value: Any) -> Any:
+    """Java's order of values: text by code point, NaN above all numbers, -0.0 below 0.0 (format-metadata §10)."""
+    return (isnan(value), value, copysign(1.0, value)) if isinstance(value, float) else value
+
+
+# ----------------------------------------------------------------------------------------------------- manifest merges
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """Which manifests are to be merged: each group, in order, becomes one run of new manifests at the group's place.
+
+    Attributes:
+        mode: "minor", or "full": then the one group is the whole list, and DELETEs vanish with what they delete.
+    """
+
+    mode: str
+    groups: tuple[tuple[ManifestFile, ...], ...]
+
+
+def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
+    """The manifest compaction that is due, None where none is (commit-protocol §2.3, §2.4)."""
+    target = options.get(opt.MANIFEST_TARGET_SIZE)
+    due = sum(m.file_size for m in manifests if must_change(m, target)) >= options.get(opt.MANIFEST_FULL_THRESHOLD)
+    if due and len(manifests) > 1:
+        return MergePlan("full", (tuple(manifests),))
+    return _plan_minor(manifests, target, options.get(opt.MANIFEST_MERGE_MIN_COUNT))
+
+
+def must_change(manifest: ManifestFile, target_size: int) -> bool:
+    """Is a manifest worth rewriting in a full merge: it deletes something, or is small?"""
+    return manifest.num_deleted_files > 0 or manifest.file_size < target_size
+
+
+def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> MergePlan | None:
+    """Neighbours are merged as soon as together they fill a manifest, or are many."""
+    groups: list[tuple[ManifestFile, ...]] = []
+    batch: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        batch.append(manifest)
+        size += manifest.file_size
+        if size >= target:
+            if len(batch) > 1:
+                groups.append(tuple(batch))
+            batch, size = [], 0
+    if len(batch) >= max(least, 2):
+        groups.append(tuple(batch))
+    return MergePlan("minor", tuple(groups)) if groups else None
+
+
+def may_hold(manifest: ManifestFile, partitions: Collection[bytes], fields: Sequence[Field]) -> bool:
+    """Can a manifest have entries of any of these partitions, going by its partition statistics?"""
+    if not fields or not partitions:
+        return bool(partitions)
+    types = [f.type for f in fields]
+    stats = manifest.partition_stats
+    try:
+        low = decode_row(stats.min_values, types, manifest.file_name)
+        high = decode_row(stats.max_values, types, manifest.file_name)
+    except TableCorrupt:
+        return True
+    nulls = stats.null_counts
+    if nulls is None or len(nulls) != len(types):
+        return True
+    for partition in partitions:
+        row = decode_row(partition, types, manifest.file_name)
+        if all(_may_be(row[i], low[i], high[i], nulls[i]) for i in range(len(types))):
+            return True
+    return False
+
+
+def _may_be(value: Any, low: Any, high: Any, null_count: int | None) -> bool:
+    if value is None:
+        return null_count is None or null_count > 0
+    return low is None or high is None or _order(low) <= _order(value) <= _order(high)
+
+
+def replace_runs(
+    manifests: Sequence[ManifestFile],
+    replacements: Sequence[tuple[tuple[ManifestFile, ...], tuple[ManifestFile, ...]]],
+) -> tuple[ManifestFile, ...] | None:
+    """The list with each run replaced by its merge; None where a run does not stand there side by side any more."""
+    out = list(manifests)
+    for before, after in replacements:
+        for start in range(len(out) - len(before) + 1):
+            if tuple(out[start : start + len(before)]) == before:
+                out[start : start + len(before)] = after
+                break
+        else:
+            return None
+    return tuple(out)

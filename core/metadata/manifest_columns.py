@@ -1,0 +1,252 @@
+"""Manifests as columns: many entries looked at at once, and made into objects only where they are kept.
+
+Owns: `EntryColumns`: what each column of a manifest is, and entries out of rows. Must not know: predicates, stores.
+Source: format-metadata §4.5, §7. Invariants: row i, made into an entry, is what `decode_manifest` gives for it; what cannot
+be decoded side by side goes through that, which names the file and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..avro.blocks import MAGIC, Irregular, schema_of
+from ..avro.columns import Columns, read_columns
+from ..avro.values import Blob, Column, Kind, List, Long, Nullable
+from ..avro.varints import Array
+from ..errors import TableCorrupt
+from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
+from .manifest import MANIFEST_VERSION, decode_manifest
+
+_LONG, _BLOB = Long(), Blob()
+_REQUIRED: dict[str, Kind] = {
+    **dict.fromkeys(("_VERSION", "_KIND", "_BUCKET", "_TOTAL_BUCKETS"), _LONG),
+    **dict.fromkeys((f"_FILE._{name}" for name in ("FILE_SIZE", "ROW_COUNT", "SCHEMA_ID", "LEVEL")), _LONG),
+    **dict.fromkeys(("_FILE._MIN_SEQUENCE_NUMBER", "_FILE._MAX_SEQUENCE_NUMBER"), _LONG),
+    **dict.fromkeys(("_PARTITION", "_FILE._FILE_NAME", "_FILE._MIN_KEY", "_FILE._MAX_KEY"), _BLOB),
+    **{f"_FILE._{side}_STATS._{bound}_VALUES": _BLOB for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
+    "_FILE._EXTRA_FILES": List(_BLOB),
+}
+"""The columns of every release's manifests; a list may be null."""
+_OPTIONAL: dict[str, Kind] = {
+    **dict.fromkeys((f"_FILE._{name}" for name in ("CREATION_TIME", "DELETE_ROW_COUNT", "FILE_SOURCE")), _LONG),
+    "_FILE._FIRST_ROW_ID": _LONG,
+    **dict.fromkeys(("_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH"), _BLOB),
+    **dict.fromkeys(("_FILE._VALUE_STATS_COLS", "_FILE._WRITE_COLS"), List(_BLOB)),
+    **dict.fromkeys((f"_FILE._{side}_STATS._NULL_COUNTS" for side in ("KEY", "VALUE")), List(_LONG)),
+    "_FILE._WRITE_COLS_SEQUENCES": List(_LONG),
+}
+"""Those that some releases have; any may be null."""
+
+
+class EntryColumns:
+    """The entries of manifests with one layout.
+
+    Args:
+        columns: of the manifests' records.
+        names: the manifests', for errors.
+
+    Attributes:
+        kind, schema_id: one value per entry.
+        data: what spans point into.
+
+    Raises:
+        Irregular: an entry of an unknown version or kind, or a field is missing, or of another type.
+    """
+
+    def __init__(self, columns: Columns, names: Sequence[str]) -> None:
+        self._columns, self._names = columns, names
+        self.rows, self.data = columns.rows, columns.data
+        for name, kind in (_REQUIRED | _OPTIONAL).items():
+            if name not in columns and name in _REQUIRED:
+                raise Irregular(f"there is no field {name}")
+            if name in columns and not _is_like(
+                columns.kind(name), kind, nullable=name in _OPTIONAL or isinstance(kind, List)
+            ):
+                raise Irregular(f"field {name} is of another type")
+        self.kind: Array = columns.column("_KIND").values
+        self.schema_id: Array = columns.column("_FILE._SCHEMA_ID").values
+        if (columns.column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
+            raise Irregular("an entry of an unknown version or kind")
+
+    # ------------------------------------------------------------------------------------------------------- looking
+
+    def spans(self, name: str) -> tuple[Array, Array]:
+        """Where in `data` a text or bytes column's values begin, and their lengths."""
+        column = self._columns.column(name)
+        return column.values, column.lengths
+
+    def is_null(self, name: str) -> Array:
+        """Where a column is null: everywhere, where the writer had no such column."""
+        if name not in self._columns:
+            return np.ones(self.rows, bool)
+        valid = self._columns.column(name).valid
+        return np.zeros(self.rows, bool) if valid is None else ~valid
+
+    def partitions(self) -> tuple[list[bytes], Array]:
+        """The different partitions, and which of them each entry is of."""
+        return self._distinct("_PARTITION")
+
+    def named(self, names: set[bytes]) -> Array:
+        """Where a data file has one of these names."""
+        if not names:
+            return np.zeros(self.rows, bool)
+        return np.array([name in names for name in self._slices("_FILE._FILE_NAME", None)], bool)
+
+    def file_names(self, rows: Array) -> set[bytes]:
+        """The data files' names of some entries."""
+        return set(self._slices("_FILE._FILE_NAME", rows))
+
+    def _distinct(self, name: str) -> tuple[list[bytes], Array]:
+        """The different values of a bytes column, and which of them each row has."""
+        starts, lengths = self.spans(name)
+        if not self.rows:
+            return [], np.zeros(0, np.int64)
+        width = int(lengths[0])
+        if not width or (lengths != width).any():
+            numbers: dict[bytes, int] = {}
+            places = [numbers.setdefault(value, len(numbers)) for value in self._slices(name, None)]
+            return list(numbers), np.array(places, np.int64)
+        found = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(width), self.rows, [None, pa.py_buffer(self.data.cut(starts, width))]
+        ).dictionary_encode()
+        return found.dictionary.to_pylist(), found.indices.to_numpy()
+
+    # ------------------------------------------------------------------------------------------------------- objects
+
+    def entries(self, rows: Array | None = None) -> list[ManifestEntry]:
+        """Entries as objects.
+
+        Args:
+            rows: which, ascending; None for all.
+
+        Raises:
+            TableCorrupt: a name is no text; says which manifests.
+        """
+        try:
+            return list(self._entries(rows))
+        except UnicodeDecodeError as error:
+            raise TableCorrupt(f"a name in one of {', '.join(self._names)} is no text: {error}") from error
+
+    def _entries(self, rows: Array | None) -> Iterator[ManifestEntry]:
+        files = map(
+            DataFile,
+            self._texts("_FILE._FILE_NAME", rows),
+            self._numbers("_FILE._FILE_SIZE", rows),
+            self._numbers("_FILE._ROW_COUNT", rows),
+            self._shared("_FILE._MIN_KEY", rows),
+            self._shared("_FILE._MAX_KEY", rows),
+            self._stats("_FILE._KEY_STATS", rows),
+            self._stats("_FILE._VALUE_STATS", rows),
+            self._numbers("_FILE._MIN_SEQUENCE_NUMBER", rows),
+            self._numbers("_FILE._MAX_SEQUENCE_NUMBER", rows),
+            self._numbers("_FILE._SCHEMA_ID", rows),
+            self._numbers("_FILE._LEVEL", rows),
+            (found or () for found in self._text_lists("_FILE._EXTRA_FILES", rows)),
+            self._numbers("_FILE._CREATION_TIME", rows, optional=True),
+            self._numbers("_FILE._DELETE_ROW_COUNT", rows, optional=True),
+            self._slices("_FILE._EMBEDDED_FILE_INDEX", rows, optional=True),
+            self._numbers("_FILE._FILE_SOURCE", rows, optional=True),
+            self._text_lists("_FILE._VALUE_STATS_COLS", rows, optional=True),
+            self._texts("_FILE._EXTERNAL_PATH", rows, optional=True),
+            self._numbers("_FILE._FIRST_ROW_ID", rows, optional=True),
+            self._text_lists("_FILE._WRITE_COLS", rows, optional=True),
+            self._number_lists("_FILE._WRITE_COLS_SEQUENCES", rows, optional=True),
+        )
+        return map(
+            ManifestEntry,
+            self._numbers("_KIND", rows),
+            self._shared("_PARTITION", rows),
+            self._numbers("_BUCKET", rows),
+            self._numbers("_TOTAL_BUCKETS", rows),
+            files,
+        )
+
+    def _picked(self, name: str, rows: Array | None, optional: bool) -> Column | None:
+        """Some rows of a column; None where they are nothing but nulls."""
+        if optional and name not in self._columns:
+            return None
+        column = self._columns.column(name, rows)
+        return None if optional and column.is_empty else column
+
+    def _nones(self, rows: Array | None) -> list[None]:
+        return [None] * (self.rows if rows is None else len(rows))
+
+    def _numbers(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
+        column = self._picked(name, rows, optional)
+        return self._nones(rows) if column is None else column.numbers()
+
+    def _slices(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
+        column = self._picked(name, rows, optional)
+        return self._nones(rows) if column is None else column.slices(self.data.whole)
+
+    def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
+        """Bytes of which most are alike: each is kept once."""
+        seen: dict[bytes, bytes] = {EMPTY_ROW: EMPTY_ROW}
+        return (seen.setdefault(value, value) for value in self._slices(name, rows))
+
+    def _texts(self, name: str, rows: Array | None, optional: bool = False) -> Iterator[str | None]:
+        return (None if value is None else value.decode() for value in self._slices(name, rows, optional))
+
+    def _number_lists(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
+        column = self._picked(name, rows, optional)
+        return self._nones(rows) if column is None else column.lists(_items(column).numbers())
+
+    def _text_lists(self, name: str, rows: Array | None, optional: bool = False) -> Sequence[Any]:
+        column = self._picked(name, rows, optional)
+        if column is None:
+            return self._nones(rows)
+        return column.lists([value.decode() for value in _items(column).slices(self.data.whole)])
+
+    def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
+        """Statistics; where there are none, the same object for many."""
+        counts = self._number_lists(f"{name}._NULL_COUNTS", rows, optional=True)
+        low, high = self._slices(f"{name}._MIN_VALUES", rows), self._slices(f"{name}._MAX_VALUES", rows)
+        nothing: dict[Any, SimpleStats] = {}
+        for least, most, nulls in zip(low, high, counts, strict=True):
+            if least == EMPTY_ROW == most:
+                if nulls not in nothing:
+                    nothing[nulls] = SimpleStats(EMPTY_ROW, EMPTY_ROW, nulls)
+                yield nothing[nulls]
+            else:
+                yield SimpleStats(least, most, nulls)
+
+
+def _is_like(found: Kind, wanted: Kind, nullable: bool) -> bool:
+    """Is it that type, or one that may be null? The items of a list may always be."""
+    if isinstance(found, Nullable):
+        return nullable and _is_like(found.inner, wanted, False)
+    if isinstance(found, List) and isinstance(wanted, List):
+        return _is_like(found.item, wanted.item, True)
+    return found == wanted
+
+
+def _items(column: Column) -> Column:
+    assert column.items is not None
+    return column.items
+
+
+def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:
+    """Manifests, given by name and bytes, in order: as columns where they can be, else as entries.
+
+    Raises:
+        TableCorrupt: one is damaged; names it.
+    """
+    for _, group in groupby(manifests, key=lambda manifest: _layout(manifest[1])):
+        alike = list(group)
+        try:
+            yield EntryColumns(read_columns([data for _, data in alike]), [name for name, _ in alike])
+        except Irregular:
+            yield [entry for name, data in alike for entry in decode_manifest(data, name)]
+
+
+def _layout(data: bytes) -> bytes:
+    """What tells manifests apart that cannot be decoded together."""
+    try:
+        return schema_of(data) if data[:4] == MAGIC else data[:4]
+    except Irregular:
+        return b""

@@ -1,0 +1,276 @@
+"""A schema file: columns, keys, options.
+
+Owns: `TableSchema`, its JSON both ways, and the rules a new schema must keep. Must not know: where the file lies.
+Source: format-metadata §2. Invariant: a schema that was read prints JSON that Apache Paimon reads as the same schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from .. import options as opt
+from ..errors import InvalidArgument, TableCorrupt
+from ..file_index.options import index_specs
+from ..json_text import parse_json
+from ..rows.types import (
+    BINARY_ROOTS,
+    STRING_ROOTS,
+    VECTOR_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+    field_json,
+    parse_field,
+    sql,
+    walk_fields,
+    walk_types,
+    with_nullable,
+)
+
+SCHEMA_VERSION = 3
+ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
+ROW_SEQUENCE = Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT"))
+"""Columns of a table with option `row-tracking.enabled` that are read by name only: a row's id for ever, and the snapshot that
+wrote it last."""
+RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
+KEY_PREFIX = "_KEY_"
+_NOT_KEY_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One version of a table's schema.
+
+    Attributes:
+        id: the number of the schema file.
+        fields: the columns in order.
+        highest_field_id: the largest field id ever used, dropped and nested fields included.
+        time_ms: when it was made, milliseconds since 1970.
+    """
+
+    id: int
+    fields: tuple[Field, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    option_texts: Mapping[str, str] = ()  # type: ignore[assignment]
+    comment: str | None = None
+    time_ms: int = 0
+    version: int = SCHEMA_VERSION
+
+    @cached_property
+    def options(self) -> opt.TableOptions:
+        return opt.TableOptions(dict(self.option_texts))
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        return {f.name: f for f in self.fields}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def partition_fields(self) -> tuple[Field, ...]:
+        return tuple(self.by_name[name] for name in self.partition_keys)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """The primary key without the partition keys, in the primary key's order."""
+        return tuple(k for k in self.primary_keys if k not in self.partition_keys)
+
+    @property
+    def bucket(self) -> int:
+        return self.options.get(opt.BUCKET)
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]:
+        text = self.options.get(opt.BUCKET_KEY)
+        return tuple(text.split(",")) if text else self.trimmed_primary_keys
+
+    def to_json(self) -> bytes:
+        """The schema file's bytes."""
+        out: dict[str, Any] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [field_json(f) for f in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.option_texts),
+        }
+        if self.comment is not None:
+            out["comment"] = self.comment
+        out["timeMillis"] = self.time_ms
+        return json.dumps(out, indent=2, ensure_ascii=False).encode()
+
+
+def parse_schema(data: bytes, where: str) -> TableSchema:
+    """A schema from its file.
+
+    Args:
+        data: the file's bytes.
+        where: the file's name, for errors.
+
+    Raises:
+        TableCorrupt: no JSON, a required key is missing, or a type is unknown.
+    """
+    try:
+        raw = parse_json(data)
+        version = int(raw.get("version", 1))
+        if not 0 < version <= SCHEMA_VERSION:
+            raise TableCorrupt(f"{where}: field 'version' is {version}; up to {SCHEMA_VERSION} can be read")
+        fields = tuple(parse_field(f, f"{where}: field") for f in raw["fields"])
+        options = {str(k): str(v) for k, v in (raw.get("options") or {}).items()}
+        schema = TableSchema(
+            id=int(raw["id"]),
+            fields=fields,
+            highest_field_id=int(raw["highestFieldId"]),
+            partition_keys=tuple(map(str, raw.get("partitionKeys") or ())),
+            primary_keys=tuple(map(str, raw.get("primaryKeys") or ())),
+            option_texts=_with_version_defaults(options, version),
+            comment=raw.get("comment"),
+            time_ms=int(raw.get("timeMillis") or 0),
+            version=version,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TableCorrupt(f"{where} is no schema: {error!r}") from error
+    missing = [k for k in (*schema.partition_keys, *schema.primary_keys) if k not in schema.by_name]
+    if missing:
+        raise TableCorrupt(f"{where}: key column {missing[0]!r} is not among the fields")
+    return schema
+
+
+def _with_version_defaults(options: dict[str, str], version: int) -> dict[str, str]:
+    """Old writers relied on other defaults: version 1 had one bucket, version 2 wrote ORC."""
+    if version <= 1:
+        options.setdefault("bucket", "1")
+    if version <= 2:
+        options.setdefault("file.format", "orc")
+    return options
+
+
+# -------------------------------------------------------------------------------------------------------- new schemas
+
+
+def new_schema(
+    fields: Sequence[Field],
+    *,
+    partition_keys: Sequence[str] = (),
+    primary_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    time_ms: int = 0,
+) -> TableSchema:
+    """A checked first schema.
+
+    Options `partition` and `primary-key` are moved where they belong; primary-key columns become NOT NULL.
+
+    Raises:
+        InvalidArgument: a name, key, type or option that the format refuses.
+    """
+    texts = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in (options or {}).items()}
+    partition_keys = tuple(partition_keys) or _split(texts.pop("partition", ""))
+    primary_keys = tuple(primary_keys) or _split(texts.pop("primary-key", ""))
+    texts.pop("path", None)
+    keys = set(primary_keys)
+    columns = tuple(replace(f, type=with_nullable(f.type, False)) if f.name in keys else f for f in fields)
+    highest = max((f.id for f in walk_fields(columns)), default=-1)
+    schema = TableSchema(0, columns, highest, partition_keys, primary_keys, texts, comment, time_ms)
+    check_schema(schema)
+    return schema
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def check_schema(schema: TableSchema) -> None:
+    """The rules of the format for a schema that is about to be written (format-metadata §2)."""
+    _check_columns(schema)
+    _check_keys(schema)
+    schema.options.check()
+    _check_buckets(schema)
+    index_specs(schema.fields, schema.option_texts)
+    if schema.options.get(opt.MANIFEST_FORMAT) != "avro":
+        raise InvalidArgument("option 'manifest.format': only avro is written", next_step="leave the option out")
+
+
+def _check_columns(schema: TableSchema) -> None:
+    if not schema.fields:
+        raise InvalidArgument("a table needs at least one column")
+    for field in schema.fields:
+        if field.name in RESERVED_NAMES or field.name.startswith(KEY_PREFIX):
+            raise InvalidArgument(f"column name {field.name!r} is reserved by the format")
+    types = [t for f in schema.fields for t in walk_types(f.type)]
+    for fields in (schema.fields, *(t.fields for t in types if isinstance(t, RowType))):
+        names = [f.name for f in fields]
+        for name in names:
+            if not name.strip() or names.count(name) > 1:
+                raise InvalidArgument(f"column name {name!r} is blank or used twice")
+    for data_type in types:
+        _check_type(data_type)
+    ids = [f.id for f in walk_fields(schema.fields)]
+    if len(ids) != len(set(ids)):
+        raise InvalidArgument("two fields have the same field id")
+
+
+def _check_type(data_type: DataType) -> None:
+    """What Apache Paimon refuses when it opens a table."""
+    match data_type:
+        case VectorType(element=element, length=length):
+            if not isinstance(element, AtomicType) or element.root not in VECTOR_ROOTS:
+                raise InvalidArgument(f"{sql(data_type)}: a VECTOR holds numbers or BOOLEANs", next_step="use ARRAY")
+            too_short = length < 1
+        case AtomicType(root=root, length=length, precision=precision):
+            too_short = (root in STRING_ROOTS + BINARY_ROOTS and length < 1) or (root == "DECIMAL" and precision < 1)
+        case _:
+            return
+    if too_short:
+        raise InvalidArgument(f"{sql(data_type)}: a length or precision is at least 1")
+
+
+def _check_keys(schema: TableSchema) -> None:
+    for what, keys in (("partition_by", schema.partition_keys), ("primary_key", schema.primary_keys)):
+        if len(set(keys)) != len(keys):
+            raise InvalidArgument(f"{what} names a column twice: {list(keys)}")
+        for key in keys:
+            if key not in schema.by_name:
+                raise InvalidArgument(f"{what}: there is no column {key!r}; columns are {list(schema.names)}")
+            if not is_key_type(schema.by_name[key].type):
+                raise InvalidArgument(f"{what}: column {key!r} has a type that cannot be a key")
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise InvalidArgument("the primary key must have a column that is not a partition key")
+
+
+def is_key_type(data_type: DataType) -> bool:
+    """May a column of this type be a partition, primary or bucket key?"""
+    match data_type:
+        case AtomicType(root=root):
+            return root not in _NOT_KEY_ROOTS
+        case ArrayType() | MapType() | MultisetType() | RowType() | VectorType():
+            return False
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    bucket, key_text = schema.bucket, schema.options.get(opt.BUCKET_KEY)
+    if bucket < -2 or bucket == 0 or (bucket == -2 and not schema.primary_keys):
+        raise InvalidArgument(f"option 'bucket' = {bucket}: use a positive number, or -1")
+    if bucket == -1 and key_text:
+        raise InvalidArgument("option 'bucket-key' needs a fixed number of buckets: set 'bucket'")
+    if bucket > 0 and not schema.bucket_keys:
+        raise InvalidArgument("a table with a fixed number of buckets and no primary key needs option 'bucket-key'")
+    for key in schema.bucket_keys if key_text else ():
+        if key not in schema.by_name or key in schema.partition_keys or not is_key_type(schema.by_name[key].type):
+            raise InvalidArgument(f"option 'bucket-key': {key!r} is no column that can be a bucket key")
+        if schema.primary_keys and key not in schema.primary_keys:
+            raise InvalidArgument(f"option 'bucket-key': {key!r} is not part of the primary key")

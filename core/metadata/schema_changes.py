@@ -1,0 +1,363 @@
+"""Changes of a schema: what each says, and the schema that comes of it.
+
+Owns: the changes, as values, and `changed`. Must not know: files, stores, who changes what at the same time.
+Source: format-metadata §2 (evolution). Invariants: a column keeps its field id for ever, and no id is used twice; what
+would make an old file unreadable, or another engine refuse the table, is refused here, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from .. import options as opt
+from ..casts.allowed import retyping
+from ..errors import InvalidArgument, TableCorrupt
+from ..file_index.options import renamed as renamed_indexes
+from ..options import parse_bool
+from ..rows.literals import coerce_literal
+from ..rows.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+    parse_type,
+    sql,
+    with_nullable,
+)
+from .field_edits import Edit, edited, numbered, position_beside, with_field
+from .schema import TableSchema, check_schema
+
+_FIELD_OPTIONS = ("bucket-key", "sequence.field")
+_IMMUTABLE = frozenset(
+    "bucket-key bucket-function.type merge-engine sequence.snapshot-ordering aggregation.remove-record-on-delete"
+    " partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group rowkind.field primary-key"
+    " primary-key.nullable partition dynamic-bucket.initial-buckets force-lookup row-tracking.enabled"
+    " data-evolution.enabled index-file-in-data-file-dir blob-field blob-descriptor-field blob-view-field"
+    " pk-clustering-override data-file.path-directory type".split()
+)
+"""Options that files of the table depend on: they stay as they were once there is a snapshot."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A schema on its way.
+
+    Attributes:
+        has_snapshots: the table has files: what they depend on must stay.
+    """
+
+    schema: TableSchema
+    has_snapshots: bool
+
+    def edited(self, path: str, edit: Edit) -> Draft:
+        """With the field that a path names edited; `a.b` is field b of ROW a, `a.element`, `a.value` what a holds."""
+        parts = (path,) if path in self.schema.by_name else tuple(path.split("."))
+        fields = edited(self.schema.fields, parts, path, edit)
+        return replace(self, schema=replace(self.schema, fields=fields))
+
+    def is_key(self, path: str) -> str:
+        """The kind of key that a column is part of, or nothing."""
+        kinds = (("partition", self.schema.partition_keys), ("primary", self.schema.primary_keys))
+        return next((kind for kind, keys in kinds if path in keys), "")
+
+
+SchemaChange: TypeAlias = Callable[[Draft], Draft]
+
+
+def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_ms: int) -> TableSchema:
+    """The next schema.
+
+    Raises:
+        InvalidArgument: a change that the format does not allow; names column or option.
+
+    >>> old = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={})
+    >>> new = changed(old, [add_column("b", "STRING"), rename_column("a", "c")], has_snapshots=True, time_ms=1)
+    >>> new.id, [(f.id, f.name) for f in new.fields]
+    (1, [(0, 'c'), (1, 'b')])
+    """
+    draft = Draft(schema, has_snapshots)
+    for change in changes:
+        draft = change(draft)
+    made = replace(draft.schema, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
+    check_schema(made)
+    return made
+
+
+def undone(newest: TableSchema, made: TableSchema, before: TableSchema) -> TableSchema:
+    """The newest schema without what a change made of the one before it; what others changed since stays.
+
+    >>> before = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={"bucket": "-1"})
+    >>> made = replace(before, id=1, option_texts={"bucket": "2", "bucket-key": "a"})
+    >>> undone(made, made, before).option_texts, undone(before, made, before) == before
+    ({'bucket': '-1'}, True)
+    """
+    texts = dict(newest.option_texts)
+    for key in before.option_texts.keys() | made.option_texts.keys():
+        was, became = before.option_texts.get(key), made.option_texts.get(key)
+        if was != became and texts.get(key) == became:
+            texts.pop(key, None)
+            if was is not None:
+                texts[key] = was
+    back = newest if texts == newest.option_texts else replace(newest, option_texts=texts)
+    if newest.comment == made.comment != before.comment:
+        back = replace(back, comment=before.comment)
+    if newest.fields == made.fields != before.fields:
+        back = replace(back, fields=before.fields, primary_keys=before.primary_keys)
+    return back
+
+
+# ------------------------------------------------------------------------------------------------------------ columns
+
+
+def add_column(
+    name: str,
+    data_type: Any,
+    *,
+    comment: str | None = None,
+    default: Any = None,
+    first: bool = False,
+    after: str | None = None,
+    before: str | None = None,
+) -> SchemaChange:
+    """A new column, null (not its default) in the rows that are there.
+
+    Args:
+        name: of the column, or `row.field` for a field of a ROW.
+        data_type: SQL text such as `DECIMAL(10, 2)`, a `DataType`, or an Arrow type; nullable.
+        first, after, before: where; last by default.
+    """
+
+    def change(draft: Draft) -> Draft:
+        schema = draft.schema
+        parent, _, leaf = name.rpartition(".")
+        made_type, highest = numbered(_data_type(data_type, name), schema.highest_field_id + 1)
+        if not made_type.nullable:
+            raise InvalidArgument(f"column '{name}' cannot be NOT NULL: the rows that are there have no value for it")
+        text = None if default is None else _default_text(default, made_type, name)
+        field = Field(schema.highest_field_id + 1, leaf, made_type, comment, text)
+
+        def insert(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+            if any(f.name == leaf for f in fields):
+                raise InvalidArgument(f"there is a column '{name}' already")
+            position = position_beside(fields, first, after, before)
+            if position is None and not parent:
+                position = _before_partitions(schema)
+            where = len(fields) if position is None else position
+            return (*fields[:where], field, *fields[where:])
+
+        draft = replace(draft, schema=replace(schema, highest_field_id=highest))
+        if not parent:
+            return replace(draft, schema=replace(draft.schema, fields=insert(schema.fields)))
+        return draft.edited(parent, lambda fields, i: with_field(fields, i, type=_row_of(fields[i], insert)))
+
+    return change
+
+
+def drop_column(name: str) -> SchemaChange:
+    """Drop a column; its values stay in the files that have it."""
+
+    def drop(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+        if len(fields) == 1:
+            raise InvalidArgument(f"'{name}' is the last column, it cannot be dropped")
+        return (*fields[:index], *fields[index + 1 :])
+
+    return lambda draft: _no_key(draft, name, "dropped").edited(name, drop)
+
+
+def rename_column(name: str, new_name: str) -> SchemaChange:
+    """Another name for a column, which keeps its values. Not for partition columns: their names are in paths."""
+
+    def rename(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+        if any(f.name == new_name for f in fields):
+            raise InvalidArgument(f"there is a column '{new_name}' already")
+        if isinstance(kind := fields[index].type, AtomicType) and kind.root == "BLOB":
+            raise InvalidArgument(f"column '{name}' is of type BLOB, it cannot be renamed")
+        return with_field(fields, index, name=new_name)
+
+    def change(draft: Draft) -> Draft:
+        if draft.is_key(name) == "partition":
+            raise InvalidArgument(f"partition column '{name}' cannot be renamed: its name is part of paths")
+        draft = draft.edited(name, rename)
+        keys = tuple(new_name if k == name else k for k in draft.schema.primary_keys)
+        texts = _renamed_in_options(draft.schema.option_texts, name, new_name)
+        return replace(draft, schema=replace(draft.schema, primary_keys=keys, option_texts=texts))
+
+    return change
+
+
+def update_type(name: str, data_type: Any) -> SchemaChange:
+    """Another type for a column; values that are there are cast when they are read. It stays nullable or not.
+
+    Args:
+        data_type: SQL text, a `DataType`, or an Arrow type.
+    """
+
+    def change(draft: Draft) -> Draft:
+        implicit_only = parse_bool(draft.schema.option_texts.get("disable-explicit-type-casting", "false"))
+
+        def retype(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+            old = fields[index].type
+            new = with_nullable(_data_type(data_type, name), old.nullable)
+            allowed = retyping(old, new)
+            if allowed is None or (implicit_only and allowed == "explicit"):
+                why = " (option 'disable-explicit-type-casting')" if allowed else ""
+                raise InvalidArgument(f"column '{name}' cannot change from {sql(old)} to {sql(new)}{why}")
+            return with_field(fields, index, type=new)
+
+        return _no_key(draft, name, "given another type").edited(name, retype)
+
+    return change
+
+
+def update_nullability(name: str, nullable: bool) -> SchemaChange:
+    """Let a column be null, or not; the second only with `alter-column-null-to-not-null.disabled` = false."""
+
+    def change(draft: Draft) -> Draft:
+        locked = parse_bool(draft.schema.option_texts.get("alter-column-null-to-not-null.disabled", "true"))
+
+        def update(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+            if not nullable and fields[index].type.nullable and locked:
+                raise InvalidArgument(
+                    f"column '{name}' may hold nulls already",
+                    next_step="if it does not, set option 'alter-column-null-to-not-null.disabled' to false first",
+                )
+            return with_field(fields, index, type=with_nullable(fields[index].type, nullable))
+
+        if nullable and draft.is_key(name) == "primary":
+            raise InvalidArgument(f"'{name}' is part of the primary key, it cannot be null")
+        return draft.edited(name, update)
+
+    return change
+
+
+def update_comment(name: str, comment: str | None) -> SchemaChange:
+    """Another comment for a column, or none."""
+    return lambda draft: draft.edited(name, lambda fields, i: with_field(fields, i, description=comment))
+
+
+def update_default(name: str, default: Any) -> SchemaChange:
+    """What stands in for a null that is written from now on; None for nothing."""
+
+    def update(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+        text = None if default is None else _default_text(default, fields[index].type, name)
+        return with_field(fields, index, default_value=text)
+
+    return lambda draft: draft.edited(name, update)
+
+
+def move_column(name: str, *, first: bool = False, after: str | None = None, before: str | None = None) -> SchemaChange:
+    """Another place for a column; last by default."""
+
+    def move(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
+        if name.rpartition(".")[2] in (after, before):
+            raise InvalidArgument(f"column '{name}' cannot stand beside itself")
+        rest = (*fields[:index], *fields[index + 1 :])
+        position = position_beside(rest, first, after, before)
+        where = len(rest) if position is None else position
+        return (*rest[:where], fields[index], *rest[where:])
+
+    return lambda draft: draft.edited(name, move)
+
+
+# ------------------------------------------------------------------------------------------------------------ options
+
+
+def set_option(key: str, value: Any) -> SchemaChange:
+    """Set a table option."""
+
+    def change(draft: Draft) -> Draft:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        _check_option(draft, key, text)
+        return replace(draft, schema=replace(draft.schema, option_texts={**draft.schema.option_texts, key: text}))
+
+    return change
+
+
+def remove_option(key: str) -> SchemaChange:
+    """Go back to an option's default."""
+
+    def change(draft: Draft) -> Draft:
+        _check_option(draft, key, None)
+        texts = {k: v for k, v in draft.schema.option_texts.items() if k != key}
+        return replace(draft, schema=replace(draft.schema, option_texts=texts))
+
+    return change
+
+
+def set_comment(comment: str | None) -> SchemaChange:
+    """Another comment for the table, or none."""
+    return lambda draft: replace(draft, schema=replace(draft.schema, comment=comment))
+
+
+def _check_option(draft: Draft, key: str, text: str | None) -> None:
+    """What files that are there depend on cannot change (format-metadata §2)."""
+    old = draft.schema.option_texts.get(key)
+    if text == old:
+        return
+    if key in ("path", "type", "primary-key", "partition") or (draft.has_snapshots and key in _IMMUTABLE):
+        raise InvalidArgument(f"option '{key}' cannot be changed: the table's files depend on it")
+    if not draft.has_snapshots:
+        return
+    if key == opt.BUCKET.key and "-1" in (old or "-1", text or "-1"):
+        raise InvalidArgument("option 'bucket' cannot change from or to -1: the table's files depend on it")
+    if key == "ignore-delete" and parse_bool(old or "false") and not parse_bool(text or "false"):
+        raise InvalidArgument("option 'ignore-delete' cannot be switched off again")
+    modifiable = parse_bool(draft.schema.option_texts.get("deletion-vectors.modifiable", "false"))
+    if key == opt.DELETION_VECTORS.key and not modifiable:
+        raise InvalidArgument(f"option '{key}' changes only where 'deletion-vectors.modifiable' is true")
+
+
+# ------------------------------------------------------------------------------------------------------------- inside
+
+
+def _row_of(field: Field, insert: Callable[[tuple[Field, ...]], tuple[Field, ...]]) -> DataType:
+    if not isinstance(field.type, RowType):
+        raise InvalidArgument(f"'{field.name}' is no ROW: {sql(field.type)} has no fields")
+    return replace(field.type, fields=insert(field.type.fields))
+
+
+def _no_key(draft: Draft, name: str, what: str) -> Draft:
+    if kind := draft.is_key(name):
+        raise InvalidArgument(f"column '{name}' is part of the {kind} key, it cannot be {what}")
+    return draft
+
+
+def _before_partitions(schema: TableSchema) -> int | None:
+    if not parse_bool(schema.option_texts.get("add-column-before-partition", "false")):
+        return None
+    return next((i for i, f in enumerate(schema.fields) if f.name in schema.partition_keys), None)
+
+
+def _data_type(given: Any, name: str) -> DataType:
+    if isinstance(given, (AtomicType, ArrayType, MapType, MultisetType, RowType, VectorType)):
+        return given
+    try:
+        if isinstance(given, (str, dict)):
+            return parse_type(given, f"column '{name}'")
+    except TableCorrupt as error:
+        raise InvalidArgument(error.message) from error
+    from ..rows.arrow import FieldIds, from_arrow
+
+    return from_arrow(given, True, name, FieldIds())
+
+
+def _default_text(default: Any, data_type: DataType, name: str) -> str:
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    coerce_literal(text, data_type, f"default of column '{name}'")
+    return text
+
+
+def _renamed_in_options(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for key, text in texts.items():
+        if key in _FIELD_OPTIONS:
+            text = ",".join(new if part.strip() == old else part for part in text.split(","))
+        prefix = f"fields.{old}."
+        made[f"fields.{new}.{key.removeprefix(prefix)}" if key.startswith(prefix) else key] = text
+    return renamed_indexes(made, old, new)

@@ -1,0 +1,150 @@
+"""The end of an ORC file: its columns' types, its stripes, and in which time zone a stripe was written.
+
+Owns: postscript, footer, and a stripe's time zone. Must not know: streams, values, stores. Source: ORC's own
+specification.
+
+Invariant: what passes here does not end the process of a reader: liborc and Arrow abort on types that cannot be, they do not
+raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .blocks import plain
+from .protobuf import Message, bytes_of, decode_message, message_of, number_of, numbers
+
+MAP, DECIMAL = 11, 14
+_LIST, _STRUCT, _UNION = 10, 12, 13
+_LAST_KIND = 18
+_MAX_DEPTH = 100
+_MAGIC = b"ORC"
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """Where a stripe lies, in bytes, and how many rows it has."""
+
+    offset: int
+    index_size: int
+    data_size: int
+    footer_size: int
+    rows: int
+
+    @property
+    def footer_start(self) -> int:
+        return self.offset + self.index_size + self.data_size
+
+    @property
+    def end(self) -> int:
+        return self.footer_start + self.footer_size
+
+
+class OrcColumn(NamedTuple):
+    """What is known of a column: its type, and the name of the top column that it is, or is a part of; empty for the rows."""
+
+    kind: int
+    top: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrcTail:
+    """What an ORC file says of itself.
+
+    Attributes:
+        stripes: in the file's order.
+        columns: by their numbers, parts after what they are parts of; the first is the rows.
+        compression: 0 none, 1 zlib, 2 snappy, 3 LZO, 4 LZ4, 5 zstd.
+        block_size: the most bytes that a compressed block holds.
+    """
+
+    stripes: tuple[Stripe, ...]
+    columns: tuple[OrcColumn, ...]
+    compression: int
+    block_size: int
+
+
+def tail_size(last: bytes) -> int:
+    """How many bytes at the end of a file `parse_tail` needs.
+
+    Args:
+        last: the last bytes of the file, 256 or more where there are as many.
+    """
+    script = _postscript(last)
+    return number_of(script, 1) + last[-1] + 1
+
+
+def parse_tail(tail: bytes, file_size: int) -> OrcTail:
+    """The tail of a file.
+
+    Args:
+        tail: the last `tail_size` bytes, or more.
+        file_size: bytes of the whole file.
+
+    Raises:
+        ValueError: damaged, or types that no reader should be shown.
+    """
+    script = _postscript(tail)
+    compression, block_size = number_of(script, 2), number_of(script, 3, 262_144)
+    end = len(tail) - 1 - tail[-1]
+    footer_size = number_of(script, 1)
+    if not 0 < footer_size <= end or number_of(script, 5) > file_size:
+        raise ValueError(f"a footer of {footer_size} bytes, and statistics of {number_of(script, 5)}")
+    footer = decode_message(plain(tail[end - footer_size : end], compression, block_size))
+    columns = _columns([message_of(each) for each in footer.get(4, [])])
+    stripes = tuple(_stripe(message_of(each)) for each in footer.get(3, []))
+    if any(s.end > file_size for s in stripes):
+        raise ValueError("a stripe lies behind the file's end")
+    if sum(s.rows for s in stripes) != number_of(footer, 6):
+        raise ValueError("its stripes have another number of rows than it says")
+    return OrcTail(stripes, columns, compression, block_size)
+
+
+def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
+    """The time zone that a stripe was written in; empty where it has no times."""
+    found = decode_message(plain(stripe_footer, tail.compression, tail.block_size)).get(3)
+    return bytes_of(found[-1]).decode() if found else ""
+
+
+def _postscript(last: bytes) -> Message:
+    if len(last) < 2 or last[-1] >= len(last):
+        raise ValueError("it is too short")
+    script = decode_message(last[-1 - last[-1] : -1])
+    if script.get(8000) != [_MAGIC]:
+        raise ValueError("it does not end as an ORC file does")
+    return script
+
+
+def _stripe(message: Message) -> Stripe:
+    return Stripe(*(number_of(message, field) for field in (1, 2, 3, 4, 5)))
+
+
+def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
+    """One tree of known types, each before its parts and these before the next, with decimals that exist."""
+    columns: list[OrcColumn] = []
+    awaited = [(0, 1, "")]  # the number of a column, how deep it lies, and its top
+    for number, message in enumerate(types):
+        kind, children = number_of(message, 1), numbers(message.get(2, []))
+        at, depth, top = awaited.pop() if awaited else (-1, 0, "")
+        if number == 0 and kind != _STRUCT:
+            break
+        if number != at or depth > _MAX_DEPTH:
+            raise ValueError(f"column {number} has no place among the others")
+        if kind > _LAST_KIND or kind == _UNION:
+            raise ValueError(f"column {number} is of no known type")
+        if kind == DECIMAL and not number_of(message, 6) <= number_of(message, 5) <= 38:
+            raise ValueError(f"column {number} is a decimal of {number_of(message, 5)} digits")
+        if len(children) != {_LIST: 1, MAP: 2}.get(kind, len(children) if kind == _STRUCT else 0):
+            raise ValueError(f"column {number} has {len(children)} parts")
+        names = [bytes_of(name).decode() for name in message.get(3, [])]
+        if kind == _STRUCT and len(names) != len(children):
+            raise ValueError(f"column {number} has parts without names")
+        columns.append(OrcColumn(kind, top))
+        parts = zip(children, names if number == 0 else [top] * len(children), strict=True)
+        awaited += reversed([(child, depth + 1, part) for child, part in parts])
+    if not columns:
+        raise ValueError("it holds no rows")
+    if awaited:
+        raise ValueError(f"column {awaited[-1][0]} is missing")
+    return tuple(columns)

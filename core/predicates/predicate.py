@@ -1,0 +1,357 @@
+"""Predicates: conditions on rows, as values.
+
+Owns: the tree (`Comparison`, `And`, `Or`, `Not`), `col()`, and binding to columns: names checked, literals coerced.
+Must not know: Arrow (see `predicate_arrow`), SQL text (`predicate_text`), statistics (`pruning`).
+Sources: design/api.md; data-layer §10; the golden README on floats.
+
+Invariants: a predicate is frozen and hashable; it has SQL's three values: a comparison with null is unknown, and so is
+its negation; a row is kept only where it is true. FLOAT and DOUBLE compare as in Java (NaN largest, -0.0 below 0.0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any
+
+from ..errors import InvalidArgument
+from ..rows.java_text import timestamp_sql
+from ..rows.literals import Nanos, coerce_literal, exact_number, integer_range, plain_scalar
+from ..rows.partition import closest
+from ..rows.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, AtomicType, DataType, Field, sql
+from ..rows.values import EXACT, decimal_of, root_of
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+NULL_TESTS = ("is_null", "is_not_null")
+TEXT_TESTS = ("starts_with", "ends_with", "contains", "like")
+OPERATORS = (*COMPARISONS, *NULL_TESTS, *TEXT_TESTS, "in")
+
+COMPLEMENT = {
+    "=": "!=",
+    "!=": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "is_null": "is_not_null",
+    "is_not_null": "is_null",
+}
+"""The operator that is true exactly where the first is false; unknown stays unknown."""
+
+
+class Predicate:
+    """Base of the four shapes. Combine with ``&``, ``|`` and ``~``."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return And(_parts(And, self) + _parts(And, _checked(other)))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return Or(_parts(Or, self) + _parts(Or, _checked(other)))
+
+    def __invert__(self) -> Predicate:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise InvalidArgument(
+            "a predicate is neither true nor false before it meets a row",
+            next_step="combine predicates with & | ~ in place of and, or, not, and put each comparison in brackets",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Predicate):
+    """One test of one column.
+
+    Attributes:
+        op: one of `OPERATORS`.
+        column: the column's name.
+        literals: what it is compared with: none for null tests, any number for `in`, else one. Nothing is in an empty
+            `in`.
+    """
+
+    op: str
+    column: str
+    literals: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        name = f"`{self.column}`" if not self.column.isidentifier() else self.column
+        texts = [_literal_text(v) for v in self.literals]
+        if self.op in NULL_TESTS:
+            return f"{name} {self.op.replace('_', ' ').upper()}"
+        if self.op == "in":
+            return f"{name} IN ({', '.join(texts)})"
+        if self.op in COMPARISONS:
+            return f"{name} {self.op} {texts[0]}"
+        return f"{name} {self.op.replace('_', ' ').upper()} {texts[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class And(Predicate):
+    """True where all parts are."""
+
+    parts: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return " AND ".join(f"({p})" if isinstance(p, Or) else str(p) for p in self.parts) or "TRUE"
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    """True where any part is."""
+
+    parts: tuple[Predicate, ...]
+
+    def __str__(self) -> str:
+        return " OR ".join(str(p) for p in self.parts) or "FALSE"
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Predicate):
+    """True where the part is false; unknown where it is unknown."""
+
+    part: Predicate
+
+    def __str__(self) -> str:
+        return f"NOT ({self.part})"
+
+
+def _parts(kind: type[And | Or], predicate: Predicate) -> tuple[Predicate, ...]:
+    return predicate.parts if isinstance(predicate, kind) else (predicate,)
+
+
+def _checked(other: Any) -> Predicate:
+    if not isinstance(other, Predicate):
+        raise InvalidArgument(
+            f"{other!r} is no predicate", next_step="put each comparison in brackets: (col('a') == 1) & (col('b') > 2)"
+        )
+    return other
+
+
+def _literal_text(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, (bytes, bytearray)):
+        return f"X'{bytes(value).hex()}'"
+    if isinstance(value, Nanos):
+        return f"TIMESTAMP '{timestamp_sql(value, 0)}'"
+    if isinstance(value, (int, float, Decimal)):
+        return str(value) if math.isfinite(value) else f"'{value}'"
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+# ------------------------------------------------------------------------------------------------------------ columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column in an expression; see `col`."""
+
+    name: str
+
+    def __eq__(self, other: object) -> Predicate:  # type: ignore[override]
+        return self._compare("=", other)
+
+    def __ne__(self, other: object) -> Predicate:  # type: ignore[override]
+        return self._compare("!=", other)
+
+    def __lt__(self, other: Any) -> Predicate:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Predicate:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Predicate:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Predicate:
+        return self._compare(">=", other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __bool__(self) -> bool:
+        raise InvalidArgument(
+            f"column '{self.name}' is no condition by itself", next_step="compare it: col('a') == True"
+        )
+
+    def _compare(self, op: str, other: Any) -> Predicate:
+        if other is None:
+            raise InvalidArgument(
+                f"column '{self.name}' {op} None is never true", next_step="use .is_null() or .is_not_null()"
+            )
+        return Comparison(op, self.name, (_literal(self.name, other),))
+
+    def is_null(self) -> Predicate:
+        return Comparison("is_null", self.name)
+
+    def is_not_null(self) -> Predicate:
+        return Comparison("is_not_null", self.name)
+
+    def is_in(self, values: Iterable[Any]) -> Predicate:
+        """True where the column equals one of the values."""
+        if isinstance(values, (str, bytes)):
+            raise InvalidArgument(f"column '{self.name}': is_in needs a list of values, not {values!r}")
+        return Comparison("in", self.name, tuple(_literal(self.name, v) for v in values))
+
+    def between(self, low: Any, high: Any) -> Predicate:
+        """True from `low` to `high`, both included."""
+        return self._compare(">=", low) & self._compare("<=", high)
+
+    def starts_with(self, text: str | bytes) -> Predicate:
+        return Comparison("starts_with", self.name, (_literal(self.name, text),))
+
+    def ends_with(self, text: str | bytes) -> Predicate:
+        return Comparison("ends_with", self.name, (_literal(self.name, text),))
+
+    def contains(self, text: str | bytes) -> Predicate:
+        return Comparison("contains", self.name, (_literal(self.name, text),))
+
+    def like(self, pattern: str) -> Predicate:
+        r"""SQL's LIKE: `%` is any text, `_` any character, `\` takes either as it is."""
+        return Comparison("like", self.name, (_literal(self.name, pattern),))
+
+
+def _literal(column: str, value: Any) -> Any:
+    if isinstance(value, (Column, Predicate)):
+        raise InvalidArgument(
+            f"column '{column}' can be compared with a value only, not with another column or condition"
+        )
+    return plain_scalar(bytes(value) if isinstance(value, (bytearray, memoryview)) else value)
+
+
+def col(name: str) -> Column:
+    """A column, to write conditions with.
+
+    >>> str((col("month") == 1) & ~col("carrier").is_in(["AA", "UA"]))
+    "month = 1 AND NOT (carrier IN ('AA', 'UA'))"
+    """
+    return Column(name)
+
+
+# ------------------------------------------------------------------------------------------------------------- trees
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """The columns that a predicate looks at.
+
+    >>> sorted(columns_of((col("a") == 1) | col("b").is_null()))
+    ['a', 'b']
+    """
+    match predicate:
+        case Comparison(column=column):
+            return frozenset((column,))
+        case And(parts=parts) | Or(parts=parts):
+            return frozenset().union(*map(columns_of, parts))
+        case Not(part=part):
+            return columns_of(part)
+        case _:
+            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+
+
+def transformed(predicate: Predicate, leaf: Callable[[Comparison], Predicate]) -> Predicate:
+    """The same tree with every comparison replaced."""
+    match predicate:
+        case Comparison():
+            return leaf(predicate)
+        case And(parts=parts):
+            return And(tuple(transformed(p, leaf) for p in parts))
+        case Or(parts=parts):
+            return Or(tuple(transformed(p, leaf) for p in parts))
+        case Not(part=part):
+            return Not(transformed(part, leaf))
+        case _:
+            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+
+
+# ------------------------------------------------------------------------------------------------------------ binding
+
+
+def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
+    """The predicate with its literals as values of their columns. Binding twice changes nothing.
+
+    A number between two values of an integer or DECIMAL column, or beyond all of them, is no error: the comparison
+    becomes the equal one that the column's values can answer (``int_column > 1.5`` is ``int_column > 1``).
+
+    Args:
+        predicate: as the user built it.
+        fields: the table's columns.
+
+    Raises:
+        InvalidArgument: no such column (lists close ones), a test that the type does not know, or a literal that cannot
+            be meant.
+
+    >>> str(bind(col("a") > 1.5, [Field(0, "a", AtomicType("INT"))]))
+    'a > 1'
+    """
+    by_name = {f.name: f for f in fields}
+    return transformed(predicate, lambda leaf: _bound(leaf, by_name))
+
+
+def _bound(leaf: Comparison, by_name: Mapping[str, Field]) -> Predicate:
+    field = by_name.get(leaf.column)
+    if field is None:
+        raise InvalidArgument(f"there is no column '{leaf.column}'", next_step=closest(leaf.column, list(by_name)))
+    if leaf.op not in OPERATORS:
+        raise InvalidArgument(f"column '{leaf.column}': unknown operator {leaf.op!r}")
+    if leaf.op in NULL_TESTS:
+        return leaf
+    where, root = f"column '{leaf.column}'", root_of(field.type)
+    if leaf.op in TEXT_TESTS and (
+        root not in (*STRING_ROOTS, *BINARY_ROOTS) or (leaf.op == "like" and root in BINARY_ROOTS)
+    ):
+        raise InvalidArgument(f"{where} is of type {sql(field.type)}: {leaf.op} needs a column of text")
+    if root in INTEGER_ROOTS or root == "DECIMAL":
+        return _snapped(leaf, field.type, where)
+    return replace(leaf, literals=tuple(coerce_literal(v, field.type, where) for v in leaf.literals))
+
+
+def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Predicate:
+    """Exact numbers: a literal off the column's grid or range gives the equal comparison on the grid."""
+    assert isinstance(data_type, AtomicType)
+    steps = [_grid_step(v, data_type, where) for v in leaf.literals]
+    if leaf.op == "in":
+        return replace(leaf, literals=tuple(v for v, exact in steps if exact or v is None))
+    value, exact = steps[0]
+    if exact or value is None:
+        return replace(leaf, literals=(value,))
+    never = Comparison("in", leaf.column)
+    if leaf.op in ("=", "!="):
+        return never if leaf.op == "=" else Not(never)
+    below_all, above_all = value == "below", value == "above"
+    upwards = leaf.op in (">", ">=")
+    if below_all or above_all:
+        return Not(never) if below_all == upwards else never
+    return Comparison(">" if upwards else "<=", leaf.column, (value,))
+
+
+def _grid_step(literal: Any, data_type: AtomicType, where: str) -> tuple[Any, bool]:
+    """(the column's value, True), or (the next lower one, "below" or "above" all of them, False)."""
+    literal = plain_scalar(literal)
+    if literal is None:
+        return None, True
+    scale = data_type.scale if data_type.root == "DECIMAL" else 0
+    try:
+        number = Decimal(exact_number(literal))
+    except (ValueError, ArithmeticError):
+        return coerce_literal(literal, data_type, where), True  # gives the error that names column and value
+    if data_type.root == "DECIMAL":
+        high = 10**data_type.precision - 1
+        low = -high
+    else:
+        low, high = integer_range(data_type.root)
+    if number.adjusted() + scale > 40:
+        return ("above" if number > 0 else "below"), False
+    shifted = number.scaleb(scale, EXACT)
+    lower = int(shifted.to_integral_value(ROUND_FLOOR))
+    if lower > high:
+        return "above", False
+    if lower < low:
+        return "below", False
+    value = decimal_of(lower, scale) if data_type.root == "DECIMAL" else lower
+    return value, lower == shifted

@@ -1,0 +1,278 @@
+"""What a person writes as a value, turned into the value of a column.
+
+Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars. Must not know: predicates,
+partitions, Arrow columns. Sources: format-metadata §10, design/api.md ("a literal is coerced to the column's type").
+
+Invariants: a literal is never cut or rounded to fit, but for a FLOAT or DOUBLE, whose nearest value is meant; what
+cannot be meant gives `InvalidArgument` that names column and value; coercing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import struct
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ..errors import InvalidArgument
+from .types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
+from .values import (
+    NANOS_PER_SECOND,
+    SECONDS_PER_DAY,
+    date_to_days,
+    datetime_to_nanos,
+    decimal_of,
+    decimal_unscaled,
+)
+
+INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME_PART = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
+_TIME = re.compile(_TIME_PART)
+_TIMESTAMP = re.compile(
+    rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[Tt ]{_TIME_PART})?\s*([Zz]|[+-][0-9]{{2}}:?[0-9]{{2}})?"
+)
+_NANOS_OF_NUMPY = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "D": 86400 * 10**9,
+}
+
+
+class Nanos(int):
+    """A timestamp that was coerced already: nanoseconds since 1970. A bare int is refused: its unit is a guess."""
+
+
+def integer_range(root: str) -> tuple[int, int]:
+    """The smallest and largest value of an integer type.
+
+    >>> integer_range("TINYINT")
+    (-128, 127)
+    """
+    bits = INTEGER_BITS[root]
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
+    """A literal as a value of a column.
+
+    Args:
+        value: None, a Python object, a NumPy, pandas or Arrow scalar, or text: ISO for dates and times, digits for
+            numbers. A datetime with a zone means its instant, for TIMESTAMP WITH LOCAL TIME ZONE; without one it is
+            taken as UTC there.
+        data_type: the column's type.
+        where: the column, for the error.
+
+    Returns:
+        The value in the form of `values`; None for null.
+
+    Raises:
+        InvalidArgument: the literal cannot be meant; names column, value and type.
+
+    >>> from .types import decimal, timestamp
+    >>> coerce_literal("1.5", decimal(10, 2), "column 'd'")
+    Decimal('1.50')
+    >>> coerce_literal("1970-01-01 00:00:01", timestamp(3), "column 't'")
+    1000000000
+    """
+    value = plain_scalar(value)
+    if value is None:
+        return None
+    coercion = _COERCIONS.get(data_type.root) if isinstance(data_type, AtomicType) else None
+    if coercion is None or not isinstance(data_type, AtomicType):
+        raise InvalidArgument(
+            f"{where} is of type {sql(data_type)}: it compares with nothing",
+            next_step="only IS NULL and IS NOT NULL can test it",
+        )
+    try:
+        return coercion(value, data_type)
+    except (ValueError, TypeError, OverflowError, InvalidOperation) as error:
+        detail = "" if isinstance(error, InvalidOperation) else f": {error}"
+        raise InvalidArgument(f"{where} is of type {sql(data_type)}; {value!r} cannot be meant{detail}") from error
+
+
+def plain_scalar(value: Any) -> Any:
+    """A NumPy, pandas or Arrow scalar as the plain Python object; NaT, NA and NaN-free nulls as None."""
+    kind = type(value)
+    if kind.__name__ in ("NAType", "NaTType"):
+        return None
+    if kind.__module__.partition(".")[0] == "numpy":
+        if kind.__name__ == "datetime64":
+            return _numpy_datetime(value)
+        return value.item()
+    if kind.__module__ == "pyarrow.lib" and hasattr(value, "as_py"):
+        if value.is_valid and str(value.type).startswith("timestamp["):
+            unit = value.type.unit
+            return Nanos(value.value * _NANOS_OF_NUMPY[unit])
+        return value.as_py()
+    return value
+
+
+def _numpy_datetime(value: Any) -> Any:
+    unit = value.dtype.str.partition("[")[2].rstrip("]")
+    if str(value) == "NaT":
+        return None
+    if unit not in _NANOS_OF_NUMPY:
+        return value.item()
+    return Nanos(int(value.astype("int64")) * _NANOS_OF_NUMPY[unit])
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+def exact_number(value: Any) -> Decimal | int:
+    """A numeric literal without loss; a float stands for the shortest decimal that prints it.
+
+    Raises:
+        ValueError: no number, or not a finite one.
+
+    >>> exact_number(0.1), exact_number("-3")
+    (Decimal('0.1'), -3)
+    """
+    if isinstance(value, bool):
+        raise ValueError("a number is needed")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        text = value.strip()
+        value = int(text) if _WHOLE.fullmatch(text) else Decimal(text)
+    elif isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ValueError("a finite number is needed")
+    if not isinstance(value, (int, Decimal)):
+        raise ValueError("a number is needed")
+    return value
+
+
+def _integer(value: Any, data_type: AtomicType) -> int:
+    exact = exact_number(value)
+    whole = decimal_unscaled(exact, 0) if isinstance(exact, Decimal) else exact
+    low, high = integer_range(data_type.root)
+    if not low <= whole <= high:
+        raise ValueError(f"it lies outside of {low} to {high}")
+    return whole
+
+
+def _decimal(value: Any, data_type: AtomicType) -> Decimal:
+    unscaled = decimal_unscaled(Decimal(exact_number(value)), data_type.scale)
+    if abs(unscaled) >= 10**data_type.precision:
+        raise ValueError(f"it has more than {data_type.precision} digits")
+    return decimal_of(unscaled, data_type.scale)
+
+
+def _double(value: Any, data_type: AtomicType) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
+        raise ValueError("a number is needed")
+    number = float(value)
+    if number != number:
+        return math.nan  # the one object, so that equal predicates are equal
+    return number if data_type.root == "DOUBLE" else struct.unpack("<f", struct.pack("<f", number))[0]
+
+
+def _boolean(value: Any, _: AtomicType) -> bool:
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    if not isinstance(value, bool):
+        raise ValueError("true or false is needed")
+    return value
+
+
+# -------------------------------------------------------------------------------------------------- text, date, time
+
+
+def _string(value: Any, _: AtomicType) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text is needed")
+    value.encode()  # a lone surrogate is no text of the format
+    return value
+
+
+def _binary(value: Any, _: AtomicType) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise ValueError("bytes are needed, in SQL X'00ff'")
+
+
+def _date(value: Any, _: AtomicType) -> dt.date:
+    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+        return dt.date.fromisoformat(value.strip())
+    if isinstance(value, Nanos):
+        days, rest = divmod(int(value), SECONDS_PER_DAY * NANOS_PER_SECOND)
+        if not rest:
+            return dt.date.fromordinal(days + dt.date(1970, 1, 1).toordinal())
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None and value.time() == dt.time():
+            return value.date()
+    elif isinstance(value, dt.date):
+        return value
+    raise ValueError("a date is needed, such as '2024-07-05'")
+
+
+def _time(value: Any, _: AtomicType) -> dt.time:
+    if isinstance(value, str) and (found := _TIME.fullmatch(value.strip())):
+        nanos = _fraction_nanos(found[4])
+        value = dt.time(int(found[1]), int(found[2]), int(found[3] or 0), nanos // 1000)
+        if nanos % 1000:
+            raise ValueError("whole milliseconds are needed")
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise ValueError("a time of day is needed, such as '12:34:56.789'")
+    if value.microsecond % 1000:
+        raise ValueError("whole milliseconds are needed")
+    return value
+
+
+def _timestamp(value: Any, data_type: AtomicType) -> Nanos:
+    if isinstance(value, Nanos):
+        return value
+    zoned = data_type.root == "TIMESTAMP_LTZ"
+    if isinstance(value, str) and (found := _TIMESTAMP.fullmatch(value.strip())):
+        if found[6] and not zoned:
+            raise ValueError("the column has no time zone")
+        return Nanos(_parsed_nanos(found))
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None and not zoned:
+            raise ValueError("the column has no time zone")
+        return Nanos(datetime_to_nanos(value))
+    if isinstance(value, dt.date):
+        return Nanos(date_to_days(value) * SECONDS_PER_DAY * NANOS_PER_SECOND)
+    raise ValueError("a datetime is needed, or text such as '2024-07-05 12:34:56.789'")
+
+
+def _parsed_nanos(found: re.Match[str]) -> int:
+    clock = dt.time(int(found[2] or 0), int(found[3] or 0), int(found[4] or 0))
+    seconds = date_to_days(dt.date.fromisoformat(found[1])) * SECONDS_PER_DAY
+    seconds += (clock.hour * 60 + clock.minute) * 60 + clock.second
+    zone = found[6]
+    if zone and zone not in "Zz":
+        digits = zone[1:].replace(":", "")
+        offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60
+        seconds += offset if zone[0] == "-" else -offset
+    return seconds * NANOS_PER_SECOND + _fraction_nanos(found[5])
+
+
+def _fraction_nanos(digits: str | None) -> int:
+    return int((digits or "0").ljust(9, "0"))
+
+
+_COERCIONS: dict[str, Callable[[Any, AtomicType], Any]] = {
+    "BOOLEAN": _boolean,
+    "FLOAT": _double,
+    "DOUBLE": _double,
+    "DECIMAL": _decimal,
+    "DATE": _date,
+    "TIME": _time,
+    **dict.fromkeys(INTEGER_ROOTS, _integer),
+    **dict.fromkeys(STRING_ROOTS, _string),
+    **dict.fromkeys(BINARY_ROOTS, _binary),
+    **dict.fromkeys(TIMESTAMP_ROOTS, _timestamp),
+}

@@ -1,0 +1,238 @@
+"""Values of a table as Python objects: what they look like, how they compare, and how they go to and from Arrow.
+
+Owns: the one Python form of every atomic type, the format's order over it, and the loss-free way from and to Arrow.
+Must not know: bytes of rows, files, what a user typed (see `literals`). Source: format-metadata §5, §10.
+
+| type | Python form |
+|---|---|
+| BOOLEAN, integers, FLOAT, DOUBLE, strings, binaries | `bool`, `int`, `float`, `str`, `bytes` |
+| DECIMAL | `decimal.Decimal` with the type's scale |
+| DATE, TIME | `datetime.date`, `datetime.time` of whole milliseconds |
+| TIMESTAMP, TIMESTAMP_LTZ | `int`: nanoseconds since 1970-01-01T00:00 (UTC for LTZ); it never overflows |
+
+Invariant: `column_values(to_arrow_array(v, t, a), t) == v`; null is None everywhere.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidArgument, Unsupported
+from .types import TIMESTAMP_ROOTS, AtomicType, DataType, sql
+
+NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+NANOS_PER_MILLI = 1_000_000
+NANOS_PER_SECOND = 1_000_000_000
+SECONDS_PER_DAY = 86_400
+MILLIS_PER_DAY = 86_400_000
+EXACT = Context(prec=120)
+"""Decimal arithmetic wide enough for every value of the format: the default context would round at 28 digits."""
+
+_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+_LAST_DAY = dt.date.max.toordinal() - _EPOCH_ORDINAL
+_FIRST_DAY = dt.date.min.toordinal() - _EPOCH_ORDINAL
+
+
+def root_of(data_type: DataType) -> str:
+    """The root of an atomic type, "" for a type with parts."""
+    return data_type.root if isinstance(data_type, AtomicType) else ""
+
+
+# ------------------------------------------------------------------------------------------------------ date and time
+
+
+def date_to_days(value: dt.date) -> int:
+    """Days since 1970-01-01."""
+    return value.toordinal() - _EPOCH_ORDINAL
+
+
+def days_to_date(days: int) -> dt.date:
+    """The date of a day number.
+
+    Raises:
+        ValueError: the day lies outside of the years 1 to 9999.
+    """
+    if not _FIRST_DAY <= days <= _LAST_DAY:
+        raise ValueError(f"day {days} lies outside of the years 1 to 9999")
+    return dt.date.fromordinal(days + _EPOCH_ORDINAL)
+
+
+def time_to_millis(value: dt.time) -> int:
+    """Milliseconds of the day; what is below a millisecond is cut off."""
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+
+
+def millis_to_time(millis: int) -> dt.time:
+    """The time of day of a millisecond number.
+
+    Raises:
+        ValueError: below 0, or a day and more.
+    """
+    if not 0 <= millis < MILLIS_PER_DAY:
+        raise ValueError(f"millisecond {millis} is no time of day")
+    seconds, milli = divmod(millis, 1000)
+    return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, milli * 1000)
+
+
+def datetime_to_nanos(value: dt.datetime) -> int:
+    """Nanoseconds since 1970 of a wall clock, or of the instant where there is a zone; with pandas' nanoseconds."""
+    if value.tzinfo is not None:
+        value = value.astimezone(dt.timezone.utc)
+    seconds = (
+        (value.toordinal() - _EPOCH_ORDINAL) * SECONDS_PER_DAY + (value.hour * 60 + value.minute) * 60 + value.second
+    )
+    return seconds * NANOS_PER_SECOND + value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
+
+
+# -------------------------------------------------------------------------------------------------------------- order
+
+
+def order_key(value: Any) -> Any:
+    """A key by which non-null values of one type sort as the format sorts them (§10).
+
+    FLOAT and DOUBLE compare as Java does: NaN is equal to itself and above all, -0.0 is below 0.0. Text compares by
+    code point, which is the order of its UTF-8 bytes.
+
+    >>> sorted([float("nan"), 0.0, -0.0, float("inf"), -1.0], key=order_key)
+    [-1.0, -0.0, 0.0, inf, nan]
+    """
+    if isinstance(value, float):
+        if value != value:
+            return (1, 0.0, 0)
+        return (0, value, int(math.copysign(1, value)) if value == 0 else 0)
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------- from Arrow
+
+
+def plain_array(array: Any) -> Any:
+    """An array in the layout that Arrow's kernels know: dictionaries and views become ordinary arrays.
+
+    Args:
+        array: `pa.Array` or `pa.ChunkedArray`.
+    """
+    kinds = pa.types
+    if kinds.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if kinds.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if kinds.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def column_values(array: Any, data_type: DataType) -> list[Any]:
+    """The values of a column in their Python form.
+
+    Args:
+        array: `pa.Array` or `pa.ChunkedArray`.
+        data_type: the column's type; types with parts come as Arrow's own Python objects.
+
+    Raises:
+        InvalidArgument: a DATE outside of the years 1 to 9999, or a TIME with fractions of a millisecond.
+
+    >>> from .types import timestamp
+    >>> column_values(pa.array([0, None], pa.timestamp("us")), timestamp(6))
+    [0, None]
+    """
+    array = plain_array(array)
+    root = root_of(data_type)
+    if root in TIMESTAMP_ROOTS and pa.types.is_timestamp(array.type):
+        factor = NANOS_PER_UNIT[array.type.unit]
+        return [None if v is None else v * factor for v in array.cast(pa.int64()).to_pylist()]
+    try:
+        if root == "DATE" and not pa.types.is_int32(array.type):
+            return _mapped(array.cast(pa.date32()).cast(pa.int32()), days_to_date)
+        if root == "DATE":
+            return _mapped(array, days_to_date)
+        if root == "TIME":
+            as_millis = array if pa.types.is_int32(array.type) else array.cast(pa.time32("ms")).cast(pa.int32())
+            return _mapped(as_millis, millis_to_time)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise InvalidArgument(f"a value is no {sql(data_type)}: {error}") from error
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _mapped(array: Any, convert: Any) -> list[Any]:
+    return [None if v is None else convert(v) for v in array.to_pylist()]
+
+
+def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
+    """One Arrow scalar in its Python form (see `column_values`)."""
+    if not scalar.is_valid:
+        return None
+    # An array of one, and never by way of `datetime`, which has no nanoseconds.
+    return column_values(pa.repeat(scalar, 1), data_type)[0]
+
+
+# ---------------------------------------------------------------------------------------------------------- to Arrow
+
+
+def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) -> Any:
+    """An Arrow array of Python forms.
+
+    Args:
+        values: in the form of this module; None is null.
+        data_type: their type.
+        arrow_type: the Arrow type to make, usually `arrow.to_arrow(data_type)`.
+
+    Raises:
+        Unsupported: a TIMESTAMP that Arrow cannot hold in the unit of `arrow_type`.
+        InvalidArgument: a value that is none of the type.
+    """
+    root = root_of(data_type)
+    try:
+        if root in TIMESTAMP_ROOTS:
+            factor = NANOS_PER_UNIT[arrow_type.unit]
+            if any(v is not None and v % factor for v in values):
+                raise InvalidArgument(f"a value of type {sql(data_type)} has more digits than Arrow's {arrow_type}")
+            return pa.array([None if v is None else v // factor for v in values], pa.int64()).cast(arrow_type)
+        if root == "TIME":
+            millis = [None if v is None else time_to_millis(v) for v in values]
+            return pa.array(millis, pa.int32()).cast(pa.time32("ms")).cast(arrow_type)
+        return pa.array(values, type=arrow_type)
+    except OverflowError as error:
+        raise Unsupported(
+            f"a value of type {sql(data_type)} does not fit Arrow's {arrow_type}: {error}", next_step=""
+        ) from error
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, AttributeError) as error:
+        raise InvalidArgument(f"a value is no {sql(data_type)}: {error}") from error
+
+
+def to_arrow_scalar(value: Any, data_type: DataType, arrow_type: Any) -> Any:
+    """One Python form as an Arrow scalar, to fill a partition column with (see `to_arrow_array`)."""
+    return to_arrow_array([value], data_type, arrow_type)[0]
+
+
+def decimal_unscaled(value: Decimal, scale: int) -> int:
+    """The digits of a decimal at a scale, as an integer.
+
+    Raises:
+        ValueError: the value has digits behind that scale, or is no number.
+
+    >>> decimal_unscaled(Decimal("1.50"), 3)
+    1500
+    """
+    if not value.is_finite():
+        raise ValueError(f"{value} is no finite number")
+    shifted = value.scaleb(scale, EXACT)
+    whole = int(shifted)
+    if whole != shifted:
+        raise ValueError(f"{value} has more than {scale} digits behind the point")
+    return whole
+
+
+def decimal_of(unscaled: int, scale: int) -> Decimal:
+    """The decimal of an unscaled integer, with exactly this scale.
+
+    >>> decimal_of(150, 2)
+    Decimal('1.50')
+    """
+    return Decimal(unscaled).scaleb(-scale, EXACT)

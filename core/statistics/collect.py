@@ -1,0 +1,313 @@
+"""Statistics over the columns of a data file: computed while it is written, and read back.
+
+Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, what uses the
+bounds (see `pruning`). Source: format-metadata §6.
+
+Invariants: a minimum is never above, a maximum never below any value of the column, in the format's order (§10: NaN is
+the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is always safe; binary
+columns are written without bounds, as by Apache Paimon, whose filters would go wrong by them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidArgument, TableCorrupt
+from ..metadata.data_file import SimpleStats
+from ..rows.binary_row import check_arity, decode_field, encode_row, row_arity
+from ..rows.types import BINARY_ROOTS, STRING_ROOTS, AtomicType, Field
+from ..rows.values import order_key, root_of
+from .bounds import Bounds, array_bounds, footer_bounds, has_bounds, truncated
+
+_MODE = re.compile(r"truncate\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """How much is recorded about a column.
+
+    Attributes:
+        kind: "none", "counts", "truncate" or "full".
+        length: characters that are kept, for "truncate".
+
+    >>> StatsMode.parse("truncate(16)")
+    StatsMode(kind='truncate', length=16)
+    """
+
+    kind: str
+    length: int = 0
+
+    @classmethod
+    def parse(cls, text: str, where: str = "metadata.stats-mode") -> StatsMode:
+        """A mode from the text of an option.
+
+        Raises:
+            InvalidArgument: none of `none`, `counts`, `full`, `truncate(n)`; names the option.
+        """
+        folded = text.strip().lower()
+        if folded in ("none", "counts", "full"):
+            return cls(folded)
+        found = _MODE.fullmatch(folded)
+        if not found or int(found[1]) < 1:
+            raise InvalidArgument(f"option '{where}' = {text!r}: use none, counts, full or truncate(16)")
+        return cls("truncate", int(found[1]))
+
+    @property
+    def wants_bounds(self) -> bool:
+        return self.kind in ("truncate", "full")
+
+
+NONE = StatsMode("none")
+COUNTS = StatsMode("counts")
+FULL = StatsMode("full")
+DEFAULT = StatsMode("truncate", 16)
+KEY_MODE = StatsMode("truncate", 128)
+"""For key columns, whatever the table says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """What is known of a column of a file; None is unknown, or for a bound: no value.
+
+    Attributes:
+        min: not above any value, in the form of `values`.
+        max: not below any value.
+        null_count: rows that are null.
+    """
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+
+
+UNKNOWN = ColumnStats()
+
+
+# ---------------------------------------------------------------------------------------------------------- collecting
+
+
+class StatsCollector:
+    """Statistics of one file, gathered from the batches that are written into it.
+
+    Args:
+        fields: the columns to describe, in the order of the file's schema.
+        modes: mode by column name; a column that is missing here has the default `truncate(16)`.
+        dense: leave columns of mode `none` out and name the others (`_VALUE_STATS_COLS`), option
+            `metadata.stats-dense-store`.
+        parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text columns are taken
+            from there, where the encoder has computed them already.
+
+    >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
+    >>> collector.update(pa.record_batch({"a": pa.array([3, None, 1], pa.int32())}))
+    >>> stats, columns = collector.finish()
+    >>> decode_stats(stats, (Field(0, "a", AtomicType("INT")),)), columns
+    ([ColumnStats(min=1, max=3, null_count=1)], None)
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        modes: Mapping[str, StatsMode],
+        dense: bool = True,
+        *,
+        parquet_footer: bool = False,
+    ) -> None:
+        self._columns = [_Column(f, modes.get(f.name, DEFAULT), parquet_footer) for f in fields]
+        self._dense = dense
+        self._parquet_footer = parquet_footer
+        self.row_count = 0
+
+    def update(self, batch: Any) -> None:
+        """Take the rows of a batch into account.
+
+        Args:
+            batch: `pa.RecordBatch` or `pa.Table` with every column of the collector.
+        """
+        self.row_count += batch.num_rows
+        for column in self._columns:
+            if column.mode.kind != "none":
+                column.update(batch.column(column.field.name))
+
+    def finish(self, footer: Any = None) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        """The statistics, and `_VALUE_STATS_COLS`.
+
+        Args:
+            footer: the `pq.FileMetaData` of the finished file, where `parquet_footer` was set.
+
+        Returns:
+            `SimpleStats`, and the names of its columns, or None when they are all columns of the file.
+        """
+        if self._parquet_footer and footer is not None:
+            for column in self._columns:
+                if column.from_footer:
+                    column.take_footer(footer)
+        columns = [c for c in self._columns if c.mode.kind != "none"] if self._dense else self._columns
+        types = [c.field.type for c in columns]
+        bounds = [c.final_bounds() for c in columns]
+        stats = SimpleStats(
+            encode_row([b.min for b in bounds], types),
+            encode_row([b.max for b in bounds], types),
+            tuple(None if c.mode.kind == "none" else c.null_count for c in columns),
+        )
+        left_out = len(columns) != len(self._columns)
+        return stats, tuple(c.field.name for c in columns) if left_out else None
+
+
+class _Column:
+    """One column while its file grows."""
+
+    def __init__(self, field: Field, mode: StatsMode, parquet_footer: bool) -> None:
+        self.field = field
+        self.mode = mode
+        self.null_count = 0
+        root = root_of(field.type)
+        self.from_footer = parquet_footer and mode.wants_bounds and root in STRING_ROOTS
+        # Apache Paimon compares binary literals byte by byte with a sign: bounds would lose it rows, even those of "=".
+        bounded = has_bounds(field.type) and root not in BINARY_ROOTS
+        self._measured = mode.wants_bounds and bounded and not self.from_footer
+        self._unknown = self.from_footer
+        self._bounds: Bounds | None = None
+
+    def update(self, array: Any) -> None:
+        self.null_count += array.null_count
+        if self._measured and array.null_count < len(array):
+            self._merge(array_bounds(array, self.field.type))
+
+    def take_footer(self, footer: Any) -> None:
+        self._unknown = False
+        self._merge(footer_bounds(footer, self.field))
+
+    def _merge(self, found: Bounds | None) -> None:
+        if found is None:
+            return
+        if found.min is None or found.max is None:
+            self._unknown = True
+        elif self._bounds is None:
+            self._bounds = found
+        else:
+            mine = self._bounds
+            self._bounds = Bounds(min(mine.min, found.min, key=order_key), max(mine.max, found.max, key=order_key))
+
+    def final_bounds(self) -> Bounds:
+        if self._unknown or self._bounds is None or not self.mode.wants_bounds:
+            return Bounds(None, None)
+        return truncated(self._bounds, self.mode.length) if self.mode.kind == "truncate" else self._bounds
+
+
+def collect_stats(
+    table: Any, fields: Sequence[Field], modes: Mapping[str, StatsMode], dense: bool = True
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """Statistics of rows that are all there (see `StatsCollector`).
+
+    Args:
+        table: `pa.Table`, `pa.RecordBatch`, or an iterable of batches.
+    """
+    collector = StatsCollector(fields, modes, dense)
+    for batch in [table] if isinstance(table, (pa.Table, pa.RecordBatch)) else table:
+        collector.update(batch)
+    return collector.finish()
+
+
+def row_stats(rows: Iterable[Sequence[Any]], fields: Sequence[Field]) -> SimpleStats:
+    """Full statistics over rows of values, such as the partitions of a manifest's entries (§4.5); never truncated.
+
+    Args:
+        rows: values in the form of `values`.
+        fields: the columns.
+    """
+    lows: list[Any] = [None] * len(fields)
+    highs: list[Any] = [None] * len(fields)
+    nulls = [0] * len(fields)
+    for row in rows:
+        for i, value in enumerate(row):
+            if value is None:
+                nulls[i] += 1
+                continue
+            lows[i] = value if lows[i] is None else min(lows[i], value, key=order_key)
+            highs[i] = value if highs[i] is None else max(highs[i], value, key=order_key)
+    types = [f.type for f in fields]
+    return SimpleStats(encode_row(lows, types), encode_row(highs, types), tuple(nulls))
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+
+def decode_stats(stats: SimpleStats, fields: Sequence[Field], where: str = "statistics") -> list[ColumnStats]:
+    """What the statistics say of each of their columns.
+
+    Args:
+        stats: as the manifest has them.
+        fields: the columns they are about: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's
+            schema.
+        where: the file, for the error.
+
+    Returns:
+        One `ColumnStats` per field. No fields at all in the rows (a writer's "no statistics") gives `UNKNOWN` for each.
+
+    Raises:
+        TableCorrupt: the rows have another number of fields, or are damaged.
+    """
+    if row_arity(stats.min_values, where) == 0:
+        return [UNKNOWN] * len(fields)
+    return [decode_column_stats(stats, i, fields, where) for i in range(len(fields))]
+
+
+def decode_column_stats(
+    stats: SimpleStats, index: int, fields: Sequence[Field], where: str = "statistics"
+) -> ColumnStats:
+    """One column of `decode_stats`, without decoding the others."""
+    if row_arity(stats.min_values, where) == 0:
+        return UNKNOWN
+    counts = stats.null_counts
+    if counts and len(counts) != len(fields):
+        raise TableCorrupt(f"{where}: {len(counts)} null counts for {len(fields)} columns")
+    return ColumnStats(
+        _decode_bound(stats.min_values, index, fields, where),
+        _decode_bound(stats.max_values, index, fields, where),
+        counts[index] if counts else None,
+    )
+
+
+def _decode_bound(row: bytes, index: int, fields: Sequence[Field], where: str) -> Any:
+    data_type = fields[index].type
+    if not has_bounds(data_type):
+        check_arity(row, len(fields), where)
+        return None
+    try:
+        return decode_field(row, index, len(fields), data_type, where)
+    except TableCorrupt:
+        if root_of(data_type) == "DATE":
+            check_arity(row, len(fields), where)
+            return None  # Java knows years that Python's dates do not: such a bound is unknown, not damaged
+        raise
+
+
+SYSTEM_FIELDS = {
+    "_ROW_ID": Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT")),
+    "_SEQUENCE_NUMBER": Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT")),
+}
+"""Columns that `_WRITE_COLS` may name beside those of the schema."""
+
+
+def file_stats_fields(
+    fields: Sequence[Field], write_cols: Sequence[str] | None, stats_cols: Sequence[str] | None
+) -> list[Field] | None:
+    """The columns that a file's value statistics are about (§6).
+
+    Args:
+        fields: columns of the schema that the file was written with.
+        write_cols: `_WRITE_COLS`.
+        stats_cols: `_VALUE_STATS_COLS`.
+
+    Returns:
+        The fields in order, or None when one of them is unknown, so that nothing can be said.
+    """
+    by_name = {f.name: f for f in fields}
+    names = stats_cols if stats_cols is not None else write_cols if write_cols is not None else tuple(by_name)
+    found = [by_name.get(name) or SYSTEM_FIELDS.get(name) for name in names]
+    return None if any(f is None for f in found) else [f for f in found if f is not None]

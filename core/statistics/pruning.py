@@ -1,0 +1,241 @@
+"""Which files, manifests and partitions cannot hold a row that a predicate keeps.
+
+Owns: testing bound predicates against statistics and partition values. Must not know: manifests' bytes, stores, rows.
+Source: format-metadata §6; data-layer §10.
+
+Invariant: a file with a matching row is never dropped, whatever is unknown about it and whoever wrote it; that includes
+bounds that a foreign writer computed without NaN (see `trust_float_bounds`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..metadata.data_file import SimpleStats
+from ..predicates.arrow import evaluate
+from ..predicates.predicate import COMPLEMENT, And, Comparison, Not, Or, Predicate, columns_of
+from ..rows.types import Field
+from ..rows.values import order_key
+from .collect import ColumnStats, decode_stats
+
+
+def split_predicate(
+    predicate: Predicate, partition_columns: Sequence[str]
+) -> tuple[Predicate | None, Predicate | None]:
+    """A predicate as (what only looks at partition columns, the rest); both together are the whole; None is nothing.
+
+    >>> from .predicate import col
+    >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
+    >>> str(part), str(rest)
+    ('month = 1', 'x > 2')
+    """
+    keys = set(partition_columns)
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    inside = tuple(p for p in parts if columns_of(p) <= keys)
+    outside = tuple(p for p in parts if not columns_of(p) <= keys)
+    return _all(inside), _all(outside)
+
+
+def _all(parts: tuple[Predicate, ...]) -> Predicate | None:
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else And(parts)
+
+
+def partition_matches(predicate: Predicate, values: Sequence[Any], fields: Sequence[Field]) -> bool:
+    """Does a predicate over partition columns keep the rows of a partition? Exact.
+
+    Args:
+        predicate: bound; looks at partition columns only (see `split_predicate`).
+        values: the partition's, in the form of `values`.
+        fields: the partition columns.
+    """
+    return evaluate(predicate, {f.name: v for f, v in zip(fields, values, strict=True)}) is True
+
+
+def partition_stats(values: Sequence[Any], fields: Sequence[Field], row_count: int) -> dict[str, ColumnStats]:
+    """What the partition's values say of a file in it, as statistics: for predicates that mix it with other columns.
+
+    Args:
+        values: the partition's, in the form of `values`.
+        fields: the partition columns.
+        row_count: rows of the file.
+    """
+    return {f.name: ColumnStats(v, v, row_count if v is None else 0) for f, v in zip(fields, values, strict=True)}
+
+
+def may_match(
+    predicate: Predicate,
+    stats: Mapping[str, ColumnStats],
+    row_count: int | None,
+    *,
+    trust_float_bounds: bool = False,
+) -> bool:
+    """Can a file hold a row that the predicate keeps?
+
+    Args:
+        predicate: bound to the columns that `stats` are about.
+        stats: by column; a column that is missing is unknown.
+        row_count: rows of the file, nulls included; None if unknown.
+        trust_float_bounds: the bounds of FLOAT and DOUBLE count NaN as the largest value. True of files that lakelatch
+            wrote and of Apache Paimon's Parquet and Avro files; not of its ORC files, nor of other writers.
+
+    Returns:
+        False only if no row can match.
+
+    >>> from .predicate import col
+    >>> may_match(col("a") > 5, {"a": ColumnStats(1, 5, 0)}, 10), may_match(col("b") > 5, {}, 10)
+    (False, True)
+    """
+    return _may(predicate, _File(stats, row_count, trust_float_bounds), negated=False)
+
+
+def may_match_range(
+    predicate: Predicate,
+    stats: SimpleStats,
+    fields: Sequence[Field],
+    entry_count: int | None,
+    where: str = "_PARTITION_STATS",
+) -> bool:
+    """Can a manifest hold an entry of a partition that the predicate keeps?
+
+    Args:
+        predicate: bound; looks at partition columns only.
+        stats: `_PARTITION_STATS` of the manifest.
+        fields: the partition columns.
+        entry_count: added and deleted files of the manifest together.
+        where: the file, for the error.
+
+    Raises:
+        TableCorrupt: the statistics are about other columns.
+    """
+    columns = decode_stats(stats, fields, where)
+    return may_match(predicate, {f.name: c for f, c in zip(fields, columns, strict=True)}, entry_count)
+
+
+# ----------------------------------------------------------------------------------------------------------- the test
+
+
+class _File:
+    """What is known of one file."""
+
+    __slots__ = ("row_count", "stats", "trusts_floats")
+
+    def __init__(self, stats: Mapping[str, ColumnStats], row_count: int | None, trusts_floats: bool) -> None:
+        self.stats = stats
+        self.row_count = row_count
+        self.trusts_floats = trusts_floats
+
+
+def _may(predicate: Predicate, file: _File, negated: bool) -> bool:
+    """Negation is carried down to the comparisons: "not surely true" of a part says nothing about its negation."""
+    match predicate:
+        case Comparison():
+            return _leaf_may(predicate, file, negated)
+        case Not(part=part):
+            return _may(part, file, not negated)
+        case And(parts=parts):
+            answers = (_may(p, file, negated) for p in parts)
+            return any(answers) if negated else all(answers)
+        case Or(parts=parts):
+            answers = (_may(p, file, negated) for p in parts)
+            return all(answers) if negated else any(answers)
+        case _:
+            return True
+
+
+def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
+    column = file.stats.get(leaf.column)
+    if column is None:
+        return True
+    op = leaf.op
+    if negated and op in COMPLEMENT:
+        op, negated = COMPLEMENT[op], False
+    if op == "is_null":
+        return column.null_count != 0
+    if file.row_count is not None and column.null_count == file.row_count:
+        return False  # no value at all: every comparison is unknown, and IS NOT NULL false
+    if op == "is_not_null":
+        return True
+    if op != "in" and leaf.literals[0] is None:
+        return False
+    low, high = _usable_bounds(column, file.trusts_floats)
+    if op == "in":
+        return _in_may(leaf.literals, low, high, negated)
+    if op in _RANGE_TESTS:
+        return _RANGE_TESTS[op](order_key(leaf.literals[0]), low, high)
+    return _text_may(op, leaf.literals[0], column, negated)
+
+
+def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
+    """Bounds as order keys; None for one that proves nothing."""
+    low, high = column.min, column.max
+    if isinstance(low, float) or isinstance(high, float):
+        low, high = _float_bounds(low, high, trusts_floats)
+    return None if low is None else order_key(low), None if high is None else order_key(high)
+
+
+def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
+    """Writers disagree on NaN and on signed zeros: ORC's bounds leave NaN out, or are NaN both when it came first."""
+    if not trusts_floats:
+        low, high = None if low is not None and math.isnan(low) else low, None
+    return -0.0 if low == 0 else low, 0.0 if high == 0 else high
+
+
+def _below(key: Any, low: Any) -> bool:
+    return low is None or low < key
+
+
+def _above(key: Any, high: Any) -> bool:
+    return high is None or high > key
+
+
+_RANGE_TESTS: dict[str, Callable[[Any, Any, Any], bool]] = {
+    "=": lambda key, low, high: (low is None or low <= key) and (high is None or high >= key),
+    "!=": lambda key, low, high: low is None or high is None or not low == key == high,
+    "<": lambda key, low, high: _below(key, low),
+    "<=": lambda key, low, high: low is None or low <= key,
+    ">": lambda key, low, high: _above(key, high),
+    ">=": lambda key, low, high: high is None or high >= key,
+}
+
+
+def _in_may(literals: tuple[Any, ...], low: Any, high: Any, negated: bool) -> bool:
+    keys = [order_key(v) for v in literals if v is not None]
+    if not negated:
+        return any(_RANGE_TESTS["="](key, low, high) for key in keys)
+    if len(keys) < len(literals):
+        return False  # x NOT IN (1, NULL) is never true
+    return low is None or low != high or low not in keys
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool:
+    low, high = column.min, column.max
+    if negated:
+        # Nothing but one value in the file: it can be tested itself.
+        if low is not None and low == high:
+            return evaluate(Not(Comparison(op, "", (literal,))), {"": low}) is True
+        return True
+    prefix = literal if op == "starts_with" else like_prefix(literal) if op == "like" else literal[:0]
+    if not prefix:
+        return True
+    # Every text that begins with the prefix lies in [prefix, prefix + anything].
+    if high is not None and high < prefix:
+        return False
+    return low is None or low[: len(prefix)] <= prefix
+
+
+def like_prefix(pattern: str) -> str:
+    r"""The text that everything begins with that a LIKE pattern matches.
+
+    >>> like_prefix("ab\\%c%d")
+    'ab%c'
+    """
+    head = re.match(r"(?:[^%_\\]|\\.)*", pattern, re.DOTALL)
+    return re.sub(r"\\(.)", r"\1", head[0] if head else "", flags=re.DOTALL)
