@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .coordinator.receipt import Receipt
-    from .coordinator.recovery import RecoveredCommit, Recovery, recover
+    from .coordinator.commit.receipt import Receipt
+    from .coordinator.recovery.recover import RecoveredCommit, Recovery, recover
     from .core.errors import (
         CommitConflict,
         Fenced,

@@ -218,9 +218,9 @@ class _Counted:
 
 def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
     """Give the table's commits a journal: the one that was named, else the environment's, the table's, the user's."""
-    from ..coordinator.file_journal import FileJournal
-    from ..coordinator.journal import OBJECT
-    from ..coordinator.object_journal import ObjectJournal
+    from ..coordinator.journal.file_journal import FileJournal
+    from ..coordinator.journal.lines import OBJECT
+    from ..coordinator.journal.object_journal import ObjectJournal
     from ..core import options as opt
 
     named = argument or os.environ.get(JOURNAL)

@@ -128,7 +128,7 @@ def _credentials(store: Store, options: Mapping[str, Any]) -> Check:
 
 
 def _table(store: Store, branch: str) -> Check:
-    from ..coordinator.timeline import Timeline
+    from ..coordinator.history.timeline import Timeline
 
     timeline = Timeline(store, TablePaths(branch))
     if not timeline.schema_ids():
@@ -140,7 +140,7 @@ def _table(store: Store, branch: str) -> Check:
 
 def _left_undone(store: Store, branch: str) -> list[Check]:
     """Options that promise more of a commit than lakelatch does: of tables that have some."""
-    from ..coordinator.timeline import Timeline
+    from ..coordinator.history.timeline import Timeline
 
     with suppress(LakelatchError):  # there is no table, or "table" has told
         options = Timeline(store, TablePaths(branch)).latest_schema().option_texts
@@ -269,7 +269,7 @@ def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
 
 def _history(store: Store, branch: str) -> Check:
     """Does the history stand, or has a writer without an atomic create replaced something (G1)?"""
-    from ..coordinator.timeline import Timeline
+    from ..coordinator.history.timeline import Timeline
     from ..table.finding import Findings
     from ..table.verify_history import check_hints, lineage_findings
 

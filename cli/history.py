@@ -20,7 +20,7 @@ from .journals import JOURNAL, journal_path
 from .output import Output, moment
 
 if TYPE_CHECKING:
-    from ..coordinator.journal import Entry
+    from ..coordinator.journal.lines import Entry
     from ..core.metadata.snapshot import Snapshot
     from ..table.table import Table
 
@@ -200,8 +200,8 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     """How a snapshot came to be, with stable keys."""
-    from ..coordinator.attempt import lost_attempts
-    from ..coordinator.timeline import base_of
+    from ..coordinator.commit.attempt import lost_attempts
+    from ..coordinator.history.timeline import base_of
     from ..core.metadata.data_file import ADD
     from ..table.system import history_row
 
@@ -225,7 +225,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[list[Entry], Path]:
     """The events of the commit that made a snapshot, where a journal has them."""
-    from ..coordinator.journal import read_journal
+    from ..coordinator.journal.lines import read_journal
     from ..core import options as opt
 
     own = table.schema.options.get(opt.COMMIT_JOURNAL)

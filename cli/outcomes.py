@@ -16,7 +16,7 @@ from .journals import journal_path
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..coordinator.recovery import RecoveredCommit
+    from ..coordinator.recovery.recover import RecoveredCommit
     from ..table.table import Table
 
 _COLUMNS = ["outcome", "user", "identifier", "kind", "snapshot", "table", "why"]
@@ -60,7 +60,7 @@ def _add_gone(parser: Parser) -> None:
 
 
 def resolve(args: argparse.Namespace, output: Output) -> int:
-    from ..coordinator.recovery import find_one
+    from ..coordinator.recovery.recover import find_one
 
     meant = find_one(args.user, args.identifier, args.snapshot_uuid)
     chosen = args.user is not None or args.snapshot_uuid is not None
@@ -76,10 +76,10 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
     """What the journals know: the one that was named, else the writer's own and those that belong to the table."""
-    from ..coordinator.file_journal import FileJournal
-    from ..coordinator.journal import OBJECT, address_of
-    from ..coordinator.object_journal import ObjectJournal
-    from ..coordinator.recovery import recover as run
+    from ..coordinator.journal.file_journal import FileJournal
+    from ..coordinator.journal.lines import OBJECT, address_of
+    from ..coordinator.journal.object_journal import ObjectJournal
+    from ..coordinator.recovery.recover import recover as run
 
     address = address_of(table.url)
 
@@ -101,8 +101,8 @@ def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[R
 
 def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
     """What the table alone tells: it can show that a commit landed, never that it did not and will not."""
-    from ..coordinator.lineage import stands
-    from ..coordinator.recovery import RecoveredCommit
+    from ..coordinator.history.lineage import stands
+    from ..coordinator.recovery.recover import RecoveredCommit
 
     receipt = table.committer.lookup(args.user, args.identifier) if args.identifier is not None else None
     unheard = RecoveredCommit(
@@ -127,7 +127,7 @@ def _landed(commit: RecoveredCommit, snapshot_id: int, uuid: str | None, kind: s
 
 
 def recover(args: argparse.Namespace, output: Output) -> int:
-    from ..coordinator.recovery import recover as run
+    from ..coordinator.recovery.recover import recover as run
 
     options = storage_options_of(args)
     found = run(args.url, storage_options=options, dry_run=not args.apply, writers_are_gone=args.writers_are_gone)

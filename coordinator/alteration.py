@@ -23,12 +23,12 @@ from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, changed, undone
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import version_of
-from .committer import Committer, new_commit_user
-from .layout import numbered
-from .request import CommitRequest, LayoutDecision
+from .commit.committer import Committer, new_commit_user
+from .commit.layout import numbered
+from .commit.request import CommitRequest, LayoutDecision
+from .history.timeline import Timeline
 from .schema_commit import Changed, change_schema, create_schema
 from .surroundings import MACHINE, Surroundings
-from .timeline import Timeline
 
 _RACES = 20
 

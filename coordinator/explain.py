@@ -12,9 +12,9 @@ from datetime import datetime, timezone
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from .attempt import lost_attempts
-from .journal import Entry
-from .timeline import BASE_PROPERTY, Timeline, base_of
+from .commit.attempt import lost_attempts
+from .history.timeline import BASE_PROPERTY, Timeline, base_of
+from .journal.lines import Entry
 
 
 def explain(timeline: Timeline, snapshot: Snapshot) -> str:

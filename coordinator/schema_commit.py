@@ -19,8 +19,8 @@ from ..core.metadata.layout import held_files
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, changed
 from ..core.metadata.snapshot import Snapshot
+from .history.timeline import Timeline
 from .surroundings import MACHINE, Surroundings
-from .timeline import Timeline
 
 _SENDS = 4
 _RACES = 40

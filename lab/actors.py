@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..backends.store import ObjectNotFound, Store
-from ..coordinator.attempt import Blob, FileNames, MetadataWriter
-from ..coordinator.committer import Committer
-from ..coordinator.message import PendingUpload
-from ..coordinator.object_journal import ObjectJournal
+from ..coordinator.commit.attempt import Blob, FileNames, MetadataWriter
+from ..coordinator.commit.committer import Committer
+from ..coordinator.commit.message import PendingUpload
+from ..coordinator.commit.request import CommitRequest, Isolation
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
-from ..coordinator.recovery import recover_journal
-from ..coordinator.request import CommitRequest, Isolation
-from ..coordinator.timeline import Timeline
+from ..coordinator.recovery.recover import recover_journal
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry
 from ..core.metadata.folding import live

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from functools import lru_cache
 
-from ..coordinator.object_journal import FOLDER
+from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
 from .reading import newest_schema
 from .simulated_store import Objects

@@ -12,13 +12,13 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from ..backends.store import ObjectInfo, Store
-from ..coordinator import identity
 from ..coordinator.alteration import alter
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.identities import memory as identity
 from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import plan_rollback, protect
-from ..coordinator.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import set_option

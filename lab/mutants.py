@@ -13,18 +13,20 @@ from typing import Any
 
 from ..backends import answers
 from ..backends.store import AlreadyThere, Created, PutOutcome
-from ..coordinator import attempt, identity_recall, lineage, run, settling
-from ..coordinator.base import Base
-from ..coordinator.driver import Driver
+from ..coordinator.commit import attempt, run, settling
+from ..coordinator.commit.driver import Driver
+from ..coordinator.commit.manifest_compaction import Merge
+from ..coordinator.history import lineage
+from ..coordinator.history.base import Base
+from ..coordinator.history.timeline import Latest, Timeline
+from ..coordinator.identities import recall as identity_recall
+from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.maintenance import expire
 from ..coordinator.maintenance.reachable import Reach
 from ..coordinator.maintenance.roots import list_roots, read_roots
-from ..coordinator.manifest_compaction import Merge
-from ..coordinator.object_journal import ObjectJournal
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
-from ..coordinator.timeline import Latest, Timeline
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_changes import CHANGES
 from .planting import Kill, Mutant, Patch

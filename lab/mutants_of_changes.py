@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..coordinator import conflicts, identity_recall, index_files, lineage, settling
-from ..coordinator.base import Base
-from ..coordinator.changes_since import ChangesSince
-from ..coordinator.identity_pages import Page
+from ..coordinator.commit import conflicts, index_files, settling
+from ..coordinator.commit.changes_since import ChangesSince
+from ..coordinator.history import lineage
+from ..coordinator.history.base import Base
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.identities import recall as identity_recall
+from ..coordinator.identities.pages import Page
 from ..coordinator.protocol import events as ev
-from ..coordinator.timeline import Timeline
 from ..core.metadata.data_file import DELETE, IndexEntry, ManifestEntry
 from . import scenarios_rows as rows
 from . import scenarios_upkeep as upkeep

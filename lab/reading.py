@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.metadata.folding import live

@@ -6,10 +6,10 @@ Invariant: a compaction writes the rows that it read, but for those that were ma
 
 from __future__ import annotations
 
-from ..coordinator.index_files import with_vectors_of
-from ..coordinator.message import PendingUpload
-from ..coordinator.request import CommitRequest
-from ..coordinator.timeline import Timeline
+from ..coordinator.commit.index_files import with_vectors_of
+from ..coordinator.commit.message import PendingUpload
+from ..coordinator.commit.request import CommitRequest
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, DataFile, IndexEntry
 from ..core.metadata.folding import live

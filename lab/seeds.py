@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..coordinator.timeline import base_of
+from ..coordinator.history.timeline import base_of
 from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import parse_snapshot
 from .actors import Actor, writer

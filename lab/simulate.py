@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any
 
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import CommitRequest
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import CommitRequest
 from ..core import options as opt
 from ..core.errors import LakelatchError, OutcomeUnknown
 from .actors import Actor, Role, data_entry

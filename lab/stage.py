@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from ..backends.probe import PROBED
 from ..backends.store import PutOutcome
-from ..coordinator.committer import Committer
-from ..coordinator.journal import Entry
-from ..coordinator.object_journal import ObjectJournal
+from ..coordinator.commit.committer import Committer
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.journal.lines import Entry
+from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.protocol.events import Event, SnapshotRef
 from ..coordinator.surroundings import Surroundings
-from ..coordinator.timeline import Timeline
 from ..core.metadata.schema import TableSchema, new_schema, parse_schema
 from ..core.paths import TablePaths
 from ..core.places import FileKeys

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
-from ..coordinator.message import CommitMessage
+from ..coordinator.commit.message import CommitMessage
 from ..core.predicates.predicate import Predicate
 from ..table.compact import Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.compact_plan import plan_compaction

@@ -19,8 +19,8 @@ from typing import Any
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from ..coordinator.committer import new_commit_user
-from ..coordinator.message import CommitMessage
+from ..coordinator.commit.committer import new_commit_user
+from ..coordinator.commit.message import CommitMessage
 from ..core.errors import InvalidArgument, StoreUnavailable
 from ..table.table import Table
 from ..table.transaction import Transaction, check_identity, overwrite_spec, snapshot_read

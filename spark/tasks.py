@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..backends.store import Store
-from ..coordinator.message import CommitMessage
+from ..coordinator.commit.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.metadata.schema import TableSchema

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..backends.store import Store
-from ..coordinator.message import CommitMessage
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import Isolation
+from ..coordinator.commit.message import CommitMessage
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import Isolation
 from ..core import errors
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableNotFound

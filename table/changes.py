@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import Isolation
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import Isolation
 from .transaction import Transaction
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from itertools import count, groupby
 from typing import Any
 
 from ..backends.store import Store
-from ..coordinator.committer import Committer, new_commit_user
-from ..coordinator.index_files import with_vectors_of
+from ..coordinator.commit.committer import Committer, new_commit_user
+from ..coordinator.commit.index_files import with_vectors_of
+from ..coordinator.commit.message import CommitMessage, entries_of
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import CommitRequest
+from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.message import CommitMessage, entries_of
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import CommitRequest
 from ..coordinator.surroundings import MACHINE
-from ..coordinator.timeline import Timeline
 from ..core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ..core.metadata.change import Owner, vector_places
 from ..core.metadata.data_file import DELETE

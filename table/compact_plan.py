@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.metadata.data_file import DataFile, IndexEntry

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.registry import open_store
 from ..backends.store import Store
-from ..coordinator.journal import Journal
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.journal.lines import Journal
 from ..coordinator.schema_commit import create_schema
-from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
 from ..core.metadata.schema import new_schema
 from ..core.paths import DEFAULT_BRANCH, TablePaths

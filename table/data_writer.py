@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..backends.store import Store
-from ..coordinator.message import PendingUpload
+from ..coordinator.commit.message import PendingUpload
 from ..core import options as opt
 from ..core.file_index.options import IndexSpec, index_specs
 from ..core.file_index.writing import FileIndexBuilder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
 from ..core.errors import InvalidArgument, Unsupported
 from ..core.metadata.schema import TableSchema

@@ -11,7 +11,10 @@ from datetime import datetime
 from typing import TypeAlias
 
 from ..backends.store import Store
-from ..coordinator.committer import Committer, new_commit_user
+from ..coordinator.commit.committer import Committer, new_commit_user
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import Isolation
+from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import (
@@ -24,10 +27,7 @@ from ..coordinator.maintenance.orphans import (
 )
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import Isolation
 from ..coordinator.surroundings import MACHINE
-from ..coordinator.timeline import Timeline
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot

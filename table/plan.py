@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
 from ..core.errors import TableCorrupt
 from ..core.metadata.data_file import ADD, DataFile, EntryIdentity, ManifestEntry

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from ..backends.store import Store
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core import options as opt
 from ..core.errors import InvalidArgument
 from ..core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema

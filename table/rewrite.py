@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from ..backends.store import Store
-from ..coordinator.message import CommitMessage
+from ..coordinator.commit.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupported
 from ..core.metadata.data_file import SOURCE_COMPACT, DataFile

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.attempt import lost_attempts
+from ..coordinator.commit.attempt import lost_attempts
 from ..core.metadata.data_file import ManifestEntry
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot

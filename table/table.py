@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.store import Store
 from ..coordinator.alteration import alter
-from ..coordinator.committer import Committer
+from ..coordinator.commit.committer import Committer
+from ..coordinator.commit.request import Isolation
 from ..coordinator.explain import explain
-from ..coordinator.journal import Journal
-from ..coordinator.object_journal import open_journal
-from ..coordinator.request import Isolation
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.journal.lines import Journal
+from ..coordinator.journal.object_journal import open_journal
 from ..core import options as opt
 from ..core.errors import InvalidArgument
 from ..core.metadata.data_file import ManifestEntry

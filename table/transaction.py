@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.committer import Committer, new_commit_user
-from ..coordinator.message import CommitMessage, entries_of
-from ..coordinator.receipt import Receipt
-from ..coordinator.request import CommitRequest, Isolation, Target
-from ..coordinator.timeline import Timeline
+from ..coordinator.commit.committer import Committer, new_commit_user
+from ..coordinator.commit.message import CommitMessage, entries_of
+from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import CommitRequest, Isolation, Target
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..backends.store import ObjectNotFound
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot

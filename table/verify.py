@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ..backends.store import Store
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import TableCorrupt, TableNotFound
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import TableCorrupt, Unsupported
 from ..core.file_index.options import split_name
 from ..core.file_index.reading import FileIndex

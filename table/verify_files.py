@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..coordinator.presence import sizes_of
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.presence import sizes_of
+from ..coordinator.history.timeline import Timeline
 from ..core.metadata.data_file import IndexEntry, ManifestEntry
 from ..core.metadata.deletion_vector import INDEX_TYPE
 from ..core.metadata.schema import TableSchema

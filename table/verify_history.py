@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..backends.store import ObjectNotFound
-from ..coordinator.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
+from ..coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
 from ..core.metadata.schema import SCHEMA_VERSION, TableSchema, parse_schema
 from ..core.metadata.snapshot import Snapshot, parse_snapshot
 from .finding import Finding, Findings

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ..coordinator.identity import memory_of
-from ..coordinator.identity_pages import parse_leaf, parse_page
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.identities.memory import memory_of
+from ..coordinator.identities.pages import parse_leaf, parse_page
 from ..core.metadata.snapshot import Snapshot
 from .finding import Findings
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..coordinator.timeline import Timeline
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import TableCorrupt
 from ..core.metadata import folding
 from ..core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry

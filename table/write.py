@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..backends.store import Store
-from ..coordinator.attempt import check_manifest_format
-from ..coordinator.message import CommitMessage
+from ..coordinator.commit.attempt import check_manifest_format
+from ..coordinator.commit.message import CommitMessage
 from ..core import options as opt
 from ..core.errors import StoreUnavailable, Unsupported
 from ..core.file_index.options import index_specs

@@ -13,9 +13,9 @@ from unit.test_deletion_vectors import vector
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.message import PendingUpload, entries_of
-from lakelatch.coordinator.receipt import Receipt
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.message import PendingUpload, entries_of
+from lakelatch.coordinator.commit.receipt import Receipt
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.deletion_vector import INDEX_TYPE, decode_vector
 from lakelatch.core.metadata.schema import TableSchema

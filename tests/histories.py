@@ -12,7 +12,7 @@ import pyarrow as pa
 from fragile import Fragile
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.committer import Committer
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE

@@ -13,12 +13,12 @@ import pyarrow as pa
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Store, Unknown
-from lakelatch.coordinator.attempt import WRITER_VERSION
-from lakelatch.coordinator.identity import IDENTIFIERS_PROPERTY, Memory
-from lakelatch.coordinator.identity_pages import Page, spill
-from lakelatch.coordinator.identity_recall import Known, recall
+from lakelatch.coordinator.commit.attempt import WRITER_VERSION
+from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
+from lakelatch.coordinator.identities.pages import Page, spill
+from lakelatch.coordinator.identities.recall import Known, recall
 from lakelatch.coordinator.protocol.events import SnapshotRef
-from lakelatch.coordinator.request import CommitRequest
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakelatch.core.rows.arrow import from_arrow_schema

@@ -18,7 +18,7 @@ from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
 from ...core.options import EXTERNAL_PATHS
 from ...core.places import is_external
-from ..timeline import Timeline
+from ..history.timeline import Timeline
 from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union
 from .retention import Retention, expirable

@@ -18,7 +18,7 @@ from ...core import options as opt
 from ...core.metadata.schema import TableSchema
 from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
 from ...core.rows.partition import escape_path_name
-from ..timeline import Timeline
+from ..history.timeline import Timeline
 from .deletion import Progress, Steps, second_look
 from .reachable import Candidates, Reach, Usage
 from .roots import list_roots, read_roots

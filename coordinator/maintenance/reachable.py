@@ -21,9 +21,9 @@ from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decod
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys
-from ..identity import memory_of
-from ..identity_pages import parse_page
-from ..timeline import Timeline
+from ..history.timeline import Timeline
+from ..identities.memory import memory_of
+from ..identities.pages import parse_page
 from .roots import Root
 
 T = TypeVar("T")

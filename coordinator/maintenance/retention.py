@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.options import TableOptions
-from ..base import longest_age_ms
+from ..history.base import longest_age_ms
 
 DELAYS = 2
 """A name is free for expiry after so many times the age that a writer's knowledge may reach: the rest is for its requests."""

@@ -19,9 +19,9 @@ from ...core.metadata.folding import live
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
-from ..presence import sizes_of
-from ..request import Isolation, Restoration
-from ..timeline import Timeline
+from ..commit.request import Isolation, Restoration
+from ..history.presence import sizes_of
+from ..history.timeline import Timeline
 
 ROLLED_BACK_TO = "rollback.snapshot"
 """Property of the snapshot that a rollback makes: the id of the one whose state it is."""

@@ -25,7 +25,7 @@ from ...core.paths import (
     TAG_DIR,
     version_of,
 )
-from ..timeline import Timeline
+from ..history.timeline import Timeline
 
 RootKind = Literal["snapshot", "tag", "changelog"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakelatch.cli.main import main
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.lab.actors import Actor, data_entry
 from lakelatch.lab.schedule import Simulation, Weather
 from lakelatch.lab.simulate import simulate

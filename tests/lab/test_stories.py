@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lakelatch.backends.store import ObjectNotFound
-from lakelatch.coordinator.attempt import FileNames, MetadataWriter
-from lakelatch.coordinator.message import PendingUpload
-from lakelatch.coordinator.receipt import Receipt
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.attempt import FileNames, MetadataWriter
+from lakelatch.coordinator.commit.message import PendingUpload
+from lakelatch.coordinator.commit.receipt import Receipt
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown
 from lakelatch.lab.actors import Actor, data_entry, foreign_snapshot
 from lakelatch.lab.maintainers import expirer, rollback

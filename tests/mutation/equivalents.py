@@ -31,13 +31,13 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "no table has an answer for the code None: their keys are texts",
     ),
     Equivalent(
-        "coordinator/manifest_compaction.py",
+        "coordinator/commit/manifest_compaction.py",
         "_full",
         "e.kind == ADD and e.identity not in deleted → without `e.kind == ADD`",
         "the identity of every DELETE that was read is among the deleted ones",
     ),
     Equivalent(
-        "coordinator/telemetry.py",
+        "coordinator/watching/telemetry.py",
         "Traced.__init__",
         "0 → 1",
         "the first attempt has the number 1 and begins because there is none yet, whatever number came before it",

@@ -12,8 +12,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from lakelatch.coordinator.file_journal import FileJournal
-from lakelatch.coordinator.journal import MemoryJournal, read_journal
+from lakelatch.coordinator.journal.lines.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, fold
 from lakelatch.core.errors import (
@@ -461,7 +461,7 @@ def test_a_hint_is_never_needed_and_a_late_one_is_not_written(store: Lab, monkey
         latest = opened(store).snapshot()
         assert latest is not None
         assert latest.id == 2
-    monkeypatch.setattr("lakelatch.coordinator.run.HINT_WITHIN_MS", -1)
+    monkeypatch.setattr("lakelatch.coordinator.commit.run.HINT_WITHIN_MS", -1)
     store.put("snapshot/LATEST", b"2")
     table.append(rows("a", 3))
     table.committer.settle()
@@ -491,7 +491,7 @@ def test_threads_share_one_committer(store: Lab) -> None:
 
 def test_memory_journals_forget_the_oldest() -> None:
     journal = MemoryJournal(limit=10)
-    from lakelatch.coordinator.journal import Entry
+    from lakelatch.coordinator.journal.lines.lines import Entry
 
     for number in range(25):
         journal.record(Entry("c", "t", number, ev.HintWritten(number)))

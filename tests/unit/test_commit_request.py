@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.request import IDENTIFIER_MAX, CommitRequest
+from lakelatch.coordinator.commit.request import IDENTIFIER_MAX, CommitRequest
 from lakelatch.core.errors import InvalidArgument
 
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.attempt import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY
 from lakelatch.coordinator.explain import explain, timeline_of
-from lakelatch.coordinator.journal import Entry
+from lakelatch.coordinator.history.rule.timeline import BASE_PROPERTY
+from lakelatch.coordinator.journal.lines.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
-from lakelatch.coordinator.timeline import BASE_PROPERTY
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.table.table import Table
 

@@ -185,8 +185,8 @@ class Wire:
 
 
 def append(stage: Stage) -> Any:
-    from lakelatch.coordinator.message import PendingUpload
-    from lakelatch.coordinator.request import CommitRequest
+    from lakelatch.coordinator.commit.message import PendingUpload
+    from lakelatch.coordinator.commit.request import CommitRequest
     from lakelatch.lab.actors import data_entry
 
     entry = data_entry(f"{stage.name}{len(stage.events)}")

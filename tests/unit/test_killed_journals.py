@@ -7,15 +7,15 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from lakelatch.coordinator.file_journal import FileJournal
-from lakelatch.coordinator.journal import Damage, Entry
+from lakelatch.coordinator.journal.lines.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines.lines import Damage, Entry
 
 PROCESSES, ROUNDS = 8, 40
 
 SCRIPT = """
 import os, signal, sys
-from lakelatch.coordinator.file_journal import FileJournal
-from lakelatch.coordinator.journal import Entry
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
 
 path, processes, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

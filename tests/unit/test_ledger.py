@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.committer import Committer
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.protocol.ledger import Ledger, check_discard
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import ProtocolViolation, StoreUnavailable

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator import timeline
-from lakelatch.coordinator.timeline import Timeline
+from lakelatch.coordinator.history.rule import timeline
+from lakelatch.coordinator.history.rule.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise

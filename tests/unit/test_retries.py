@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakelatch.coordinator.retries import Crowd, RetryPolicy
+from lakelatch.coordinator.commit.retries import Crowd, RetryPolicy
 from lakelatch.core.options import TableOptions
 
 POLICY = RetryPolicy(max_retries=12, timeout_ms=60_000, min_wait_ms=100, max_wait_ms=10_000)

@@ -24,8 +24,8 @@ from changes import (
     written,
 )
 
-from lakelatch.coordinator.message import PendingUpload
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.message import PendingUpload
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_APPEND, SOURCE_COMPACT, IndexEntry, IndexFile
 from lakelatch.table.table import Table

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from changes import check, created, files, meanwhile, publish, reopened, replace_a, rows, values
 
-from lakelatch.coordinator.changes_since import ChangesSince
-from lakelatch.coordinator.conflicts import Conflict
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.changes_since import ChangesSince
+from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table

@@ -9,12 +9,12 @@ import pytest
 
 from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.threads import Threads
-from lakelatch.coordinator.driver import Driver
+from lakelatch.coordinator.commit.driver import Driver
+from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, LEAST_S, TimeBudget
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.coordinator.time_budget import ANSWER_WITHIN_S, LEAST_S, TimeBudget
 
 OURS = SnapshotRef(5, "ours")
 

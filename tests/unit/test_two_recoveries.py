@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.file_journal import FileJournal
-from lakelatch.coordinator.message import PendingUpload
-from lakelatch.coordinator.object_journal import FOLDER, ObjectJournal
-from lakelatch.coordinator.recovery import recover_journal
-from lakelatch.coordinator.request import CommitRequest
+from lakelatch.coordinator.commit.message import PendingUpload
+from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.journal.lines.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.recovery.recover.recover import recover_journal
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown
 from lakelatch.core.metadata.folding import live
 from lakelatch.lab.actors import data_entry

@@ -1,0 +1,238 @@
+"""One attempt of a commit as bytes: delta manifests, lists, index manifest, snapshot. Pure.
+
+Owns: what each file of an attempt says, given the base it stands on. Must not know: stores, the machine, retries.
+Source: commit-protocol §1.6–1.8, format-metadata §11. Invariants: whatever depends on the base is derived from it here,
+for each attempt anew (A14); counts add up: total = base's total + delta; sizes are exact.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from ...core import options as opt
+from ...core.errors import TableCorrupt, Unsupported
+from ...core.json_text import parse_json
+from ...core.metadata.data_file import ADD, IndexEntry, ManifestEntry
+from ...core.metadata.folding import summarise
+from ...core.metadata.layout import SCHEMA_PROPERTY
+from ...core.metadata.manifest import ManifestFile, encode_index_manifest, encode_manifest, encode_manifest_list
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
+from ...core.options import TableOptions
+from ...core.paths import TablePaths
+from ..history.timeline import BASE_PROPERTY
+from ..identities.memory import IDENTIFIERS_PROPERTY, Memory
+from ..protocol.events import SnapshotRef
+from .request import CommitRequest
+
+ATTEMPTS_PROPERTY = "lakelatch.attempts"
+"""JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
+WRITER_PROPERTY = "lakelatch.writer"
+"""Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
+WRITER_VERSION = f"{WRITER}0.1.0"
+_SHOWN_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A small file of metadata, about to be written."""
+
+    name: str
+    key: str
+    data: bytes
+
+
+@dataclass
+class FileNames:
+    """Names of one commit's metadata files: its uuid, and a counter per kind (format-metadata §1)."""
+
+    uuid: str
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def next(self, kind: str) -> str:
+        number = self.counters.get(kind, 0)
+        self.counters[kind] = number + 1
+        return f"{kind}-{self.uuid}-{number}"
+
+    def own(self, name: str) -> bool:
+        """Is this the name of one of this commit's files?"""
+        return f"-{self.uuid}-" in name
+
+
+def check_manifest_format(schema: TableSchema) -> None:
+    """Refuse tables whose manifests are not Avro.
+
+    Raises:
+        Unsupported: names the option. Readers go by it, not by the bytes: after one commit in Avro none could read on.
+    """
+    manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
+    if manifest_format != "avro":
+        raise Unsupported(
+            f"option '{opt.MANIFEST_FORMAT.key}' = {manifest_format!r}: manifests are only written as avro"
+        )
+
+
+@dataclass(frozen=True)
+class MetadataWriter:
+    """Encodes metadata files as the table's options ask.
+
+    Raises:
+        Unsupported: in another format than Avro.
+    """
+
+    schema: TableSchema
+    paths: TablePaths
+    names: FileNames
+
+    def __post_init__(self) -> None:
+        check_manifest_format(self.schema)
+
+    @property
+    def options(self) -> TableOptions:
+        return self.schema.options
+
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, Blob]]:
+        """Entries as manifests, rolled at `manifest.target-file-size`."""
+        if not entries:
+            return []
+        data = self._manifest_bytes(entries)
+        parts = min(ceil(len(data) / self.options.get(opt.MANIFEST_TARGET_SIZE)), len(entries))
+        if parts == 1:
+            return [self._manifest(entries, data)]
+        size = ceil(len(entries) / parts)
+        chunks = [entries[i : i + size] for i in range(0, len(entries), size)]
+        return [self._manifest(chunk, self._manifest_bytes(chunk)) for chunk in chunks]
+
+    def _manifest_bytes(self, entries: Sequence[ManifestEntry]) -> bytes:
+        return encode_manifest(entries, compression=self._compression, level=self._level)
+
+    def _manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> tuple[ManifestFile, Blob]:
+        name = self.names.next("manifest")
+        line = summarise(name, len(data), entries, self.schema.partition_fields, self.schema.id)
+        return line, Blob(name, self.paths.manifest(name), data)
+
+    def manifest_list(self, manifests: Sequence[ManifestFile]) -> Blob:
+        name = self.names.next("manifest-list")
+        data = encode_manifest_list(manifests, compression=self._compression, level=self._level)
+        return Blob(name, self.paths.manifest(name), data)
+
+    def index_manifest(self, entries: Sequence[IndexEntry]) -> Blob:
+        name = self.names.next("index-manifest")
+        data = encode_index_manifest(entries, compression=self._compression, level=self._level)
+        return Blob(name, self.paths.manifest(name), data)
+
+    @property
+    def _compression(self) -> str:
+        return self.options.get(opt.MANIFEST_COMPRESSION)
+
+    @property
+    def _level(self) -> int:
+        return self.options.get(opt.ZSTD_LEVEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The delta manifests of a commit and their list: kept over attempts as long as the entries stay the same.
+
+    Attributes:
+        lines: the manifests as the list names them; `blobs`: their files.
+    """
+
+    entries: tuple[ManifestEntry, ...]
+    lines: tuple[ManifestFile, ...]
+    blobs: tuple[Blob, ...]
+    list: Blob
+
+    @staticmethod
+    def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
+        """Entries as files, yet to be written."""
+        made = writer.manifests(entries)
+        lines = tuple(line for line, _ in made)
+        return Delta(entries, lines, tuple(blob for _, blob in made), writer.manifest_list(lines))
+
+
+def committer_of(snapshot: Snapshot) -> str:
+    """Which committer made a snapshot, so far as the snapshot says: its commit user, for another writer's."""
+    return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
+
+
+def build_snapshot(
+    request: CommitRequest,
+    base: Snapshot | None,
+    ours: SnapshotRef,
+    entries: Sequence[ManifestEntry],
+    base_list: Blob,
+    delta_list: Blob,
+    *,
+    schema_id: int,
+    index_manifest: str | None,
+    memory: Memory,
+    lost: Sequence[Snapshot],
+    next_row_id: int,
+    writer_id: str,
+    now_ms: int,
+) -> Snapshot:
+    """The snapshot of an attempt: everything inherited from the base is inherited here (commit-protocol §1.6)."""
+    delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
+    watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
+    keeps_statistics = base is not None and base.schema_id == schema_id
+    return Snapshot(
+        id=ours.id,
+        uuid=ours.identity,
+        schema_id=schema_id,
+        base_manifest_list=base_list.name,
+        base_manifest_list_size=len(base_list.data),
+        delta_manifest_list=delta_list.name,
+        delta_manifest_list_size=len(delta_list.data),
+        index_manifest=index_manifest,
+        commit_user=request.commit_user,
+        commit_identifier=BATCH_IDENTIFIER if request.identifier is None else request.identifier,
+        commit_kind=request.kind,
+        time_ms=now_ms,
+        total_record_count=(base.total_record_count if base else 0) + delta_rows,
+        delta_record_count=delta_rows,
+        watermark=max(watermarks, default=None),
+        statistics=base.statistics if base is not None and keeps_statistics else None,
+        properties={
+            **request.properties,
+            WRITER_PROPERTY: writer_id,
+            **_our_properties(request, base, memory, lost, schema_id),
+        },
+        next_row_id=next_row_id,
+        operation=request.operation,
+        writer_version=WRITER_VERSION,
+    )
+
+
+def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Against whom a commit of ours lost before it landed, from its snapshot's own record.
+
+    Returns:
+        For each attempt the `id` that it wanted, the snapshot that won it (`to`, an identity), and whose that is (`by`).
+
+    Raises:
+        TableCorrupt: the record is garbled; names the property.
+    """
+    text = snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")
+    try:
+        return [{key: attempt[key] for key in ("id", "to", "by")} for attempt in parse_json(text)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
+
+
+def _our_properties(
+    request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
+) -> dict[str, str]:
+    """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
+    properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
+    if lost:
+        shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]
+        properties[ATTEMPTS_PROPERTY] = json.dumps(shown, separators=(",", ":"))
+    if request.settles_layout:
+        properties[SCHEMA_PROPERTY] = str(schema_id)
+    properties[IDENTIFIERS_PROPERTY] = memory.to_property()
+    return properties

@@ -1,0 +1,101 @@
+"""What other snapshots did since a commit read the table, read from their files.
+
+Owns: `ChangesSince`: the changes between two snapshots, each read once. Must not know: what is a conflict, the machine.
+Source: design §3 (isolation); format-metadata §3, §8.1; H18, H22. Invariants: what was read is kept under the identity of its
+snapshot, never under its id; of index files nothing is read where the name of the index manifest stayed; what cannot be
+proven to be the same deletion vector counts as another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...backends.store import ObjectNotFound
+from ...core.errors import TableCorrupt
+from ...core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
+from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
+from ...core.metadata.deletion_vector import vector_bytes, vector_end
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import FileKeys, is_external
+from ..history.timeline import Timeline
+from .conflicts import Conflict
+
+Vector = tuple[IndexEntry, DeletionVectorRange]
+
+
+@dataclass
+class ChangesSince:
+    """Reads what others did, for one commit.
+
+    Args:
+        concerns: the partitions in which it matters whether rows were deleted.
+    """
+
+    timeline: Timeline
+    keys: FileKeys
+    concerns: Callable[[bytes], bool]
+    _known: dict[tuple[str, str | None], Landed] = field(default_factory=dict)
+
+    def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
+        """What others did after `read` up to `base`; a conflict where that cannot be seen any more."""
+        start, end = read.id if read else 0, base.id if base else 0
+        gone = Conflict("history_is_visible", "the snapshots since this commit read the table are no longer all there")
+        if read is not None:
+            still = self.timeline.find(read.id)
+            if end < start or still is None or still.identity != read.identity:
+                return gone
+        landed = []
+        before = read
+        for snapshot_id in range(start + 1, end + 1):
+            found = base if snapshot_id == end else self.timeline.find(snapshot_id)
+            if found is None:
+                return gone
+            landed.append(self._landed(before, found))
+            before = found
+        return landed
+
+    def _landed(self, before: Snapshot | None, found: Snapshot) -> Landed:
+        name = before.index_manifest if before is not None else None
+        known = self._known.get((found.identity, name))
+        if known is not None:
+            return known
+        entries = tuple(self.timeline.entries(self.timeline.delta_manifests(found)))
+        index: tuple[IndexEntry, ...] = ()
+        if found.index_manifest != name:
+            old = self.timeline.index_entries(before) if before is not None else []
+            index = index_changes(old, self.timeline.index_entries(found))
+        change = Change(entries, index, found.schema_id)
+        landed = Landed(found.id, found.commit_kind, found.commit_user, change, self._marked(entries, index))
+        self._known[found.identity, name] = landed
+        return landed
+
+    def _marked(self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> frozenset[Owner]:
+        """The data files that stay, and whose deletion vector is another than before."""
+        before = vector_places(e for e in index if e.kind == DELETE)
+        after = vector_places(e for e in index if e.kind == ADD)
+        gone = {owner_of(e) for e in entries if e.kind != ADD} - {owner_of(e) for e in entries if e.kind == ADD}
+        owners = [owner for owner in {**before, **after} if owner not in gone and self.concerns(owner[0])]
+        same = self.timeline.parallel(lambda owner: self._is_same(before.get(owner), after.get(owner)), owners)
+        return frozenset(owner for owner, is_same in zip(owners, same, strict=True) if not is_same)
+
+    def _is_same(self, before: Vector | None, after: Vector | None) -> bool:
+        """Was a vector only moved to another index file, as happens when those beside it change?"""
+        if before is None or after is None:
+            return False
+        counts = {before[1].cardinality, after[1].cardinality} - {None}
+        if len(counts) > 1:
+            return False
+        data = self._vector(before)
+        return data is not None and data == self._vector(after)
+
+    def _vector(self, vector: Vector) -> bytes | None:
+        """The bytes of a vector; None where they cannot be read any more."""
+        key, found = self.keys.index(vector[0]), vector[1]
+        if is_external(key):
+            return None
+        try:
+            data = self.timeline.store.get_range(key, found.offset, vector_end(found))
+            return vector_bytes(data, replace(found, offset=0), key)
+        except (ObjectNotFound, TableCorrupt):
+            return None

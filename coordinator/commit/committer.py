@@ -1,0 +1,289 @@
+"""The way into the coordinator: one committer per open table, from request to receipt.
+
+Owns: what is known between commits, the journal, the safety probe, outcomes as receipts and errors.
+Must not know: rows, Arrow, Spark; how the machine works inside. Source: design §3, §4 (probe).
+Invariants: three answers, never two (receipt, an error that says "not committed", `OutcomeUnknown`); a committer that
+landed a commit knows the next base without reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ...backends.deadline import answered_within
+from ...backends.metered import MeteredStore
+from ...backends.probe import PROBED, probe
+from ...backends.store import Store
+from ...core import errors
+from ...core import options as opt
+from ...core.errors import LakelatchError, OutcomeUnknown
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import TablePaths
+from ...core.side_effects import check_side_effects
+from ..history.base import Base
+from ..history.lineage import refuse_fork
+from ..history.timeline import Timeline
+from ..identities.recall import recall
+from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
+from ..outcome.resolution import Case, await_answer, resolved
+from ..protocol import effects as do
+from ..protocol.effects import Outcome
+from ..protocol.events import SnapshotRef
+from ..surroundings import MACHINE, Surroundings
+from ..watching.observe import Watch, watch
+from ..watching.watcher import About
+from .attempt import FileNames, MetadataWriter
+from .driver import Driver
+from .knowledge import Knowledge
+from .layout import follow_landed
+from .receipt import Receipt
+from .request import CommitRequest
+from .retries import RetryPolicy
+from .run import CommitRun
+from .settling import Settler
+from .time_budget import TimeBudget
+
+UPLOAD_THREADS = 8
+FOLLOWS_WITHIN_S = 20.0
+"""For a look at the newest schema after the table's first files; then the answer is "unknown", and `resolve()` looks again."""
+
+_ERRORS: dict[str, type[LakelatchError]] = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not OutcomeUnknown
+}
+
+
+class Committer:
+    """Commits to one branch of one table. Thread-safe.
+
+    Args:
+        store: bound to the table's root.
+        schema: the schema that files of coming commits are written with.
+        journal: where events go; memory by default.
+        around: clock, dice and threads; the machine's by default.
+        first_schema: the bytes of schema 0 when the table was opened (see `Timeline`).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        paths: TablePaths,
+        schema: TableSchema,
+        journal: Journal | None = None,
+        around: Surroundings = MACHINE,
+        first_schema: bytes | None = None,
+    ) -> None:
+        self.store, self.paths, self.schema, self._around = store, paths, schema, around
+        self._first_schema = first_schema
+        self.journal: Journal = journal if journal is not None else MemoryJournal()
+        self._policy = RetryPolicy.from_options(schema.options)
+        self._knows = Knowledge(around, schema)
+        self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
+        self._aside = around.executor(1, "lakelatch-hint")
+
+    def commit(self, request: CommitRequest) -> Receipt:
+        """Commit, or say why not.
+
+        Returns:
+            The receipt of this commit, or of the earlier one with the same identity (`replayed`).
+
+        Raises:
+            CommitConflict, RetriesExhausted, StoreUnavailable, Fenced, InvalidArgument, TableCorrupt: not committed.
+            OutcomeUnknown: it may have landed; the error resolves it.
+        """
+        request.check()
+        check_side_effects(self.schema.option_texts)
+        self._ensure_safe()
+        turns_s = self._knows.crowd.turns_s(self._around.monotonic_s())
+        self._around.sleep(self._around.uniform(0, turns_s))
+        began = self._around.monotonic_s()
+        name = str(self._around.new_uuid())
+        address, branch = address_of(self.store.url), self.paths.branch
+        with self._watch("commit", name, request) as seen:
+            metered = MeteredStore(self.store, seen.heard)
+            run = self._run(request, name, metered, crowded=turns_s > 0)
+            journal = BoundJournal(self.journal, name, address, self._around, branch)
+            budget = TimeBudget(self._policy.timeout_ms, self._around)
+            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._knows.newest.id, budget, seen)
+            with self._answering(run, journal):
+                outcome = self._followed(driver.commit(), run.timeline, run.landed)
+                elapsed_ms = (self._around.monotonic_s() - began) * 1000
+                seen.ended(outcome, driver.state.attempt)
+                self._learn(run, outcome)
+                self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
+                answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
+        if isinstance(answer, LakelatchError):
+            raise answer
+        return answer
+
+    @contextmanager
+    def _answering(self, run: CommitRun, journal: BoundJournal) -> Iterator[None]:
+        """Whatever ends a commit after its snapshot was sent leaves with the identity and a way to find out (H23).
+
+        An error that is not one of the three answers becomes "unknown"; an interrupt stays what it is, and has the unknown
+        outcome as its cause.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if not run.tried:
+                raise
+            self._knows.newest.forget()
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            unknown = self._unknown(run, journal, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
+            if isinstance(error, Exception):
+                raise unknown from error
+            raise error from unknown
+
+    def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
+        address, branch = address_of(self.store.url), self.paths.branch
+        about = About(doing, name, address, branch, request.commit_user, request.identifier, request.kind)
+        return watch(about, self._around.monotonic_s)
+
+    def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
+        writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
+        settler = Settler(request, self.schema, timeline, writer, self._knows.buckets)
+        return CommitRun(
+            request, timeline, writer, settler, self._knows, self._knows.newest.get(), crowded, self._around
+        )
+
+    def _timeline(self, store: Store) -> Timeline:
+        return Timeline(store, self.paths, self._around.executor, self._first_schema, self._knows.schemas)
+
+    def _ensure_safe(self) -> None:
+        """Once per process and store: does it refuse to create what exists? (G9, H1)"""
+        if self.store.url not in PROBED:
+            self._timeline(self.store).check_table()
+            key = self.paths.schema(self.schema.id)
+            probe(self.store, key, self.store.get(key))
+
+    def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
+        """The receipt of an identity that landed before, None where it has not. Reads the store."""
+        timeline = self._timeline(self.store)
+        with TimeBudget(self._policy.timeout_ms, self._around).preparing():
+            latest = timeline.latest()
+            found = recall(commit_user, latest, timeline, self._knows.identities)
+            if found.last is None or not found.says(identifier):
+                return None
+            refuse_fork(timeline, latest)
+            landed = timeline.find(found.last[1].id)
+            if landed is not None:
+                follow_landed(timeline, found.last[1], self._around, landed)
+            return self._replay_receipt(found.last[1], commit_user, identifier, landed)
+
+    def know(self, base: Base) -> None:
+        """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
+        self._knows.newest.learn(base)
+
+    def settle(self) -> None:
+        """Wait for hints and clean-up of commits that were already told."""
+        self._aside.submit(lambda: None).result()
+
+    # ------------------------------------------------------------------------------------------------------- between
+
+    def _learn(self, run: CommitRun, outcome: Outcome) -> None:
+        if isinstance(outcome, do.Committed) and not outcome.replayed:
+            self._knows.newest.learn(run.next_base())
+        else:
+            self._knows.newest.forget()
+
+    def _followed(self, outcome: Outcome, timeline: Timeline, landed: Snapshot | None = None) -> Outcome:
+        """The outcome, once the newest schema has the layout of the table's first files, where they are this commit's."""
+        if not isinstance(outcome, do.Committed):
+            return outcome
+        try:
+            with answered_within(FOLLOWS_WITHIN_S):
+                follow_landed(timeline, outcome.snapshot, self._around, landed)
+        except LakelatchError as error:
+            return do.Undecided(
+                outcome.snapshot, f"it landed, but which schema is the newest is not known: {error.message}"
+            )
+        return outcome
+
+    # ------------------------------------------------------------------------------------------------------- answers
+
+    def _answer(
+        self,
+        run: CommitRun,
+        journal: BoundJournal,
+        outcome: Outcome,
+        attempts: int,
+        metered: MeteredStore,
+        elapsed_ms: float,
+    ) -> Receipt | LakelatchError:
+        """What the caller gets: a receipt, or the error to raise."""
+        request = run.request
+        match outcome:
+            case do.Committed(snapshot=ref, replayed=True):
+                assert request.identifier is not None
+                snapshot = None
+                with suppress(LakelatchError):
+                    snapshot = run.timeline.find(ref.id)
+                return self._replay_receipt(ref, request.commit_user, request.identifier, snapshot)
+            case do.Committed(snapshot=ref):
+                usage = metered.snapshot()
+                return Receipt(
+                    snapshot_id=ref.id,
+                    snapshot_uuid=ref.identity,
+                    commit_user=request.commit_user,
+                    identifier=request.identifier,
+                    kind=request.kind,
+                    attempts=attempts,
+                    retries=attempts - 1,
+                    requests=usage.requests,
+                    sequential_requests=usage.sequential_depth,
+                    elapsed_ms=elapsed_ms,
+                    replayed=False,
+                )
+            case do.NotCommitted(code=code, reason=reason):
+                error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
+                error.sent = run.sent
+                return error
+            case do.Undecided():
+                return self._unknown(run, journal, outcome)
+
+    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
+        ref = outcome.snapshot
+        return OutcomeUnknown(
+            f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {outcome.reason}",
+            identity={
+                "snapshot_id": ref.id,
+                "snapshot_uuid": ref.identity,
+                "commit_user": run.request.commit_user,
+                "identifier": run.request.identifier,
+            },
+            resolver=lambda timeout: self._resolve(run, journal, timeout),
+        )
+
+    def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
+        """Find out how a commit of this process ended, and say so in its journal."""
+        began = self._around.monotonic_s()
+        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema)
+        with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
+            metered = MeteredStore(self.store, seen.heard)
+            outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+            outcome = self._followed(outcome, self._timeline(metered))
+            seen.ended(outcome, len(run.tried))
+        if not isinstance(outcome, do.Undecided):
+            journal.record(resolved(outcome))
+            journal.conclude()
+        elapsed_ms = (self._around.monotonic_s() - began) * 1000
+        answer = self._answer(run, journal, outcome, len(run.tried), metered, elapsed_ms)
+        if isinstance(answer, LakelatchError):
+            raise answer
+        return answer
+
+    def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
+        """The receipt of a commit that landed before; its kind is read off its snapshot, where that is at hand."""
+        kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
+        uuid_text = None if "|" in ref.identity else ref.identity
+        return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
+
+
+def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:
+    """A commit user for a commit that names none: a fresh uuid, with option `commit.user-prefix` in front."""
+    prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
+    return f"{prefix}_{around.new_uuid()}" if prefix else str(around.new_uuid())

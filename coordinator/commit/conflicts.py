@@ -1,0 +1,179 @@
+"""Conflict checks: what others did since a commit read the table, and whether it may still stand. Pure.
+
+Owns: a short list of named functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
+Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H12, H13, H22.
+Invariants: a file that the commit did not read is never deleted by it; what replaces a file that others deleted, or deleted
+rows of, meanwhile never lands; the kind of another snapshot never lets a commit land that its content forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_places
+from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.folding import live
+from .request import CommitRequest, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Why a commit cannot stand: the check that found it, in words, with the other commit and the files."""
+
+    check: str
+    reason: str
+    files: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------------------- overwrites
+
+Files = dict[EntryIdentity, ManifestEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The live files of the partitions that an overwrite replaces.
+
+    Attributes:
+        replaced: those that it deletes: what it read, and what compactions made of it since.
+        newer: those that came meanwhile, and stay.
+    """
+
+    replaced: Files
+    newer: Files = field(default_factory=dict)
+
+
+def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
+    """The live files of the partitions that an overwrite replaces, as of the snapshot that it read."""
+    return {e.identity: e for e in live(entries) if target(e.partition)}
+
+
+def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed]) -> Followed | Conflict:
+    """The files of an overwrite after what others did since it read the table; or the first conflict, oldest change first.
+
+    Args:
+        read_files: the files that it replaces, as of the snapshot that it read.
+    """
+    assert request.target is not None
+    files = Followed(dict(read_files))
+    for change in changes:
+        for group in change.groups(request.target):
+            for check in CHECKS:
+                conflict = check(request, change, group, files.replaced)
+                if conflict is not None:
+                    return conflict
+            _apply(group, files)
+    return files
+
+
+def _apply(group: Group, files: Followed) -> None:
+    """Outputs of a compaction stand in for its inputs; all else that was added is newer than what was read."""
+    into = files.replaced if any(e.identity in files.replaced for e in group.deleted) else files.newer
+    for entry in group.deleted:
+        files.replaced.pop(entry.identity, None)
+        files.newer.pop(entry.identity, None)
+    into.update((e.identity, e) for e in group.added)
+
+
+def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Files of the same partitions were deleted, and not by a compaction: the first committer wins.
+
+    An overwrite of a partition that held nothing looks like an append, but for the kind of its snapshot.
+    """
+    empty = change.kind == "OVERWRITE" and not group.deleted
+    if group.is_compaction or not (group.deleted or (empty and group.added)):
+        return None
+    return _conflict("overwritten_meanwhile", change, (*group.deleted, *group.added), "changed the same partitions")
+
+
+def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Rows of files that it replaces were deleted (or restored) by deletion vectors: its new rows were made of the others."""
+    marked = [e for e in replaced.values() if owner_of(e) in group.marked]
+    return (
+        _conflict("rows_deleted_meanwhile", change, marked, "deleted rows of files that it replaces")
+        if marked
+        else None
+    )
+
+
+def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Serializable: rows that came meanwhile would have been replaced, had the commits run one after the other."""
+    if request.isolation != "serializable" or not group.added or group.is_compaction:
+        return None
+    return _conflict("appended_meanwhile", change, group.added, "added rows to the same partitions")
+
+
+def compacted_with_newer_rows(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """A compaction mixed files that it replaces with newer ones: the output cannot be deleted without losing those (H13)."""
+    ours = sum(e.identity in replaced for e in group.deleted)
+    if ours in (0, len(group.deleted)):
+        return None
+    files = (*group.deleted, *group.added)
+    return _conflict("compacted_with_newer_rows", change, files, "merged newer rows into replaced files")
+
+
+Check = Callable[[CommitRequest, Landed, Group, Files], "Conflict | None"]
+CHECKS: tuple[Check, ...] = (
+    overwritten_meanwhile,
+    rows_deleted_meanwhile,
+    appended_meanwhile,
+    compacted_with_newer_rows,
+)
+
+
+# -------------------------------------------------------------------------------- compactions and row-level changes
+
+
+def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
+    """Others deleted files that a compaction or row-level change was made from, or rows of them; the oldest change first."""
+    inputs = inputs_of(request)
+    for change in changes:
+        gone = [e for e in change.change.entries if e.kind != ADD and owner_of(e) in inputs]
+        if gone:
+            return _conflict("inputs_gone", change, gone, "deleted files that it replaces")
+        names = sorted(owner[2] for owner in change.marked if owner in inputs)
+        if names:
+            return _inputs_marked(f"by {change.label} ", names)
+    return None
+
+
+def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
+    """As `inputs_changed`, where what others did cannot be seen any more: everything that it changes must be live."""
+    found = list(alive)
+    identities, owners = {e.identity for e in found}, {owner_of(e) for e in found}
+    gone = {owner_of(e) for e in request.entries if e.kind != ADD and e.identity not in identities}
+    names = tuple(sorted(owner[2] for owner in gone | (inputs_of(request) - owners)))
+    if not names:
+        return None
+    return Conflict("deletes_unknown_file", f"{len(names)} of its input files are gone: {', '.join(names[:5])}", names)
+
+
+def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
+    """A deletion vector is left of a file that this commit deletes: somebody marked rows since it read them (H12).
+
+    Args:
+        index: the live index files after this commit, where vectors that it knew are not any more.
+    """
+    inputs = {owner_of(e) for e in request.entries if e.kind != ADD}
+    names = [owner[2] for owner in vector_places(index) if owner in inputs]
+    return _inputs_marked("", names) if names else None
+
+
+def inputs_of(request: CommitRequest) -> set[Owner]:
+    """The files that it deletes, and those of which it deletes rows."""
+    added = {owner_of(e) for e in request.entries if e.kind == ADD}
+    marked = vector_places(e for e in request.index_entries if e.kind == ADD)
+    return {owner_of(e) for e in request.entries if e.kind != ADD} | (set(marked) - added)
+
+
+def _inputs_marked(by: str, names: Sequence[str]) -> Conflict:
+    shown = ", ".join(names[:5])
+    reason = f"rows of its input files were deleted {by}since it read them: {shown}"
+    return Conflict("inputs_marked", reason, tuple(names))
+
+
+def _conflict(check: str, change: Landed, entries: Iterable[ManifestEntry], what: str) -> Conflict:
+    names = tuple(e.file.file_name for e in entries)
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return Conflict(check, f"{change.label} {what} since this commit read the table: {shown}", names)

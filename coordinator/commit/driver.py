@@ -1,0 +1,186 @@
+"""Turns the machine's effects into work, and the work's answers into events, until the caller can be told.
+
+Owns: the loop, the threads, the journal's order. Must not know: what an effect means (`run`), which comes next (machine).
+Source: design §3. Invariants: events are recorded before their effects begin; uploads of effects that came together go
+out together; what follows `Conclude` happens off the acknowledged path and can change no outcome (H17).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+
+from ...core.errors import LakelatchError
+from ..journal.lines import BoundJournal
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..protocol.effects import Effect, Outcome
+from ..protocol.events import Event
+from ..protocol.machine import CommitState, step
+from ..watching.observe import Watch
+from .attempt import Blob
+from .retries import RetryPolicy
+from .run import CommitRun
+from .time_budget import TimeBudget
+
+_SPENT = "the time budget of the commit is spent"
+
+
+@dataclass
+class Driver:
+    """Drives one commit.
+
+    Attributes:
+        pool: where uploads run side by side.
+        aside: where hint and clean-up run after the caller was told.
+        newest_id: the newest snapshot that this committer published, for the hint.
+        seen: who watches: told of each event once it is recorded and the machine has taken it.
+    """
+
+    run: CommitRun
+    journal: BoundJournal
+    policy: RetryPolicy
+    pool: Executor
+    aside: Executor
+    newest_id: Callable[[], int]
+    budget: TimeBudget
+    seen: Watch
+    state: CommitState = field(default_factory=CommitState)
+    _began: float = 0.0
+    _attempt_began: float = 0.0
+
+    def commit(self) -> Outcome:
+        """Run the commit to its outcome."""
+        self._began = self._attempt_began = self.run.around.monotonic_s()
+        request = self.run.request
+        first = ev.CommitRequested(request.commit_user, request.identifier, request.kind, bool(request.uploads))
+        events: deque[Event] = deque([first])
+        while True:
+            effects = self._feed(events.popleft())
+            conclusion = next((i for i, e in enumerate(effects) if isinstance(e, do.Conclude)), None)
+            if conclusion is not None:
+                concluded = effects[conclusion]
+                assert isinstance(concluded, do.Conclude)
+                self.aside.submit(self._finish, effects[conclusion + 1 :])
+                return concluded.outcome
+            with self.budget.preparing():
+                self._carry_out(effects, events)
+
+    @property
+    def attempt_s(self) -> float:
+        """Seconds since the current attempt began."""
+        return self.run.around.monotonic_s() - self._attempt_began
+
+    def _feed(self, event: Event) -> tuple[Effect, ...]:
+        counts = self.journal.record(event)
+        if isinstance(counts, ev.BaseAged) and self.state.sends == 1:
+            self.run.tried.pop()  # never sent, and as the journal keeps that, nobody else sends it (G2)
+        self.state, effects = step(self.state, counts)
+        self.seen.happened(counts, self.state)
+        return effects
+
+    def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
+        """Do what came together: uploads side by side, the rest here and now. Events are fed as they come."""
+        uploads = [e for e in effects if isinstance(e, (do.UploadData, do.WriteBaseList, do.WriteDeltaList))]
+        if uploads:
+            self._upload(uploads, events)
+        for effect in effects:
+            if effect not in uploads:
+                events.append(self.answer(effect))
+
+    def answer(self, effect: Effect) -> Event:
+        """Do what one effect asks for, other than an upload, and say what happened."""
+        run = self.run
+        match effect:
+            case do.ResolveLatest():
+                return run.resolve_latest(effect)
+            case do.CollectChanges():
+                return run.collect_changes(effect)
+            case do.CompactManifests():
+                return run.compact_manifests(effect)
+            case do.PrepareSnapshot():
+                return run.prepare_snapshot(effect)
+            case do.Publish() | do.ReadBack() | do.VerifyLineage():
+                return self._settle(effect)
+            case do.AwaitRetry():
+                return self._await_retry(effect)
+            case _:
+                raise AssertionError(f"{effect!r} has no answer")
+
+    def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
+        """A step that tells what became of a snapshot: asked once in any case, and again only while time is left."""
+        run, spent = self.run, self.budget.spent
+        if isinstance(effect, do.Publish) and effect.send == 1:
+            self.budget.sending()
+        with self.budget.settling():
+            match effect:
+                case do.Publish(send=send):
+                    return ev.AnswerLost(_SPENT) if spent and send > 1 else run.publish(effect)
+                case do.ReadBack(look=look):
+                    return ev.ReadBackFailed(_SPENT) if spent and look > 1 else run.read_back(effect)
+                case do.VerifyLineage(look=look):
+                    return ev.LineageUnread(_SPENT) if spent and look > 1 else run.verify_lineage(effect)
+
+    def _upload(
+        self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
+    ) -> None:
+        """Write the files of all effects at once. The first failure ends the attempt; the rest is waited for."""
+        left: dict[Future[None], int] = {}
+        todo: list[int] = []
+        answers: list[Event] = []
+        for number, effect in enumerate(effects):
+            files, answer = self.run.uploads(effect)
+            answers.append(answer)
+            todo.append(len(files))
+            left.update({self.pool.submit(self._put, blob): number for blob in files})
+        events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
+        failure: Event | None = None
+        while left:
+            done, _ = wait(left, return_when=FIRST_COMPLETED)
+            for future in [f for f in left if f in done]:  # in the order of sending: a set has none
+                number = left.pop(future)
+                error = future.exception()
+                if isinstance(error, LakelatchError):
+                    failure = failure or ev.UploadFailed(str(effects[number]), error.message)
+                elif error is not None:
+                    raise error
+                todo[number] -= 1
+                if todo[number] == 0 and failure is None:
+                    events.append(answers[number])
+        if failure is not None:
+            events.clear()
+            events.append(failure)
+
+    def _put(self, blob: Blob) -> None:
+        self.run.write(blob)
+
+    def _await_retry(self, effect: do.AwaitRetry) -> Event:
+        elapsed_s = self.run.around.monotonic_s() - self._began
+        wait_ms = self.policy.next_wait_ms(
+            effect.attempt,
+            elapsed_s=elapsed_s,
+            attempt_s=self.attempt_s,
+            others=self.run.others_met,
+            uniform=self.run.around.uniform,
+        )
+        if wait_ms is None:
+            spent = f"{effect.attempt} attempts in {elapsed_s:.1f} s"
+            return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
+        self.run.around.sleep(wait_ms / 1000)
+        self._attempt_began = self.run.around.monotonic_s()
+        return ev.RetryGranted(wait_ms)
+
+    def _finish(self, effects: tuple[Effect, ...]) -> None:
+        """After the caller was told: the hint, and clean-up."""
+        for effect in effects:
+            match effect:
+                case do.WriteHint():
+                    self._feed(self.run.write_hint(effect, self.newest_id()))
+                case do.Discard():
+                    self.run.discard(effect, landed=isinstance(self.state.outcome, do.Committed))
+                case _:
+                    raise AssertionError(f"{effect!r} cannot follow the conclusion")
+        if not isinstance(self.state.outcome, do.Undecided):
+            self.journal.conclude()

@@ -1,0 +1,90 @@
+"""The index files of a commit: deletion vectors of files that go are taken out, all others are kept byte for byte.
+
+Owns: `with_vectors_of` (index files, divided), `combine_index` (the complete list after a commit). Must not know: what a vector
+marks, which files go, how the list is written. Source: data-layer §6.1, §6.3; format-metadata §8.1; H12.
+Invariants: a replaced index file is named by a DELETE, so that whoever changed it meanwhile is a conflict; the vector of a
+file that lives on is never lost: its deleted rows would come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import TableCorrupt, Unsupported
+from ...core.metadata.change import Owner
+from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile
+from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes
+from ...core.places import FileKeys, is_external
+from .conflicts import Conflict
+from .message import PendingUpload
+
+
+def with_vectors_of(
+    store: Store, keys: FileKeys, index: Iterable[IndexEntry], stays: Callable[[Owner], bool], name: Callable[[], str]
+) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
+    """What becomes of vector files when only some of the data files stay.
+
+    Args:
+        index: live index files; those that hold no deletion vectors stay as they are.
+        stays: which data files keep their vectors.
+        name: gives new index files their names.
+
+    Returns:
+        Index entries, DELETEs before ADDs, and the new index files. Nothing is read where a file's vectors go all together.
+
+    Raises:
+        TableCorrupt: an index file is missing or cut off.
+        Unsupported: one that has to be divided lies outside of the table.
+    """
+    deleted: list[IndexEntry] = []
+    added: list[IndexEntry] = []
+    uploads: list[PendingUpload] = []
+    for entry in index:
+        vectors = entry.file.deletion_vectors or () if entry.file.index_type == INDEX_TYPE else ()
+        kept = [v for v in vectors if stays((entry.partition, entry.bucket, v.data_file))]
+        if len(kept) == len(vectors):
+            continue
+        deleted.append(replace(entry, kind=DELETE))
+        if kept:
+            data, ranges = _rest(store, keys.index(entry), kept)
+            file = IndexFile(INDEX_TYPE, name(), len(data), len(ranges), ranges)
+            new = IndexEntry(ADD, entry.partition, entry.bucket, file)
+            added.append(new)
+            uploads.append(PendingUpload(keys.index(new), data))
+    return (*deleted, *added), tuple(uploads)
+
+
+def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
+    """An index file of some of the vectors of another."""
+    if is_external(key):
+        raise Unsupported(
+            f"index file {key} lies outside of the table, and some of its deletion vectors have to be taken out",
+            next_step="compact the files that it belongs to with Apache Paimon",
+        )
+    try:
+        old = store.get(key)
+    except ObjectNotFound:
+        raise TableCorrupt(f"{key} is missing; it holds deletion vectors") from None
+    data, ranges = INDEX_VERSION, []
+    for vector in kept:
+        ranges.append(replace(vector, offset=len(data)))
+        data += vector_bytes(old, vector, key)
+    return data, tuple(ranges)
+
+
+def combine_index(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry] | Conflict:
+    """The complete list of live index files after some changes (format-metadata §8.1).
+
+    A DELETE must name a file that is live, else somebody replaced it meanwhile, and the marks of one of both would be
+    lost (H12).
+    """
+    by_name = {e.file.file_name: e for e in old}
+    for entry in changes:
+        name = entry.file.file_name
+        if entry.kind == ADD:
+            by_name[name] = entry
+        elif by_name.pop(name, None) is None:
+            return Conflict("index_file_replaced", f"index file {name} is no longer live", (name,))
+    return list(by_name.values())

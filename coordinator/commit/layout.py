@@ -1,0 +1,133 @@
+"""The layout of a table's files is decided once: by the commit of its first files, or by a change of options before it.
+
+Owns: the checks of a commit against the layout, `follow_first_files`. Must not know: how a commit is made, what an option does.
+Source: format-metadata §2, decision 18. Two names decide: of the next schema, and of the next snapshot. So a change of the layout
+takes the name of the next snapshot, by an empty one, before it makes its schema and again before it is told; and first files
+that come after such a snapshot take the name of the next schema before they are told. Invariants: the schema that a snapshot
+names has the layout of its files; rows that were told are found by whoever reads with the newest schema.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from ...core.errors import LakelatchError, RetriesExhausted
+from ...core.metadata.layout import differences, held_files, with_layout
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ..history.base import Base
+from ..history.timeline import Timeline, base_of
+from ..protocol.events import SnapshotRef
+from ..schema_commit import create_schema
+from ..surroundings import Surroundings
+from .conflicts import Conflict
+from .request import CommitRequest
+
+_RACES = 20
+
+
+def has_first_files(snapshot: Snapshot) -> bool:
+    """May the files of this snapshot be the table's first? They are the only ones that hold rows."""
+    return snapshot.total_record_count == snapshot.delta_record_count != 0
+
+
+def layout_conflict(
+    request: CommitRequest, schema: TableSchema, base: Base, timeline: Timeline, around: Surroundings
+) -> Conflict | None:
+    """Do the files of a commit fit the table, as of its base?
+
+    Where they do not because the newest schema does not fit the table's own files, that schema is put right as well.
+
+    Args:
+        schema: that the files were written with.
+    """
+    snapshot, held = base.snapshot, held_files(base.snapshot)
+    if request.settles_layout:
+        why = "the table's first files were committed meanwhile"
+        return Conflict("first_files_came_first", why) if held else None
+    decided = base.schema_id if snapshot is None else snapshot.schema_id
+    if decided == schema.id or (not held and schema.id > decided):
+        return None
+    found = written_under_another_layout(schema, timeline.schema(decided), held_files=held)
+    if found is not None and snapshot is not None and schema.id > decided:
+        with suppress(LakelatchError):  # whoever committed the files may have died before it could
+            follow_first_files(timeline, snapshot, around)
+    return found
+
+
+def schema_named(schema: TableSchema, base: Base, timeline: Timeline) -> int:
+    """The schema that a snapshot names: the newest that was seen, but never one of another layout than its files."""
+    if base.schema_id == schema.id or not differences(schema, timeline.schema(base.schema_id), rescaled=True):
+        return base.schema_id
+    return max(schema.id, base.snapshot.schema_id if base.snapshot is not None else 0)
+
+
+def written_under_another_layout(
+    written_with: TableSchema, decided: TableSchema, *, held_files: bool
+) -> Conflict | None:
+    """The files of a commit lie, or are cut, in another way than the table's."""
+    found = differences(written_with, decided, rescaled=held_files)
+    if not found:
+        return None
+    options = ", ".join(f"'{key}'" for key in found)
+    return Conflict(
+        "another_schema",
+        f"its files were written with schema {written_with.id}, and the table's are laid out by schema {decided.id},"
+        f" which differs in {options}: open the table again and write the rows anew",
+    )
+
+
+def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundings) -> TableSchema | None:
+    """Give the newest schema the layout of the table's first files, where a change of options came between.
+
+    Where such a change may still come, made by somebody who looked before the files were there, the name of the next schema
+    is taken from it, by a schema that changes nothing: whoever is told of a change from then on has seen the files.
+
+    Args:
+        snapshot: that of the first files; the schema that it names has their layout.
+
+    Returns:
+        The schema that was made; None where none was needed.
+
+    Raises:
+        LakelatchError: the store does not answer: it is not known whether one is needed.
+    """
+    changing = _was_changing(timeline, snapshot)
+    for _ in range(_RACES):
+        newest_id = timeline.newest_schema_id(snapshot.schema_id)
+        if newest_id == snapshot.schema_id and not changing:
+            return None
+        newest, written_with = timeline.schema(newest_id), timeline.schema(snapshot.schema_id)
+        # Another number of fixed buckets is allowed once there are files: somebody may have been told so since.
+        differs = differences(written_with, newest, rescaled=True)
+        if not differs and not changing:
+            return None
+        made = numbered(with_layout(newest, written_with) if differs else newest, newest.id + 1, around)
+        if create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around):
+            return made
+    raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}")
+
+
+def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, landed: Snapshot | None = None) -> None:
+    """`follow_first_files`, where a snapshot that landed may hold the first files: before anybody is told that it did.
+
+    Args:
+        landed: the snapshot, where it is at hand.
+    """
+    if landed is None or landed.identity != ref.identity:
+        landed = timeline.find(ref.id)
+    if landed is not None and has_first_files(landed):
+        follow_first_files(timeline, landed, around)
+
+
+def _was_changing(timeline: Timeline, snapshot: Snapshot) -> bool:
+    """Had somebody said, in the snapshot below, that the layout was to change?"""
+    named = base_of(snapshot)
+    base = timeline.find(named.id) if named is not None else None
+    return base is not None and not held_files(base)
+
+
+def numbered(schema: TableSchema, schema_id: int, around: Surroundings) -> TableSchema:
+    """A schema as the next of its table."""
+    return replace(schema, id=schema_id, time_ms=around.wall_ms, version=max(schema.version, TableSchema.version))

@@ -1,0 +1,70 @@
+"""What writers hand to the committer: the files they made, per (partition, bucket).
+
+Owns: `CommitMessage` (it is pickled from executors to the driver), `PendingUpload`, and turning messages into entries.
+Must not know: how files are written, or what is done with the entries. Source: commit-protocol §1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpload:
+    """A small file whose bytes travel with the commit, to be uploaded beside the metadata: one round trip less.
+
+    Attributes:
+        key: where it goes, relative to the table's root.
+    """
+
+    key: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMessage:
+    """Changes of one writer in one (partition, bucket).
+
+    Attributes:
+        partition: BinaryRow of the partition keys with arity prefix.
+        total_buckets: the table's bucket count, -1 for none.
+        new_files, deleted_files: of an append or overwrite.
+        compact_before, compact_after: inputs and outputs of a compaction.
+        uploads: files that are not in the store yet.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFile, ...] = ()
+    deleted_files: tuple[DataFile, ...] = ()
+    compact_before: tuple[DataFile, ...] = ()
+    compact_after: tuple[DataFile, ...] = ()
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
+    uploads: tuple[PendingUpload, ...] = ()
+
+
+def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
+    """Manifest entries in the format's order: per message ADDs, then DELETEs; compaction inputs before outputs."""
+    entries: list[ManifestEntry] = []
+    for m in messages:
+        for kind, files in (
+            (ADD, m.new_files),
+            (DELETE, m.deleted_files),
+            (DELETE, m.compact_before),
+            (ADD, m.compact_after),
+        ):
+            entries.extend(ManifestEntry(kind, m.partition, m.bucket, m.total_buckets, file) for file in files)
+    return tuple(entries)
+
+
+def index_entries_of(messages: Iterable[CommitMessage]) -> tuple[IndexEntry, ...]:
+    """Index entries: DELETEs before ADDs, so that a replacement names what it replaces (H12)."""
+    messages = tuple(messages)
+    deleted = [IndexEntry(DELETE, m.partition, m.bucket, f) for m in messages for f in m.deleted_index_files]
+    added = [IndexEntry(ADD, m.partition, m.bucket, f) for m in messages for f in m.new_index_files]
+    return (*deleted, *added)

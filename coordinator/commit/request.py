@@ -1,0 +1,81 @@
+"""What a commit wants: its changes, the partitions that it replaces, its isolation and identity.
+
+Owns: `CommitRequest`, `Restoration`, `LayoutDecision`, `Target` (which partitions an overwrite replaces), `Isolation`.
+Must not know: how it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+from ...core.errors import InvalidArgument
+from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.metadata.snapshot import CommitKind, Snapshot
+from .message import PendingUpload
+
+Isolation: TypeAlias = Literal["snapshot", "serializable"]
+Target: TypeAlias = Callable[[bytes], bool]
+"""Says of a partition row (with arity prefix) whether the commit replaces it."""
+
+IDENTIFIER_MAX = 9_223_372_036_854_775_806
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """One commit, whatever snapshot it will stand on.
+
+    Attributes:
+        kind: the snapshot's `commitKind`.
+        entries: files added (and, for a compaction, deleted).
+        index_entries: index files added and deleted.
+        uploads: small files that travel with the commit.
+        target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
+        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
+        commit_user, identifier: the identity; identifier None = not exactly once.
+    """
+
+    kind: CommitKind
+    entries: tuple[ManifestEntry, ...]
+    commit_user: str
+    identifier: int | None = None
+    index_entries: tuple[IndexEntry, ...] = ()
+    uploads: tuple[PendingUpload, ...] = ()
+    target: Target | None = None
+    read_snapshot: Snapshot | None = None
+    isolation: Isolation = "snapshot"
+    operation: str | None = None
+    watermark_ms: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+    restores: ClassVar[bool] = False
+    settles_layout: ClassVar[bool] = False
+
+    def check(self) -> None:
+        """Refuse what cannot be meant, before anything is written."""
+        if self.isolation not in ("snapshot", "serializable"):
+            raise InvalidArgument(f"isolation {self.isolation!r}: use 'snapshot' or 'serializable'")
+        if not self.commit_user:
+            raise InvalidArgument("commit_user must not be empty")
+        if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:
+            raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
+        ours = [key for key in self.properties if key.startswith("lakelatch.")]
+        if ours:
+            raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are ours")
+
+
+class Restoration(CommitRequest):
+    """A rollback: an overwrite by files that the table has held before.
+
+    Those that are live stay as they are, and the base is written without deletions, which would hide those that come back
+    (commit-protocol §2.2).
+    """
+
+    restores = True
+
+
+class LayoutDecision(CommitRequest):
+    """An empty commit, which only decides that the table's first files are laid out by the committer's schema (decision 18)."""
+
+    settles_layout = True

@@ -1,0 +1,38 @@
+"""What new files of tables with tracked rows get from the base that they land on: the ids of their rows.
+
+Owns: `tracked`. Must not know: stores, how files are written. Source: data-layer §9 (row tracking).
+Invariant: an id is given once: numbers begin at the base's `nextRowId`, at each attempt anew, so that of two writers at once the
+one that lands second numbers its rows behind the first one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry
+
+
+def tracked(
+    entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """The entries, each new file with the id of its first row and the snapshot as its sequence number.
+
+    Args:
+        entries: of a commit; files that have ids, or that a compaction wrote, stay as they are.
+        snapshot_id: of the snapshot that they become part of.
+        next_row_id: of its base.
+
+    Returns:
+        The entries, and the `nextRowId` of the snapshot.
+    """
+    made = []
+    for entry in entries:
+        file = entry.file
+        if entry.kind == ADD and file.file_source == SOURCE_APPEND and file.first_row_id is None:
+            file = file._replace(
+                first_row_id=next_row_id, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id
+            )
+            next_row_id += file.row_count
+            entry = entry._replace(file=file)
+        made.append(entry)
+    return tuple(made), next_row_id

@@ -1,0 +1,460 @@
+"""One commit's effects, carried out on a store.
+
+Owns: `Attempt` (a value: the base, and the files made on it) and `CommitRun`: what each effect of the machine means here, and
+what it answers. Must not know: the order of effects (the machine's), threads and time budgets (the driver's), how a request is
+settled on a base. Hazards: H2, H3, H6, H7, H9, H20.
+Invariants: an effect answers exactly one event, also when the store fails; the bytes of a snapshot are built once per attempt
+and never change between sends (H9); what a snapshot names is read off the very values that its files are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from ...backends.deadline import answered_within
+from ...backends.store import AlreadyThere, Created, Store, Unknown
+from ...core import options as opt
+from ...core.errors import LakelatchError, StoreUnavailable
+from ...core.metadata.data_file import ADD, ManifestEntry
+from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ..history.base import SHORTEST_AGE_MS, Base
+from ..history.lineage import (
+    Fork,
+    Lost,
+    Nothing,
+    Ours,
+    Standing,
+    Untold,
+    base_stands,
+    check_lineage,
+    read_name,
+    refuse_fork,
+    take_away,
+)
+from ..history.timeline import Timeline, base_of, ref_of
+from ..identities.memory import Memory
+from ..identities.recall import Recalled, recall
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..protocol.events import Event, SnapshotRef
+from ..protocol.ledger import check_discard
+from ..surroundings import MACHINE, Surroundings
+from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
+from .conflicts import Conflict
+from .knowledge import Knowledge
+from .layout import layout_conflict, schema_named
+from .manifest_compaction import Merges
+from .request import CommitRequest
+from .settling import Settled, Settler
+
+Uploads: TypeAlias = tuple[Sequence[Blob], Event]
+"""Files that may be written side by side, and the event once all of them are durable."""
+
+HINT_WITHIN_MS = 5_000
+NOTHING_REMEMBERED = Memory()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to publish, as far as it has come; a lost race begins another.
+
+    Attributes:
+        base, ours: what it builds on, and the snapshot that it makes.
+        recalled, memory: the identities through the base, and those that the snapshot carries on; `identities`: the new files
+            of those for whom it has no room.
+        settled: the request on this base.
+        base_manifests: what the base list names.
+        snapshot, data: the snapshot and its file, once it is built.
+        sent_ms: monotonic clock at its first send, in milliseconds; None before.
+    """
+
+    base: Base
+    ours: SnapshotRef
+    recalled: Recalled
+    memory: Memory = NOTHING_REMEMBERED
+    identities: tuple[str, ...] = ()
+    settled: Settled | None = None
+    base_manifests: tuple[ManifestFile, ...] = ()
+    base_list: Blob | None = None
+    delta: Delta | None = None
+    snapshot: Snapshot | None = None
+    data: bytes = b""
+    sent_ms: float | None = None
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]:
+        return self.settled.entries if self.settled is not None else ()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The name of every metadata file that the snapshot references, its own and those of others."""
+        if self.base_list is None or self.delta is None or self.settled is None:
+            return frozenset()
+        lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
+        return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
+
+
+@dataclass
+class CommitRun:
+    """Carries the effects of one commit out; what it holds beside the attempt survives attempts.
+
+    Attributes:
+        knows: what the committer keeps between commits; `warm`: the base that it knew, used for the first attempt while fresh.
+        crowded: others are committing: what was known before is surely old, look first.
+        settler: turns the request into entries on a base.
+        tried: every snapshot that was sent, or may be: by whoever finds it in the journal.
+        lost: the snapshots that won the races which this commit lost.
+    """
+
+    request: CommitRequest
+    timeline: Timeline
+    writer: MetadataWriter
+    settler: Settler
+    knows: Knowledge
+    warm: Base | None
+    crowded: bool = False
+    around: Surroundings = MACHINE
+    attempt: Attempt | None = None
+    merges: Merges = field(init=False)
+    tried: list[ev.SnapshotPrepared] = field(default_factory=list)
+    lost: list[Snapshot] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.merges = Merges(self.timeline, self.writer)
+
+    @property
+    def store(self) -> Store:
+        return self.timeline.store
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.writer.schema
+
+    @property
+    def sent(self) -> bool:
+        """Was any snapshot sent that names the data files of this commit?"""
+        return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
+
+    @property
+    def landed(self) -> Snapshot | None:
+        """The snapshot of the last attempt: the one that landed, where one did."""
+        return self.attempt.snapshot if self.attempt is not None else None
+
+    @property
+    def others_met(self) -> int:
+        """How many different committers won a race against this commit."""
+        return len({committer_of(winner) for winner in self.lost})
+
+    # ------------------------------------------------------------------------------------------------------- collect
+
+    def resolve_latest(self, effect: do.ResolveLatest) -> Event:
+        """The base of this attempt, and this identity's trace through it."""
+        try:
+            base = self._resolve(effect)
+            user = None if self.request.identifier is None else self.request.commit_user
+            found = recall(user, base.snapshot, self.timeline, self.knows.identities)
+            if found.says(self.request.identifier):
+                refuse_fork(self.timeline, base.snapshot)
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
+        self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
+        last, carrier = found.last or (None, None)
+        replay = carrier if found.says(self.request.identifier) else None
+        return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
+
+    def _resolve(self, effect: do.ResolveLatest) -> Base:
+        now_ms = self.around.now_ms
+        read = ref_of(self.request.read_snapshot)
+        behind = read is not None and (self.warm is None or self.warm.id < read.id)
+        usable = self.warm is not None and not behind and not self.crowded and self._is_fresh(self.warm)
+        if effect.at_least is None and self.warm is not None and usable:
+            return self.warm
+        known = self._known
+        seen = self._newest_seen()
+        look = self.timeline.look(seen, just_read=seen is not None and seen in self.lost[-1:] and self._won_on(seen))
+        latest = look.snapshot
+        schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
+        if known is None or not self._is_fresh(known):
+            schema_id = max([schema_id, *self.timeline.schema_ids()])
+        if known is not None and known.ref == ref_of(latest):
+            return Base(latest, known.manifests, schema_id, now_ms, look.unhinted)
+        manifests = self.timeline.manifests(latest) if latest else ()
+        return Base(latest, manifests, schema_id, now_ms, look.unhinted)
+
+    def _won_on(self, winner: Snapshot) -> bool:
+        """Was the winner of the last race built on the base of the attempt that it beat, so that it is the same table's?"""
+        return self.attempt is not None and base_of(winner) == self.attempt.base.ref
+
+    @property
+    def _known(self) -> Base | None:
+        return self.attempt.base if self.attempt is not None else self.warm
+
+    def _newest_seen(self) -> Snapshot | None:
+        """The newest snapshot that this commit has met: its base, what it read, or who won the last race."""
+        known = self._known
+        seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:]]
+        return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
+
+    def _is_fresh(self, base: Base) -> bool:
+        return base.is_fresh(self.around.now_ms, self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
+
+    def collect_changes(self, effect: do.CollectChanges) -> Event:
+        """This commit's entries on this base, after the conflict checks."""
+        attempt = self._attempt()
+        try:
+            misplaced = layout_conflict(self.request, self.schema, attempt.base, self.timeline, self.around)
+            if misplaced is not None:
+                return ev.ConflictFound(misplaced.check, misplaced.reason)
+            found = self.settler.settle(attempt.base, attempt.ours.id)
+        except LakelatchError as error:
+            return ev.ResolveFailed(error.code, error.message)
+        if isinstance(found, Conflict):
+            return ev.ConflictFound(found.check, found.reason)
+        self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)
+        added = sum(e.kind == ADD for e in found.entries)
+        return ev.ChangesCollected(added, len(found.entries) - added)
+
+    # ----------------------------------------------------------------------------------------------- manifests, lists
+
+    def compact_manifests(self, effect: do.CompactManifests) -> Event:
+        """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
+        attempt = self._attempt()
+        folded = self._settled().folded
+        if folded is not None:
+            self.attempt = replace(attempt, base_manifests=folded.applied(attempt.base.manifests) or ())
+            return ev.ManifestsCompacted(folded.mode)
+        found = self.merges.on(attempt.base, begin=not effect.contended)
+        if found is None:
+            return ev.ManifestsCompacted("none")
+        merge, manifests = found
+        self.settler.learn(merge.blobs)
+        self.attempt = replace(attempt, base_manifests=manifests)
+        return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.blobs))
+
+    def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
+        """The files of an upload effect; they are written by the driver, all effects' files side by side."""
+        match effect:
+            case do.UploadData():
+                files = [Blob(u.key, u.key, u.data) for u in self.request.uploads]
+                return files, ev.DataUploaded(len(files))
+            case do.WriteBaseList():
+                base_list = self.writer.manifest_list(self._attempt().base_manifests)
+                self.attempt = replace(self._attempt(), base_list=base_list)
+                folded = self._settled().folded
+                beside = folded.blobs if folded is not None else ()
+                files = [*self._missing_hint(), *beside, base_list]
+                return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
+            case do.WriteDeltaList():
+                return self._delta_uploads()
+
+    def _missing_hint(self) -> list[Blob]:
+        """EARLIEST, where it is missing: without it nobody can tell a fork above a gap from the history (H25)."""
+        begin = self._attempt().base.unhinted
+        return [] if begin is None else [Blob("EARLIEST", self.timeline.paths.hint("EARLIEST"), str(begin).encode())]
+
+    def write(self, blob: Blob) -> None:
+        """Make a file durable. EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
+        if blob.key != self.timeline.paths.hint("EARLIEST"):
+            return self.store.put(blob.key, blob.data)
+        for _ in range(3):
+            if not isinstance(self.store.put_if_absent(blob.key, blob.data), Unknown):
+                return None
+        raise StoreUnavailable(f"the store does not say whether {blob.key} was created")
+
+    def _delta_uploads(self) -> Uploads:
+        """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
+        attempt, index = self._attempt(), self._settled().index_blobs
+        delta, new = attempt.delta, list[Blob]()
+        if delta is None or attempt.entries != delta.entries:
+            delta = Delta.of(attempt.entries, self.writer)
+            self.settler.learn(delta.blobs)
+            new = [*delta.blobs, delta.list]
+            self.attempt = replace(attempt, delta=delta)
+        beside = [blob.name for blob in delta.blobs]
+        if index:
+            new, beside = [*new, *index], [*beside, index[-1].name]
+        identities = self._carry_identities()
+        beside += [blob.name for blob in identities]
+        return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
+
+    def _carry_identities(self) -> list[Blob]:
+        """What the next snapshot remembers; files of those for whom its property has no room."""
+        request, names, attempt = self.request, self.writer.names, self._attempt()
+        memory, made = attempt.recalled.carried_on(request.commit_user, request.identifier, attempt.ours, names.next)
+        self.knows.identities.keep(attempt.ours, memory, made)
+        self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
+        return [Blob(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
+
+    # ------------------------------------------------------------------------------------------------------- publish
+
+    def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
+        """The snapshot file, once for all sends."""
+        attempt = self._attempt()
+        try:
+            snapshot = self._built(attempt)
+        except LakelatchError as error:
+            return ev.UploadFailed("snapshot", error.message)
+        self.attempt = attempt = replace(attempt, snapshot=snapshot, data=snapshot.to_json())
+        own = tuple(sorted(name for name in attempt.needs if self.writer.names.own(name)))
+        self.tried.append(ev.SnapshotPrepared(attempt.ours, attempt.base.ref, attempt.data.decode(), own))
+        return self.tried[-1]
+
+    def _built(self, attempt: Attempt) -> Snapshot:
+        base, settled = attempt.base, self._settled()
+        assert attempt.base_list is not None and attempt.delta is not None
+        return build_snapshot(
+            self.request,
+            base.snapshot,
+            attempt.ours,
+            settled.entries,
+            attempt.base_list,
+            attempt.delta.list,
+            schema_id=schema_named(self.schema, base, self.timeline),
+            index_manifest=settled.index_manifest,
+            memory=attempt.memory,
+            lost=self.lost,
+            next_row_id=settled.next_row_id,
+            writer_id=self.knows.writer_id.get(),
+            now_ms=self.around.wall_ms,
+        )
+
+    def publish(self, effect: do.Publish) -> Event:
+        """One atomic create of the snapshot file."""
+        if effect.send > 1:
+            self.around.sleep(0.05 * 2**effect.send)
+        if not self._is_fresh(self._attempt().base) and not self._base_stands():
+            return ev.BaseAged()
+        if effect.send == 1:
+            # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
+            self.attempt = replace(self._attempt(), sent_ms=self.around.now_ms)
+        key = self.timeline.paths.snapshot(effect.snapshot.id)
+        try:
+            answer = self.store.put_if_absent(key, self._attempt().data)
+        except StoreUnavailable as error:
+            return ev.UploadFailed(key, error.message)
+        match answer:
+            case Created():
+                return ev.SnapshotPublished()
+            case AlreadyThere(earlier_send=earlier_send):
+                return ev.PublishRefused(earlier_send)
+            case Unknown(reason=reason):
+                return ev.AnswerLost(reason)
+
+    def _base_stands(self) -> bool:
+        """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)
+
+        One look settles it, however long the way to here took: nothing is derived again where only a look-up was slow.
+        """
+        base, now_ms = self._attempt().base, self.around.now_ms
+        try:
+            stands = base_stands(self.timeline, base.ref)
+        except LakelatchError:
+            return False
+        again = replace(base, seen_ms=now_ms)
+        if not stands or not self._is_fresh(again):
+            return False
+        self.attempt = replace(self._attempt(), base=again)
+        return True
+
+    def read_back(self, effect: do.ReadBack) -> Event:
+        """What does the name hold: ours, another's, nothing? (H2, H3)"""
+        if effect.look > 1:
+            self.around.sleep(0.05 * 2**effect.look)
+        match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
+            case Ours():
+                return ev.FoundOurs()
+            case Nothing():
+                return ev.FoundNothing()
+            case Lost(winner=Snapshot() as winner):
+                self.lost.append(winner)
+                return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
+            case Lost(reason=reason) | Untold(reason=reason):
+                return ev.ReadBackFailed(reason)
+
+    # ---------------------------------------------------------------------------------------------------- verify, hint
+
+    def verify_lineage(self, effect: do.VerifyLineage) -> Event:
+        """Does our snapshot stand on the base that was read? (H6)"""
+        if effect.look > 1:
+            self.around.sleep(0.05 * 2**effect.look)
+        tried = self.tried[-1]
+        aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
+        match check_lineage(self.timeline, tried, aged=aged):
+            case Standing():
+                return ev.LineageVerified()
+            case Untold(reason=reason):
+                return ev.LineageUnread(reason)
+            case Fork(reason=reason, code="fenced"):
+                return ev.LineageBroken(reason)
+            case Fork(reason=reason) if effect.look == 1:
+                return ev.LineageUnread(reason)  # whoever drops or moves the table may not be done
+            case Fork(reason=reason, code=code):
+                left = take_away(self.timeline, tried)
+                if left is not None:
+                    return ev.LineageUnread(f"{reason}; {left}")
+                self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
+                return ev.LineageBroken(reason, code, table_gone=not self.timeline.schema_ids())
+
+    def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
+        """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
+        if newest_id > effect.snapshot_id:
+            return ev.HintSkipped(f"snapshot {newest_id} is newer")
+        key = self.timeline.paths.hint("LATEST")
+        try:
+            # What is asked within these blocks is answered within them, or given up: a late hint is worse than none.
+            if self.lost:
+                with answered_within(self._hint_time_s()):
+                    if (self.timeline.hint("LATEST") or 0) >= effect.snapshot_id:
+                        return ev.HintSkipped("another writer's hint is newer")
+            with answered_within(self._hint_time_s()):
+                self.store.put(key, str(effect.snapshot_id).encode())
+        except LakelatchError as error:
+            return ev.HintSkipped(error.message)
+        return ev.HintWritten(effect.snapshot_id)
+
+    def _hint_time_s(self) -> float:
+        """How much longer the hint may take, in seconds.
+
+        Raises:
+            StoreUnavailable: it is too late for it.
+        """
+        sent_ms = self._attempt().sent_ms
+        left_ms = HINT_WITHIN_MS - (self.around.now_ms - sent_ms) if sent_ms is not None else 0.0
+        if left_ms <= 0:
+            raise StoreUnavailable("too late")
+        return left_ms / 1000
+
+    def discard(self, effect: do.Discard, *, landed: bool) -> None:
+        """Delete private metadata of lost attempts, and data that no snapshot can name; the rest is for orphan cleaning.
+
+        Raises:
+            ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
+        """
+        check_discard(effect.names, self._attempt().needs if landed else ())
+        try:
+            data = () if self.sent else self.request.uploads
+            names = [self.timeline.paths.written(name) for name in effect.names]
+            self.store.delete_many([*names, *(upload.key for upload in data)])
+        except LakelatchError:
+            return
+
+    def next_base(self) -> Base:
+        """What is known after the commit landed: the next one needs no read."""
+        attempt = self._attempt()
+        assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
+        manifests = (*attempt.base_manifests, *attempt.delta.lines)
+        return Base(attempt.snapshot, manifests, attempt.snapshot.schema_id, attempt.sent_ms)
+
+    def _attempt(self) -> Attempt:
+        assert self.attempt is not None
+        return self.attempt
+
+    def _settled(self) -> Settled:
+        settled = self._attempt().settled
+        assert settled is not None
+        return settled

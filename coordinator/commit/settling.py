@@ -1,0 +1,210 @@
+"""Settling: what a request becomes on the base of one attempt, or the conflict that keeps it from landing there.
+
+Owns: `Settler` (one per commit: it keeps what was read, from attempt to attempt) and `Settled` (one per attempt). Must not
+know: the machine, how files are written or published, retries. Source: design §3 (isolation table), H12, H13, H14, H22.
+Invariants: whatever depends on the base is derived from it here, for each attempt anew; nothing is written; every check sees
+the whole change: data files, index files, and the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...core import options as opt
+from ...core.metadata.change import Owner, owner_of
+from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ...core.metadata.deletion_vector import INDEX_TYPE
+from ...core.metadata.folding import MergePlan, live
+from ...core.metadata.manifest import ManifestFile, decode_manifest
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import FileKeys, codec_of
+from ..history.base import Base
+from ..history.timeline import Timeline, ref_of
+from .attempt import Blob, MetadataWriter
+from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
+from .changes_since import ChangesSince
+from .conflicts import (
+    Conflict,
+    Files,
+    Followed,
+    deletes_unknown_file,
+    follow,
+    inputs_changed,
+    inputs_marked,
+    inputs_of,
+    replaced_files,
+)
+from .index_files import combine_index, with_vectors_of
+from .manifest_compaction import Merge, merge_manifests
+from .request import CommitRequest
+from .row_ids import tracked
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A request on one base.
+
+    Attributes:
+        entries: the delta of the snapshot, with sequence numbers and row ids.
+        index_manifest: the name of its index manifest; None for none.
+        index_blobs: that file where it is a new one, after the index files that were made for it.
+        next_row_id: the first row id that is free after it.
+        folded: of a rollback: the base without what it deletes, to be written as the base list.
+    """
+
+    entries: tuple[ManifestEntry, ...]
+    index_manifest: str | None
+    index_blobs: tuple[Blob, ...]
+    next_row_id: int
+    folded: Merge | None = None
+
+
+@dataclass
+class Settler:
+    """Settles one request, on the base of each attempt.
+
+    Args:
+        schema: what the files of the request were written with.
+        buckets: what the committer's earlier commits read of fixed buckets.
+    """
+
+    request: CommitRequest
+    schema: TableSchema
+    timeline: Timeline
+    writer: MetadataWriter
+    buckets: BucketMemory
+    _since: ChangesSince = field(init=False)
+    _read_files: Files | None = None
+
+    def __post_init__(self) -> None:
+        request = self.request
+        concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
+        self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
+
+    def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
+        """The request on a base.
+
+        Args:
+            ours_id: the id that its snapshot will have.
+
+        Raises:
+            LakelatchError: what has to be read for it cannot be read.
+        """
+        restores = self.request.restores
+        files = self._files(base)
+        if isinstance(files, Conflict):
+            return files
+        entries = self._entries(files)
+        numbers = entries if restores else self._in_buckets(entries, base)
+        if isinstance(numbers, Conflict):
+            return numbers
+        entries, next_row_id = numbers, base.next_row_id
+        if not restores and self.schema.options.get(opt.ROW_TRACKING):
+            entries, next_row_id = tracked(entries, ours_id, next_row_id)
+        index = self._index(base.snapshot, files)
+        if isinstance(index, Conflict):
+            return index
+        return Settled(entries, *index, next_row_id, self._folded(base) if restores else None)
+
+    def learn(self, manifests: Iterable[Blob]) -> None:
+        """Manifests of this commit need not be read by the next."""
+        if self.schema.bucket > 0:
+            for blob in manifests:
+                self.buckets.learn(blob.name, decode_manifest(blob.data, blob.name))
+
+    # ------------------------------------------------------------------------------------------------------- entries
+
+    def _files(self, base: Base) -> Followed | Conflict:
+        """The files that the request replaces on this base; a conflict where others changed what it read."""
+        request, read = self.request, self.request.read_snapshot
+        is_read = ref_of(read) == base.ref
+        if request.target is None:
+            stands = not inputs_of(request) or (is_read and read is not None)
+            return (None if stands else self._inputs_conflict(base)) or Followed({})
+        if self._read_files is None:
+            manifests = base.manifests if is_read else self.timeline.manifests(read) if read else ()
+            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
+        if is_read:
+            return Followed(self._read_files)
+        changes = self._since.since(read, base.snapshot)
+        return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
+
+    def _inputs_conflict(self, base: Base) -> Conflict | None:
+        """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
+        request = self.request
+        if request.read_snapshot is not None:
+            changes = self._since.since(request.read_snapshot, base.snapshot)
+            if not isinstance(changes, Conflict):
+                return inputs_changed(request, changes)
+        return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
+
+    def _entries(self, files: Followed) -> tuple[ManifestEntry, ...]:
+        """An overwrite deletes what it replaces (H13); files that a rollback brings back and that are live stay as they are."""
+        request = self.request
+        back = {e.identity for e in request.entries} if request.restores else set()
+        deleted = (e.deletion() for identity, e in files.replaced.items() if identity not in back)
+        return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
+
+    def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
+        """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""
+        partitions = {e.partition for e in entries if is_bucketed(e)}
+        if not partitions:
+            return entries
+        codec = codec_of(self.schema)
+
+        def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
+            return self.timeline.parallel(self.timeline.entries_of, unread)
+
+        found = self.buckets.of(base.manifests, partitions, codec.fields, read)
+        if other_counts(entries, found):
+            deleted = {e.identity for e in entries if e.kind != ADD}
+            alive = [e for e in live(self.timeline.entries(base.manifests)) if e.identity not in deleted]
+            conflict = another_bucket_count(entries, alive, codec)
+            if conflict is not None:
+                return conflict
+        return numbered(entries, found)
+
+    def _folded(self, base: Base) -> Merge:
+        """The base without what it deletes; written with the base list, and for each attempt anew."""
+        return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)
+
+    # --------------------------------------------------------------------------------------------------------- index
+
+    def _index(self, base: Snapshot | None, files: Followed) -> tuple[str | None, tuple[Blob, ...]] | Conflict:
+        """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
+        name = base.index_manifest if base else None
+        request = self.request
+        replaces = request.target is not None or any(e.kind == DELETE for e in request.entries)
+        if not request.index_entries and (name is None or not replaces):
+            return name, ()
+        old = self.timeline.index_entries(base) if base else []
+        replaced, blobs = self._without_replaced(old, files)
+        entries = combine_index(old, (*replaced, *request.index_entries))
+        if isinstance(entries, Conflict):
+            return entries
+        conflict = inputs_marked(request, entries)
+        if conflict is not None:
+            return conflict
+        if entries == old:
+            return name, ()
+        manifest = self.writer.index_manifest(entries)
+        return manifest.name, (*blobs, manifest)
+
+    def _without_replaced(
+        self, old: Sequence[IndexEntry], files: Followed
+    ) -> tuple[tuple[IndexEntry, ...], tuple[Blob, ...]]:
+        """An overwrite takes the index files of its partitions away, but for the vectors of files that came meanwhile."""
+        target = self.request.target
+        if target is None:
+            return (), ()
+        keys = FileKeys(self.schema)
+        newer: set[Owner] = {owner_of(e) for e in files.newer.values()}
+        names = self.writer.names
+        touched = [e for e in old if target(e.partition)]
+        others = tuple(replace(e, kind=DELETE) for e in touched if e.file.index_type != INDEX_TYPE)
+        changes, uploads = with_vectors_of(
+            self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")
+        )
+        return (*others, *changes), tuple(Blob(u.key, u.key, u.data) for u in uploads)

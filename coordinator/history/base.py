@@ -1,0 +1,64 @@
+"""What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
+
+Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.snapshot import Snapshot
+from ..protocol.events import SnapshotRef
+from .timeline import ref_of
+
+LONGEST_AGE_MS = 30_000
+SHORTEST_AGE_MS = 1_000
+"""What a commit needs from looking to publishing: a table that retains nothing can be written all the same."""
+RETENTION_SHARE = 10
+
+
+def longest_age_ms(time_retained_ms: int) -> float:
+    """How old a writer's knowledge may be when it publishes: 30 s, or a tenth of a shorter retention.
+
+    >>> longest_age_ms(3_600_000), longest_age_ms(60_000), longest_age_ms(1)
+    (30000, 6000.0, 1000)
+    """
+    return max(SHORTEST_AGE_MS, min(LONGEST_AGE_MS, time_retained_ms / RETENTION_SHARE))
+
+
+@dataclass(frozen=True)
+class Base:
+    """A snapshot as the start of the next.
+
+    Attributes:
+        snapshot: None for a table without one.
+        manifests: all of its manifests, base list then delta list.
+        schema_id: the newest schema when it was looked at.
+        seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
+        unhinted: the oldest id of the history, where EARLIEST is missing: the next commit writes it before it publishes (H25).
+    """
+
+    snapshot: Snapshot | None
+    manifests: tuple[ManifestFile, ...]
+    schema_id: int
+    seen_ms: float
+    unhinted: int | None = None
+
+    @property
+    def ref(self) -> SnapshotRef | None:
+        return ref_of(self.snapshot)
+
+    @property
+    def id(self) -> int:
+        """The snapshot's id, 0 where there is none."""
+        return self.snapshot.id if self.snapshot is not None else 0
+
+    @property
+    def next_row_id(self) -> int:
+        """The first row id that was never given."""
+        return (self.snapshot.next_row_id if self.snapshot is not None else None) or 0
+
+    def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
+        """May a snapshot be published on this knowledge?"""
+        return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)

@@ -1,0 +1,380 @@
+"""A table's history in its store: schemas, snapshots, lists and manifests, read.
+
+Owns: finding the latest snapshot, reading what snapshots reference. Must not know: how a commit is made, who made it.
+Source: format-metadata §1, commit-protocol §5; H7, H21, H25.
+Invariants: without a gap in the ids no hint is needed (H7): one listing says more than any hint; where there is a gap, one
+rule (`history`) decides for everybody; what is missing is told by file name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import TableCorrupt, TableNotFound
+from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
+from ...core.metadata.manifest_columns import EntryColumns, decode_manifests
+from ...core.metadata.schema import TableSchema, parse_schema
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.paths import TablePaths, version_of
+from ..protocol.events import SnapshotRef
+from ..surroundings import MACHINE
+from .rule import Evidence, Gap, the_history
+
+BASE_PROPERTY = "lakelatch.base"
+"""`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
+_EARLIEST = "EARLIEST"
+READ_THREADS = 8
+COLUMNS_FROM = 2048
+"""So many entries are decoded faster side by side than one by one."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def ref_of(snapshot: Snapshot | None) -> SnapshotRef | None:
+    return None if snapshot is None else SnapshotRef(snapshot.id, snapshot.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a table's history.
+
+    Attributes:
+        snapshot: None for a table without one.
+        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and
+            should be written; None where it is there.
+    """
+
+    snapshot: Snapshot | None
+    unhinted: int | None = None
+
+
+class Timeline:
+    """Reads one branch of one table. Thread-safe; keeps nothing but immutable, named files (by identity, H18).
+
+    Args:
+        first_schema: the bytes of schema 0 when the table was opened: they tell this table from another one that is made
+            at the same location later (H21). None: whatever table is there is the right one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        paths: TablePaths,
+        executor: Callable[[int, str], Executor] = MACHINE.executor,
+        first_schema: bytes | None = None,
+        schemas: dict[int, TableSchema] | None = None,
+    ) -> None:
+        self.store = store
+        self.paths = paths
+        self.first_schema = first_schema
+        self._executor = executor
+        self._schemas: dict[int, TableSchema] = {} if schemas is None else schemas
+
+    # ------------------------------------------------------------------------------------------------------- schemas
+
+    def schema_ids(self) -> list[int]:
+        """The ids of all schema files, ascending."""
+        folder = self.paths.schema_dir
+        found = (version_of(info.key[len(folder) :], "schema") for info in self.store.list(folder))
+        return sorted(version for version in found if version is not None)
+
+    def schema(self, schema_id: int) -> TableSchema:
+        """Schema `schema_id`. Raises TableCorrupt where its file is missing or damaged."""
+        if schema_id not in self._schemas:
+            data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
+            if data is None:
+                raise TableCorrupt(f"{key} is missing")
+            self._schemas[schema_id] = parse_schema(data, key)
+        return self._schemas[schema_id]
+
+    def latest_schema(self) -> TableSchema:
+        """The newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
+        return self.schema(self._newest_schema_id())
+
+    def opened(self) -> tuple[TableSchema, bytes | None]:
+        """The newest schema, and the bytes of schema 0, which are the table's own identity; None where they were lost.
+
+        Raises:
+            TableNotFound: there is no schema.
+            TableCorrupt: it was lost, or is damaged.
+        """
+        newest = self._newest_schema_id()
+        first, *rest = self.parallel(self._schema_bytes, (0,) if newest == 0 else (0, newest))
+        data = rest[0] if rest else first
+        if data is None:
+            raise TableCorrupt(f"{self.paths.schema(newest)} is missing")
+        self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
+        return self._schemas[newest], first
+
+    def newest_schema_id(self, known: int) -> int:
+        """The id of the newest schema, asked for by name from one that is known: no listing that lags behind hides it."""
+        while self._schema_bytes(known + 1) is not None:
+            known += 1
+        return known
+
+    def _newest_schema_id(self) -> int:
+        ids = self.schema_ids()
+        if not ids:
+            if self.snapshot_ids():
+                raise TableCorrupt(
+                    f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema"
+                )
+            raise TableNotFound(f"there is no table at {self.store.url}")
+        return ids[-1]
+
+    def _schema_bytes(self, schema_id: int) -> bytes | None:
+        try:
+            return self.store.get(self.paths.schema(schema_id))
+        except ObjectNotFound:
+            return None
+
+    # ----------------------------------------------------------------------------------------------------- snapshots
+
+    def snapshot_ids(self) -> list[int]:
+        """The ids of all snapshot files, ascending."""
+        return self._ids_among(self._snapshot_names())
+
+    def _snapshot_names(self) -> set[str]:
+        folder = self.paths.snapshot_dir
+        return {info.key[len(folder) :] for info in self.store.list(folder)}
+
+    @staticmethod
+    def _ids_among(names: Iterable[str]) -> list[int]:
+        return sorted(i for name in names if (i := version_of(name, "snapshot")) is not None)
+
+    def snapshot_id_of(self, key: str) -> int | None:
+        """The id of a snapshot file of this branch; None for any other key."""
+        folder = self.paths.snapshot_dir
+        return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Snapshot `snapshot_id`. Raises ObjectNotFound where there is no such file, TableCorrupt where it is damaged."""
+        key = self.paths.snapshot(snapshot_id)
+        found = parse_snapshot(self.store.get(key), key)
+        if found.id != snapshot_id:
+            raise TableCorrupt(f"{key}: field 'id' is {found.id}: it is another snapshot's file")
+        return found
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """Snapshot `snapshot_id`, or None."""
+        try:
+            return self.snapshot(snapshot_id)
+        except ObjectNotFound:
+            return None
+
+    def latest(self, seen: Snapshot | None = None) -> Snapshot | None:
+        """The snapshot that the table's history ends with, None for a table without one (see `look`)."""
+        return self.look(seen).snapshot
+
+    def look(self, seen: Snapshot | None = None, *, just_read: bool = False) -> Latest:
+        """The end of the table's history, and whether EARLIEST has still to be written.
+
+        Args:
+            seen: a snapshot that was a part of the history: the next ones are asked for beside the listing, so that a
+                writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
+            just_read: `seen` was read a moment ago, and is known to be this table's; otherwise it is read again, for its name
+                may be another's by now, and so may be the table.
+
+        Raises:
+            TableNotFound: the table was dropped, renamed, or made again since it was opened.
+            TableCorrupt: the ids have a gap, and it cannot be told which side of it is the history (H25).
+        """
+        guesses = [] if seen is None else [seen.id + 1, seen.id + 2] if just_read else [seen.id + n for n in range(3)]
+        with self._executor(5, "lakelatch-latest") as pool:
+            asked = [pool.submit(self.find, guess) for guess in guesses]
+            checked = [pool.submit(self.check_table)] if self.first_schema is not None and not just_read else []
+            names = self._snapshot_names()
+            found = [answer.result() for answer in asked]
+            for check in checked:
+                check.result()
+        near = {s.id: s for s in (seen if just_read else None, *found) if s is not None}
+        ids = self._ids_among(names)
+        if near and max(near) > max(ids, default=0):
+            top, begin = self._walk_on(near[max(near)]), min([*ids, *near])
+            return Latest(top, None if _EARLIEST in names else begin)
+        history = self._decided(ids)
+        newest = near.get(history[-1]) if history else None
+        if newest is None:
+            newest = self._top_snapshot(history[-1] if history else 0)
+        return Latest(newest, None if _EARLIEST in names else history.start if history else 1)
+
+    def _top_snapshot(self, top: int) -> Snapshot | None:
+        """The snapshot that a listing put on top; rolled back since, the listing is made again."""
+        for _ in range(3):
+            found = self.find(top) if top else None
+            if found is not None or top == 0:
+                return found
+            history = self._decided(self.snapshot_ids())
+            top = history[-1] if history else 0
+        raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
+
+    def history(self, ids: Sequence[int]) -> range | Gap:
+        """The ids of the history among those that a listing showed: the one rule where they have a gap (H6, H25).
+
+        Args:
+            ids: ascending, at least one.
+        """
+
+        def evidence() -> Evidence:
+            earliest, latest = self.parallel(self.hint, ("EARLIEST", "LATEST"))
+            return Evidence(earliest, latest, self._lists_gone, self._is_foreign, self._inherits)
+
+        return the_history(contiguous_runs(ids), evidence)
+
+    def _decided(self, ids: Sequence[int]) -> range:
+        history = self.history(ids) if ids else range(0)
+        if isinstance(history, Gap):
+            first, last = self.paths.hint("EARLIEST"), self.paths.hint("LATEST")
+            raise TableCorrupt(
+                f"{history.reason}: it cannot be told which of them are the table's history; look at the last snapshot of "
+                f"each run with at(snapshot=...), then write the first id of the right run into {first} and its last id "
+                f"into {last}",
+                next_step="",
+            )
+        return history
+
+    def _lists_gone(self, snapshot_id: int) -> bool:
+        """Has an expiry deleted the lists of a snapshot already, whose own file it deletes last?"""
+        found = self.find(snapshot_id)
+        if found is None:
+            return True
+        try:
+            self.store.head(self.paths.manifest(found.delta_manifest_list))
+        except ObjectNotFound:
+            return True
+        return False
+
+    def _is_foreign(self, snapshot_id: int) -> bool:
+        found = self.find(snapshot_id)
+        return found is not None and BASE_PROPERTY not in found.own_properties
+
+    def _inherits(self, upper_id: int, lower_id: int) -> bool:
+        upper, lower = self.find(upper_id), self.find(lower_id)
+        if upper is None or lower is None:
+            return False
+        try:
+            added, held = self.both(lambda: self.delta_manifests(lower), lambda: self.manifests(upper))
+        except TableCorrupt:
+            return False
+        return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
+
+    def check_table(self) -> None:
+        """Is the table here still the one that was opened? (H21)
+
+        Raises:
+            TableNotFound: it was dropped or renamed, or dropped and made again.
+        """
+        if self.first_schema is None:
+            return
+        again = "open the table again"
+        held = self._schema_bytes(0)
+        if held is None:
+            gone = f"the table at {self.store.url} was dropped or renamed since it was opened"
+            raise TableNotFound(f"{gone}: {again}, where it is now", next_step="")
+        if held != self.first_schema:
+            made_again = f"the table at {self.store.url} was dropped and made again since it was opened"
+            raise TableNotFound(f"{made_again}: {again}", next_step="")
+
+    def _walk_on(self, found: Snapshot) -> Snapshot:
+        """The end of the run above a snapshot that the listing did not show yet."""
+        while True:
+            further = self.find(found.id + 1)
+            if further is None:
+                return found
+            found = further
+
+    def hint(self, name: str) -> int | None:
+        """What `LATEST` or `EARLIEST` says; None where it is missing or garbage. It proves nothing (H7)."""
+        try:
+            return int(self.store.get(self.paths.hint(name)))
+        except (ObjectNotFound, ValueError):
+            return None
+
+    def tag(self, name: str) -> Snapshot:
+        """The snapshot that a tag holds. Raises ObjectNotFound."""
+        key = self.paths.tag(name)
+        return parse_snapshot(self.store.get(key), key)
+
+    # ------------------------------------------------------------------------------------------------ what they hold
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        """All manifests of a snapshot's state: those of the base list, then those of the delta list."""
+        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        base, delta = self.parallel(self.manifest_list, names)
+        return (*base, *delta)
+
+    def delta_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        return self.manifest_list(snapshot.delta_manifest_list)
+
+    def manifest_list(self, name: str) -> tuple[ManifestFile, ...]:
+        return tuple(decode_manifest_list(self._metadata(name), name))
+
+    def entries(self, manifests: Iterable[ManifestFile]) -> list[ManifestEntry]:
+        """The entries of manifests, in order."""
+        parts = self.entry_parts(manifests)
+        return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
+
+    def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
+        """The entries of manifests, in order: many of them as columns, so that only those are made that are wanted."""
+        todo = list(manifests)
+        if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
+            return list(self.parallel(self.entries_of, todo))
+        names = [m.file_name for m in todo]
+        return list(decode_manifests(list(zip(names, self.parallel(self._metadata, names), strict=True))))
+
+    def entries_of(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        return decode_manifest(self._metadata(manifest.file_name), manifest.file_name)
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexEntry]:
+        """The live index files of a snapshot."""
+        if snapshot.index_manifest is None:
+            return []
+        return decode_index_manifest(self._metadata(snapshot.index_manifest), snapshot.index_manifest)
+
+    def _metadata(self, name: str) -> bytes:
+        key = self.paths.manifest(name)
+        try:
+            return self.store.get(key)
+        except ObjectNotFound:
+            raise TableCorrupt(f"{key} is missing") from None
+
+    def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
+        """The answers of two questions that are asked at the same time."""
+        with self._executor(2, "lakelatch-read") as pool:
+            one, other = pool.submit(first), pool.submit(second)
+            return one.result(), other.result()
+
+    def parallel(self, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """`read` of each item, in order, several at a time."""
+        todo = list(items)
+        if len(todo) < 2:
+            return [read(item) for item in todo]
+        with self._executor(min(READ_THREADS, len(todo)), "lakelatch-read") as pool:
+            return list(pool.map(read, todo))
+
+
+def base_of(snapshot: Snapshot) -> SnapshotRef | None:
+    """The base that a snapshot of ours names; None where it names none, or is another writer's."""
+    number, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
+    return SnapshotRef(int(number), identity) if number.isdigit() and int(number) > 0 else None
+
+
+def contiguous_runs(ids: Sequence[int]) -> list[range]:
+    """Ascending ids as runs without gaps.
+
+    >>> contiguous_runs([1, 2, 5])
+    [range(1, 3), range(5, 6)]
+    """
+    runs: list[range] = []
+    for value in ids:
+        if runs and runs[-1].stop == value:
+            runs[-1] = range(runs[-1].start, value + 1)
+        else:
+            runs.append(range(value, value + 1))
+    return runs

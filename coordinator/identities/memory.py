@@ -1,0 +1,153 @@
+"""Exactly once: what a table remembers of commit users and their identifiers, as values and as text.
+
+Owns: `Memory`, which travels in a property of each snapshot of ours, and how long names are shortened.
+Must not know: stores, files of identities (`identity_pages`), the order in which snapshots are read (`identity_recall`).
+Source: design §3 (identity), decision 13; H8. Invariants: a memory says from which snapshot on it is complete, and never
+more than that; it forgets nobody: a user leaves the property only into a page that the property names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...core.errors import TableCorrupt
+from ...core.json_text import parse_json
+from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from ...core.paths import IDENTITY_PREFIX, safe_name
+from ..protocol.events import SnapshotRef
+
+IDENTIFIERS_PROPERTY = "lakelatch.identifiers"
+"""JSON: {"since": id, "page": file or null, "users": {user: [last identifier, its snapshot's id, its snapshot's identity]}},
+the most recent user last. The first form of it had no "page", and dropped the least recent of more than 200 users."""
+REMEMBERED_USERS = 200
+"""So many users fit into the property; where there are more, the less recent half of them moves into a page."""
+LONGEST_NAME = 128
+"""Names of more bytes are remembered by their hash, so that the property has a bound."""
+_HASHED = "sha256:"
+
+Remembered = tuple[int, SnapshotRef]
+"""A commit user's last identifier, and the snapshot that carried it."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Last identifiers of commit users, as of one snapshot.
+
+    Attributes:
+        since: complete for snapshots from this id on; older ones must be asked themselves. 1: complete.
+        users: name (see `name_of`) -> what is remembered of the user, the least recent first.
+        page: the file that holds the users who fell out of the property; None where none did.
+    """
+
+    since: int = 1
+    users: Mapping[str, Remembered] = field(default_factory=dict)
+    page: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Is a user unknown whom neither this memory nor its page knows?"""
+        return self.since <= 1
+
+    def overflows_with(self, name: str | None) -> bool:
+        """Are these, and one more user where there is one, more than the property may hold?"""
+        return len(self.users) + (name is not None and name not in self.users) > REMEMBERED_USERS
+
+    def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
+        """The memory after one more commit of a user, who is the most recent one now."""
+        name = name_of(user)
+        users = {n: r for n, r in self.users.items() if n != name}
+        return replace(self, users={**users, name: (identifier, snapshot)})
+
+    def divided(self) -> tuple[dict[str, Remembered], dict[str, Remembered]]:
+        """The users who leave the property when it overflows, and the more recent ones, who stay."""
+        users, leaving = list(self.users.items()), len(self.users) - REMEMBERED_USERS // 2
+        return dict(users[:leaving]), dict(users[leaving:])
+
+    def over(self, older: Memory) -> Memory:
+        """This memory, and below it what an older snapshot remembers."""
+        kept = {name: found for name, found in older.users.items() if name not in self.users}
+        return Memory(min(self.since, older.since), {**kept, **self.users}, self.page or older.page)
+
+    def to_property(self) -> str:
+        out = {"since": self.since, "page": self.page, "users": users_to_json(self.users)}
+        return json.dumps(out, separators=(",", ":"), ensure_ascii=False)
+
+
+def name_of(user: str) -> str:
+    """How a commit user is remembered: by name, or by the hash of a name that is too long.
+
+    >>> name_of("etl"), len(name_of("x" * 10_000))
+    ('etl', 71)
+    """
+    data = user.encode("utf-8", "surrogatepass")
+    if len(data) <= LONGEST_NAME and not user.startswith(_HASHED):
+        return user
+    return _HASHED + hashlib.sha256(data).hexdigest()
+
+
+def memory_of(snapshot: Snapshot) -> Memory:
+    """What one snapshot says: all before it where it is ours, its own identity alone where it is another writer's.
+
+    Raises:
+        TableCorrupt: the property is garbled, or names a page outside of its folder (H16).
+    """
+    text = snapshot.own_properties.get(IDENTIFIERS_PROPERTY)
+    if text is None:
+        alone = Memory(since=snapshot.id)
+        if snapshot.commit_identifier == BATCH_IDENTIFIER:
+            return alone
+        return alone.with_commit(
+            snapshot.commit_user, snapshot.commit_identifier, SnapshotRef(snapshot.id, snapshot.identity)
+        )
+    where = f"snapshot-{snapshot.id}: property '{IDENTIFIERS_PROPERTY}'"
+    try:
+        raw = parse_json(text)
+        since, page, users = int(raw["since"]), raw.get("page"), users_from_json(raw["users"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TableCorrupt(f"{where} is garbled: {error!r}") from error
+    if not 1 <= since <= snapshot.id:
+        raise TableCorrupt(f"{where} is garbled: it is complete from snapshot {since} on, which cannot be")
+    if page is not None and since > 1:
+        raise TableCorrupt(f"{where} is garbled: it names page {page!r}, and is not complete before snapshot {since}")
+    if "page" not in raw and len(users) >= REMEMBERED_USERS:
+        since = snapshot.id  # of the first form, and full: users may have been dropped
+    return Memory(since, users, None if page is None else identity_file(page, where))
+
+
+def identity_file(name: str, where: str) -> str:
+    """The name of a page or leaf, as a table's own file gave it.
+
+    Raises:
+        TableCorrupt: it would leave the folder (H16), or is no such name.
+    """
+    if not safe_name(name, where).startswith(IDENTITY_PREFIX):
+        raise TableCorrupt(f"{where} names {name!r}, which is no file of identities")
+    return name
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Does a snapshot carry the memory of those before it?"""
+    return IDENTIFIERS_PROPERTY in snapshot.own_properties
+
+
+def users_to_json(users: Mapping[str, Remembered]) -> dict[str, Any]:
+    return {name: [identifier, ref.id, ref.identity] for name, (identifier, ref) in users.items()}
+
+
+def users_from_json(raw: Any) -> dict[str, Remembered]:
+    """Users by name.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it is none of `users_to_json`.
+    """
+    found: dict[str, Remembered] = {}
+    for name, (identifier, snapshot_id, identity) in raw.items():
+        if type(identifier) is not int or type(snapshot_id) is not int or type(identity) is not str:
+            raise TypeError(f"what is remembered of {name!r} is not [identifier, snapshot id, snapshot identity]")
+        kept = name if name.startswith(_HASHED) else name_of(name)
+        found[kept] = (identifier, SnapshotRef(snapshot_id, identity))
+    return found

@@ -1,0 +1,190 @@
+"""Files of identities: where users stay who fell out of the snapshots' own property. Pure.
+
+Owns: `Page`, `Leaf`, their bytes, and `spill`, which moves users from the property into a page and from a page into leaves.
+Must not know: stores, snapshots. Source: decision 13; H16, H24.
+Invariants: files never change; a page and one leaf hold all that is known of a user; a spill needs at most the page and one
+leaf to be read, and writes at most the page and what that leaf becomes.
+
+A page holds the users that fell out most recently, and names the leaves. Each leaf holds the users whose hash begins with
+its prefix, in bits; the prefixes cover every hash once. A page that has grown long hands the users of one leaf over to it;
+a leaf that has grown long becomes several, with longer prefixes. So neither is ever rewritten as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.errors import TableCorrupt
+from ...core.json_text import parse_json
+from ...core.paths import IDENTITY_PREFIX
+from .memory import Memory, Remembered, identity_file, users_from_json, users_to_json
+
+PAGE_USERS = 2_000
+"""A page with more users hands some of them over to a leaf, with each spill."""
+LEAF_USERS = 4_000
+"""A leaf with more users is split. It is read as a whole, so it must stay small; pages grow with the number of leaves."""
+LONGEST_FILE = 1 << 28
+"""Bytes of JSON that a file may unpack to: a damaged or hostile one must not fill the memory."""
+_GZIP = 31
+_DEEPEST = 64
+"""Bits of the longest prefix."""
+
+Users = Mapping[str, Remembered]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Users whose hash begins with a prefix."""
+
+    prefix: str
+    users: Users = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        return _packed({"users": users_to_json(self.users)})
+
+
+@dataclass(frozen=True)
+class Page:
+    """Users that fell out of the property: those of late, and the names of the leaves with all others.
+
+    Attributes:
+        leaves: prefix of a hash, in bits -> file; empty where there is none yet.
+    """
+
+    users: Users = field(default_factory=dict)
+    leaves: Mapping[str, str] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        return _packed({"users": users_to_json(self.users), "leaves": dict(self.leaves)})
+
+    def prefix_of(self, name: str) -> str:
+        """The prefix of the leaf that holds a user; empty where there is no leaf."""
+        bits = bits_of(name) if self.leaves else ""
+        return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
+
+    def fullest_prefix(self, more: Iterable[str]) -> str:
+        """The prefix of the leaf to which most users of this page, and these, would go."""
+        waiting = Counter(self.prefix_of(name) for name in (*self.users, *more))
+        return max(sorted(waiting), key=waiting.__getitem__)
+
+
+@dataclass(frozen=True)
+class IdentityFile:
+    """A page or a leaf, about to be written."""
+
+    name: str
+    data: bytes
+
+
+def spill(
+    memory: Memory, page: Page, leaf: Leaf | None, next_name: Callable[[str], str]
+) -> tuple[Memory, tuple[IdentityFile, ...]]:
+    """A memory that fits into its property again, and the files that hold the rest.
+
+    Args:
+        page: what the memory's page says; an empty one where it has none.
+        leaf: the leaf that takes users of the page over, should that be too long; None only where it is not.
+        next_name: a fresh file name, by kind.
+    """
+    falling, staying = memory.divided()
+    waiting, leaves = {**page.users, **falling}, dict(page.leaves)
+    files: list[IdentityFile] = []
+    if leaf is not None and len(waiting) > PAGE_USERS:
+        moving = {name: found for name, found in waiting.items() if bits_of(name).startswith(leaf.prefix)}
+        waiting = {name: found for name, found in waiting.items() if name not in moving}
+        leaves.pop(leaf.prefix, None)
+        for part in split(Leaf(leaf.prefix, {**leaf.users, **moving})):
+            files.append(IdentityFile(next_name(f"{IDENTITY_PREFIX}leaf"), part.to_bytes()))
+            leaves[part.prefix] = files[-1].name
+    files.append(IdentityFile(next_name(f"{IDENTITY_PREFIX}page"), Page(waiting, leaves).to_bytes()))
+    return Memory(memory.since, staying, files[-1].name), tuple(files)
+
+
+def split(leaf: Leaf) -> list[Leaf]:
+    """A leaf as leaves that are short enough."""
+    if len(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
+        return [leaf]
+    halves: tuple[dict[str, Remembered], dict[str, Remembered]] = ({}, {})
+    for name, found in leaf.users.items():
+        halves[int(bits_of(name)[len(leaf.prefix)])][name] = found
+    return [part for bit, half in enumerate(halves) for part in split(Leaf(f"{leaf.prefix}{bit}", half))]
+
+
+def bits_of(name: str) -> str:
+    """A user's hash, in bits: evenly spread whatever the names are.
+
+    >>> bits_of("etl")[:8], len(bits_of("etl"))
+    ('01100011', 64)
+    """
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return f"{int.from_bytes(digest[:8], 'big'):064b}"
+
+
+def parse_page(data: bytes, where: str) -> Page:
+    """A page from its file.
+
+    Raises:
+        TableCorrupt: it is garbled, or names a leaf outside of the folder (H16); names file and field.
+    """
+    raw = _unpacked(data, where)
+    leaves = _field(raw, "leaves", where, lambda value: {str(p): str(name) for p, name in value.items()})
+    for name in leaves.values():
+        identity_file(name, f"{where}: field 'leaves'")
+    if leaves and not _covers(leaves):
+        raise TableCorrupt(f"{where}: field 'leaves' does not cover every hash once")
+    return Page(_field(raw, "users", where, users_from_json), leaves)
+
+
+def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
+    """A leaf from its file.
+
+    Raises:
+        TableCorrupt: it is garbled, or holds users of another leaf; names file and field.
+    """
+    users = _field(_unpacked(data, where), "users", where, users_from_json)
+    if not all(bits_of(name).startswith(prefix) for name in users):
+        raise TableCorrupt(f"{where}: field 'users' has users whose hash does not begin with {prefix}")
+    return Leaf(prefix, users)
+
+
+def _covers(leaves: Mapping[str, str]) -> bool:
+    """Does every hash begin with exactly one of these prefixes?"""
+    ordered = sorted(leaves)
+    if any(len(prefix) > _DEEPEST or prefix.strip("01") for prefix in ordered):
+        return False
+    nested = any(longer.startswith(prefix) for prefix, longer in itertools.pairwise(ordered))
+    return not nested and sum(1 << (_DEEPEST - len(prefix)) for prefix in ordered) == 1 << _DEEPEST
+
+
+def _field(raw: dict[str, Any], name: str, where: str, read: Callable[[Any], Any]) -> Any:
+    try:
+        return read(raw[name])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TableCorrupt(f"{where}: field '{name}' is garbled: {error!r}") from error
+
+
+def _packed(content: dict[str, Any]) -> bytes:
+    packer = zlib.compressobj(wbits=_GZIP)
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return packer.compress(text.encode()) + packer.flush()
+
+
+def _unpacked(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        unpacker = zlib.decompressobj(wbits=_GZIP)
+        text = unpacker.decompress(data, LONGEST_FILE)
+        if not unpacker.eof:
+            raise ValueError("it is cut off, or too long")
+        raw = parse_json(text)
+        if not isinstance(raw, dict):
+            raise TypeError("no JSON object")
+        return raw
+    except (ValueError, TypeError, zlib.error) as error:
+        raise TableCorrupt(f"{where} is no file of identities: {error!r}") from error

@@ -1,0 +1,223 @@
+"""Reading what a table remembers: the memory through a base, and one user in it.
+
+Owns: `recall`, the one walk past snapshots of other writers; `Known`, what a committer need not read twice.
+Must not know: the machine, how snapshots are written. Source: design §3 (identity), decision 13; H8, H18, H24.
+Invariants: the look-up goes through the very base that a publish will stand on, and the memory that the publish carries is
+the same one; a page that is missing is an error, because a user must never be taken for unknown by guessing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from ...backends.store import ObjectNotFound
+from ...backends.threads import forked_lock
+from ...core.errors import TableCorrupt
+from ...core.metadata.snapshot import Snapshot
+from ..history.timeline import Timeline
+from ..protocol.events import SnapshotRef
+from . import pages as pages
+from .memory import Memory, Remembered, is_ours, memory_of, name_of
+from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
+
+WALK = 20
+"""So many foreign snapshots are read at most where no user is looked for."""
+_BATCH = 16
+_KEPT_MEMORIES = 16
+_KEPT_BYTES = 16 << 20
+
+
+class Known:
+    """What one committer remembers of memories, pages and leaves. Thread-safe and bounded.
+
+    Snapshots are known by identity, never by id alone (H18); files never change, so their names are enough.
+    """
+
+    def __init__(self) -> None:
+        self._lock = forked_lock()
+        self._memories: OrderedDict[SnapshotRef, Memory] = OrderedDict()
+        self._files: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def memory(self, snapshot: Snapshot) -> Memory | None:
+        """The memory through a snapshot, where it was made or read before."""
+        with self._lock:
+            return self._memories.get(SnapshotRef(snapshot.id, snapshot.identity))
+
+    def keep(self, ours: SnapshotRef, memory: Memory, made: Iterable[IdentityFile]) -> None:
+        """Keep what a snapshot of ours will say, should it land: then the next commit reads none of it."""
+        self.keep_memory(ours, memory)
+        for file in made:
+            self.keep_file(file)
+
+    def keep_memory(self, ref: SnapshotRef, memory: Memory) -> None:
+        """Keep the memory through a snapshot."""
+        with self._lock:
+            self._memories[ref] = memory
+            self._memories.move_to_end(ref)
+            while len(self._memories) > _KEPT_MEMORIES:
+                self._memories.popitem(last=False)
+
+    def file(self, name: str, timeline: Timeline) -> bytes:
+        """The bytes of a page or leaf.
+
+        Raises:
+            TableCorrupt: it is missing.
+        """
+        with self._lock:
+            data = self._files.get(name)
+            if data is not None:
+                self._files.move_to_end(name)
+                return data
+        key = timeline.paths.identities(name)
+        try:
+            data = timeline.store.get(key)
+        except ObjectNotFound:
+            raise TableCorrupt(
+                f"{key} is missing: it is not known which commits have landed before",
+                next_step="restore it; commits without commit_user and identifier do not need it",
+            ) from None
+        self.keep_file(IdentityFile(name, data))
+        return data
+
+    def keep_file(self, made: IdentityFile) -> None:
+        """Keep a file; the ones that were not asked for longest go."""
+        with self._lock:
+            self._bytes += len(made.data) - len(self._files.pop(made.name, b""))
+            self._files[made.name] = made.data
+            while self._bytes > _KEPT_BYTES and len(self._files) > 1:
+                self._bytes -= len(self._files.popitem(last=False)[1])
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What a table remembers through one base.
+
+    Attributes:
+        inspected_through: the id of the base; 0 where the table has no snapshot, or nobody was looked for.
+        memory: through the base, to be carried on.
+        last: what is remembered of the user who was looked for; None where there was none, or he is unknown.
+        page, leaf: what was read of them; both are there where the next memory needs them.
+    """
+
+    inspected_through: int
+    memory: Memory
+    last: Remembered | None = None
+    page: Page | None = None
+    leaf: Leaf | None = None
+
+    def says(self, identifier: int | None) -> bool:
+        """Has this very identifier of the user landed, if the base is a part of the history?"""
+        return self.last is not None and self.last[0] == identifier
+
+    def carried_on(
+        self, user: str, identifier: int | None, ours: SnapshotRef, next_name: Callable[[str], str]
+    ) -> tuple[Memory, tuple[IdentityFile, ...]]:
+        """The memory of the next snapshot, and the files that must be written before it is published."""
+        memory = self.memory if identifier is None else self.memory.with_commit(user, identifier, ours)
+        if not memory.overflows_with(None):
+            return memory, ()
+        return spill(memory, self.page or Page(), self.leaf, next_name)
+
+
+def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: Known | None = None) -> Recalled:
+    """The memory through a base, and what it says of a user.
+
+    Costs nothing where the base is ours and the user is a recent one; else a page, and perhaps a leaf. Snapshots of other
+    writers above the newest one of ours are read, and kept, so that they are read once.
+
+    Args:
+        user: who is looked for; None = nobody: then at most `WALK` snapshots are read.
+        known: what was read before.
+
+    Raises:
+        TableCorrupt: a snapshot, a page or a leaf is damaged or missing.
+    """
+    known = known or Known()
+    memory = _memory_through(base, timeline, known, to_the_end=user is not None)
+    name = name_of(user) if user is not None else None
+    found = memory.users.get(name) if name is not None else None
+    page: Page | None = None
+    leaf: Leaf | None = None
+    if name is not None and found is None and memory.page is not None:
+        page = _page(memory.page, timeline, known)
+        found = page.users.get(name)
+        if found is None and page.leaves:
+            leaf = _leaf(page, page.prefix_of(name), timeline, known)
+            found = leaf.users.get(name)
+    inspected = base.id if base is not None and user is not None else 0
+    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), name, timeline, known)
+
+
+def _ready_to_spill(recalled: Recalled, name: str | None, timeline: Timeline, known: Known) -> Recalled:
+    """With page and leaf at hand where the next memory will overflow: nothing is read any more when it is made."""
+    memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
+    if not memory.overflows_with(name):
+        return recalled
+    if memory.page is not None and page is None:
+        page = _page(memory.page, timeline, known)
+    page = page or Page()
+    if leaf is None and len(page.users) + len(memory.users) >= pages.PAGE_USERS:
+        leaf = _leaf(page, page.fullest_prefix(memory.users), timeline, known)
+    return replace(recalled, page=page, leaf=leaf)
+
+
+def _page(name: str, timeline: Timeline, known: Known) -> Page:
+    return parse_page(known.file(name, timeline), timeline.paths.identities(name))
+
+
+def _leaf(page: Page, prefix: str, timeline: Timeline, known: Known) -> Leaf:
+    name = page.leaves.get(prefix)
+    if name is None:
+        return Leaf(prefix)
+    return parse_leaf(known.file(name, timeline), prefix, timeline.paths.identities(name))
+
+
+def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, to_the_end: bool) -> Memory:
+    """The memory of the newest snapshot of ours, and of what other writers committed above it.
+
+    What was found is kept after each batch: a walk that takes longer than its base may be old is carried on, not begun again.
+    """
+    if base is None:
+        return Memory()
+    ref = SnapshotRef(base.id, base.identity)
+    kept = known.memory(base)
+    memory, ours, read = kept or memory_of(base), kept is not None or is_ours(base), 0
+    while batch := _more(memory, to_the_end, ours, read):
+        ids = range(memory.since - 1, max(0, memory.since - 1 - batch), -1)
+        for snapshot_id, found in zip(ids, timeline.parallel(timeline.find, ids), strict=True):
+            if snapshot_id >= memory.since:
+                continue  # a memory further up knows all of it
+            if found is None:  # expired: history begins above it, and nobody needs to look there again
+                memory = replace(memory, since=1)
+                break
+            memory, ours = memory.over(known.memory(found) or memory_of(found)), ours or is_ours(found)
+        read += len(ids)
+        known.keep_memory(ref, memory)
+    return memory
+
+
+def _more(memory: Memory, to_the_end: bool, ours: bool, read: int) -> int:
+    """How many older snapshots are to be read now, at once.
+
+    A memory that overflows is completed first: only one that is complete may have a page, or nobody could tell in which
+    order two of them are to be read.
+    """
+    if memory.complete:
+        return 0
+    if to_the_end or memory.overflows_with(None):
+        return min(_BATCH, read + 1)
+    return 0 if ours else min(_BATCH, read + 1, WALK - read)
+
+
+def named_files(snapshot: Snapshot, timeline: Timeline, known: Known) -> list[str]:
+    """The keys of all files of identities that a snapshot needs: its page, and the leaves that the page names.
+
+    Raises:
+        TableCorrupt: the page is damaged or missing.
+    """
+    name = memory_of(snapshot).page
+    names = () if name is None else (name, *_page(name, timeline, known).leaves.values())
+    return [timeline.paths.identities(name) for name in names]

@@ -1,0 +1,92 @@
+"""A journal in a file of JSON lines that any number of processes share.
+
+Owns: `FileJournal`. Must not know: what becomes of a commit. Source: design §3 (event sourced).
+Invariants: each line is one write in append mode, so that the order of lines is the order in which they came; what a writer
+takes for kept is what `read_lines` finds, and what it takes for another's mark too. So the file must lie on a file system
+whose appends are atomic, as local ones are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...backends.store import AlreadyThere, Created, PutOutcome, Unknown
+from ...core.errors import StoreUnavailable
+from ..protocol import events as ev
+from .lines import Damage, Entry, line_of, read_lines
+from .shared_journal import OpenCommit, SharedJournal
+
+
+class FileJournal(SharedJournal):
+    """Appends one line per entry.
+
+    Args:
+        path: the file; its folder is created.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__()
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def lines(self) -> list[Entry | Damage]:
+        return list(read_lines(self.path.read_bytes().split(b"\n"), str(self.path)))
+
+    def _note(self, commit: OpenCommit) -> None:
+        if not commit.looked_at:
+            commit.position, commit.looked_at = os.fstat(self._handle).st_size, commit.lines[-1]
+        self._append(commit.lines[-1])
+
+    def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
+        self._note(commit)
+        try:
+            os.fsync(self._handle)
+            return self._who_was_first(name, commit)
+        except OSError as error:
+            return Unknown(f"journal {self.path}: {error.strerror}")
+
+    def _append(self, line: bytes) -> None:
+        # A newline in front: what a killed process left half written ends there.
+        try:
+            written = os.write(self._handle, b"\n" + line + b"\n")
+        except OSError as error:
+            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
+        # Whole without the last newline: a reader finds it, so its writer must not say that it is not there (G2).
+        if written < len(b"\n" + line):
+            raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
+
+    def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
+        """Is there a mark of others between the line of this commit that was looked at last, and its newest one?"""
+        seen = os.pread(self._handle, max(0, os.fstat(self._handle).st_size - commit.position), commit.position)
+        start, end = _place_of(commit.looked_at, seen), _place_of(commit.lines[-1], seen)
+        if start < 0 or end < start:
+            return Unknown(f"journal {self.path} was cut, or replaced, while the commit was under way")
+        # From this line on the next look goes: others may have added theirs since it was written.
+        commit.position, commit.looked_at = commit.position + end, commit.lines[-1]
+        first: PutOutcome = Created()
+        for line in read_lines(seen[start:end].split(b"\n"), str(self.path)):
+            if isinstance(line, Damage):
+                first = Unknown(f"journal {self.path} holds a damaged line: {line.why}")
+            elif line.commit == name and isinstance(line.event, ev.TakenOver):
+                return AlreadyThere()
+        return first
+
+    def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
+        self._append(line_of(said))
+        try:
+            os.fsync(self._handle)
+        except OSError as error:
+            raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
+
+    def __del__(self) -> None:
+        handle = self.__dict__.pop("_handle", None)
+        if handle is not None:
+            os.close(handle)
+
+
+def _place_of(line: bytes, seen: bytes) -> int:
+    """Where a line begins, -1 where it is not there."""
+    return seen.find(b"\n" + line)

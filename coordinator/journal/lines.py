@@ -1,0 +1,236 @@
+"""Where the events of commits go: the coordinator's state is only ever a fold of them.
+
+Owns: the `Journal` seam, its form in memory, what one commit writes to (`BoundJournal`), lines and what they say. Must not
+know: what becomes of a commit, where the lines of a journal that is shared are kept (`shared_journal`). Source: design §3
+(event sourced). Invariants: a line is written before the effects that follow from its event begin; what a journal holds of
+a commit is a prefix of its events; a line that was cut off is dropped on reading, one that is damaged is told by name and
+number; no credentials ever reach a journal (H19).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...backends.store import AlreadyThere, PutOutcome, Unknown
+from ...backends.threads import forked_lock
+from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ...core.json_text import parse_json
+from ...core.paths import DEFAULT_BRANCH
+from ..protocol import events as ev
+from ..protocol.events import Event, event_from_json, event_json
+from ..surroundings import MACHINE, Surroundings
+
+OBJECT = "object"
+"""The setting that means a journal beside the table, in its own store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One event of one commit.
+
+    Attributes:
+        commit: the id of the commit's run, unique in the journal.
+        table: URL of the table; an absolute path where it is local.
+        at_ms: wall clock, milliseconds since 1970.
+    """
+
+    commit: str
+    table: str
+    at_ms: int
+    event: Event
+    branch: str = DEFAULT_BRANCH
+
+    def to_json(self) -> dict[str, Any]:
+        head = {"commit": self.commit, "table": self.table, "branch": self.branch, "at_ms": self.at_ms}
+        return {**head, **event_json(self.event)}
+
+
+class Journal(Protocol):
+    """Takes entries as they happen, from several threads."""
+
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        """Keep an entry.
+
+        Args:
+            decisive: durably, and after asking who came first.
+
+        Returns:
+            Of a decisive one: `AlreadyThere` where somebody took the commit over before this entry, `Unknown` where it is
+            not known whether it is kept; all else means that it is.
+
+        Raises:
+            StoreUnavailable: it was not kept.
+        """
+
+    def conclude(self, commit: str) -> None:
+        """How this commit ended is known, and was told: nothing of it is needed any more to find out."""
+
+
+class MemoryJournal:
+    """Keeps the newest entries in memory.
+
+    Args:
+        limit: entries kept.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._entries: list[Entry] = []
+        self._lock = forked_lock()
+
+    def record(self, entry: Entry, decisive: bool = False) -> None:
+        with self._lock:
+            self._entries.append(entry)
+            if len(self._entries) > self._limit:
+                del self._entries[: self._limit // 2]
+
+    def conclude(self, commit: str) -> None:
+        return
+
+    def entries(self) -> list[Entry]:
+        with self._lock:
+            return list(self._entries)
+
+
+class BoundJournal:
+    """A journal with commit and table filled in: what a driver writes to."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        commit: str,
+        table: str,
+        around: Surroundings = MACHINE,
+        branch: str = DEFAULT_BRANCH,
+    ) -> None:
+        self._journal, self._commit, self._table, self._around, self._branch = journal, commit, table, around, branch
+        self._failure: StoreUnavailable | None = None
+        self._prepared = False
+        """Is there a snapshot in the journal that may still be sent?"""
+
+    def record(self, event: Event) -> Event:
+        """Keep an event.
+
+        Returns:
+            The event that counts: this one, or why the commit cannot go on with it. A journal that cannot keep what is
+            not decisive costs no commit (H17), but keeps nothing of this one any more, and a decisive event then fails.
+        """
+        prepares = isinstance(event, ev.SnapshotPrepared)
+        decisive = prepares or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
+        entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch)
+        kept: PutOutcome | None
+        try:
+            if self._failure is not None:
+                raise self._failure
+            kept = self._journal.record(entry, decisive)
+        except StoreUnavailable as error:
+            self._failure = error
+            if prepares:
+                return ev.UploadFailed("journal", error.message)
+            kept = Unknown(error.message)
+        self._prepared = prepares or (self._prepared and not decisive and not isinstance(event, ev.FoundAnother))
+        if not decisive:
+            return event
+        match kept:
+            case AlreadyThere() if prepares:
+                return ev.TakenOver()
+            case AlreadyThere():
+                return ev.JournalUnsure("another process took this commit over, and may be sending its snapshot")
+            case Unknown(reason=reason):
+                return ev.JournalUnsure(f"another process may find its snapshot in the journal, and send it: {reason}")
+        return event
+
+    def conclude(self) -> None:
+        """See `Journal`; what cannot be tidied up now is when the journal is recovered."""
+        try:
+            self._journal.conclude(self._commit)
+        except LakelatchError:
+            return
+
+
+def address_of(url: str) -> str:
+    """The URL of a table as a journal names it: whoever reads it may run in another folder.
+
+    >>> address_of("s3://lake/flights/"), address_of("/data/../lake")
+    ('s3://lake/flights', '/lake')
+    """
+    return url.rstrip("/") if "://" in url else os.path.abspath(url)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line that is not an entry, although it is not merely cut off.
+
+    Attributes:
+        where: the journal and the line.
+        why: what is wrong with it.
+        commit: the commit to which it belongs; None where it may belong to any.
+    """
+
+    where: str
+    why: str
+    commit: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where} is no journal entry: {self.why}"
+
+
+def line_of(entry: Entry) -> bytes:
+    """An entry as a journal keeps it: one JSON object, without newlines."""
+    return json.dumps(entry.to_json()).encode()
+
+
+def read_journal(path: str | Path) -> Iterator[Entry]:
+    """The entries of a JSON-lines journal, in order.
+
+    Raises:
+        TableCorrupt: a line, other than one that was cut off, is no entry; names file and line.
+    """
+    return parse_journal(Path(path).read_bytes().split(b"\n"), str(path))
+
+
+def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
+    """The entries in a journal's lines. Arguments and errors as for `read_journal`."""
+    return undamaged(read_lines(lines, name))
+
+
+def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
+    """The entries alone. Raises TableCorrupt at the first line that is damaged."""
+    for line in lines:
+        if isinstance(line, Damage):
+            raise TableCorrupt(str(line))
+        yield line
+
+
+def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> Iterator[Entry | Damage]:
+    """What the lines of a journal say, in order; a line that was cut off says nothing.
+
+    An entry is there once the last byte of its JSON object is, with or without a newline after it. That is the rule for
+    whoever writes a line, too: its writer may only take it for not written where that byte is missing.
+
+    Args:
+        name: of the journal, for messages.
+        commit: the commit to which all lines belong, where that is known.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            raw = parse_json(line)
+            event = event_from_json(raw)
+            yield Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
+        except (ValueError, KeyError, TypeError) as error:
+            if not _is_cut_off(line, error):
+                yield Damage(f"{name}: line {number}", repr(error), commit)
+
+
+def _is_cut_off(line: bytes, error: Exception) -> bool:
+    """Is the line the beginning of an object? Its writer died, or was told that it could not be written."""
+    if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

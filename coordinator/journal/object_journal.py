@@ -1,0 +1,140 @@
+"""A journal beside the table: what another machine needs to finish a commit, as one object per decisive step.
+
+Owns: `ObjectJournal`, where its objects lie, `open_journal`. Must not know: what becomes of a commit.
+Source: commit-protocol §9. Invariants: an object holds all events of its commit so far, and is created atomically: of a
+writer and somebody who takes its commit over, one comes first; nothing is written before a snapshot is about to be sent; an
+object goes once it is known how the commit ended, unless its name must stay taken: against a writer that may wake up, or a
+send of the journal itself that may land late (H9).
+
+The objects lie in `lakelatch/journal/` under the table's root. Readers of the format ask for named folders only, and its
+orphan cleaner ignores a folder that is neither of the format's nor a `key=value` or `bucket-` one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
+from ...core.errors import LakelatchError
+from ..protocol import events as ev
+from .file_journal import FileJournal
+from .lines import OBJECT, Damage, Entry, Journal, MemoryJournal, line_of, read_lines
+from .shared_journal import OpenCommit, SharedJournal
+
+FOLDER = "lakelatch/journal/"
+_SUFFIX = ".jsonl"
+_SENDS = 3
+
+
+class ObjectJournal(SharedJournal):
+    """Keeps the events of commits beside the table while they matter.
+
+    A commit that lands at once costs one request more before it is published, and one after its caller was told.
+
+    Args:
+        store: bound to the table's root.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self._read: dict[str, int] = {}
+        """Commit -> the object that `lines` found last."""
+
+    def lines(self) -> list[Entry | Damage]:
+        found: list[Entry | Damage] = []
+        for commit, number in sorted(self._newest().items()):
+            key = _key(commit, number)
+            try:
+                found += read_lines(self._store.get(key).split(b"\n"), key, commit)
+            except ObjectNotFound:
+                continue  # concluded since it was listed
+            self._read[commit] = number
+        return found
+
+    def _newest(self) -> dict[str, int]:
+        """Commit -> the number of its newest object; one without the one before it is what a conclusion left."""
+        found: dict[str, set[int]] = {}
+        for info in self._store.list(FOLDER):
+            commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
+            if commit and number.isdigit() and info.key.endswith(_SUFFIX):
+                found.setdefault(commit, set()).add(int(number))
+        newest = {commit: max(numbers) for commit, numbers in found.items()}
+        return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
+
+    def _note(self, commit: OpenCommit) -> None:
+        return  # with the next claim
+
+    def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
+        commit.position += 1
+        key, data = _key(name, commit.position), b"\n".join(commit.lines)
+        answer = self._store.put_if_absent(key, data)
+        commit.in_doubt |= not isinstance(answer, Created)
+        try:
+            return self._kept(key, data, answer)
+        except LakelatchError as error:
+            return Unknown(error.message)
+
+    def _kept(self, key: str, data: bytes, answer: PutOutcome) -> PutOutcome:
+        """Is an object ours? Every answer but "created" is read back (H2, H3)."""
+        for _ in range(_SENDS):
+            held = data if isinstance(answer, Created) else self._held(key)
+            if held is not None:
+                return Created() if held == data else AlreadyThere()
+            answer = self._store.put_if_absent(key, data)
+        return Unknown(f"{key} is neither there nor created")
+
+    def _held(self, key: str) -> bytes | None:
+        try:
+            return self._store.get(key)
+        except ObjectNotFound:
+            return None
+
+    def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
+        name, newest = said.commit, self._read[said.commit]
+        data = b"\n".join(line_of(entry) for entry in (*so_far, said))
+        if isinstance(said.event, ev.CommitResolved):
+            self._store.put(_key(name, newest), data)  # into the mark's: its writer creates no object any more
+            return
+        self._store.put_if_absent(_key(name, newest + 1), data)
+        if self._held(_key(name, newest)) is None:
+            self._store.delete_many([_key(name, newest + 1)])  # concluded meanwhile, by its writer
+
+    def conclude(self, commit: str) -> None:
+        with self._lock:
+            known, read = self._open.pop(commit, OpenCommit()), self._read.pop(commit, 0)
+        if known.is_lost:
+            return  # who took it over tells how it ended, and tidies up; a later recovery must find that, and not these lines
+        keys = [_key(commit, number) for number in range(1, max(known.position, read) + 1)]
+        if known.in_doubt:
+            self._store.put(keys[-1], b"\n".join(known.lines))
+            return
+        # The newest last: an older one alone would say less than was known.
+        for part in (keys[:-1], keys[-1:]):
+            if part:
+                self._store.delete_many(part)
+
+
+def _key(commit: str, number: int) -> str:
+    return f"{FOLDER}{commit}-{number}{_SUFFIX}"
+
+
+def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:
+    """A journal from what the user gave.
+
+    Args:
+        setting: a `Journal`; `object` for one beside the table; else a path of a JSON-lines file. None or empty: what
+            `LAKELATCH_JOURNAL` says, else memory.
+        store: of the table.
+    """
+    if setting is None or setting == "":
+        setting = os.environ.get("LAKELATCH_JOURNAL") or None
+    if setting is None:
+        return MemoryJournal()
+    if setting == OBJECT:
+        return ObjectJournal(store)
+    if isinstance(setting, (str, Path)):
+        return FileJournal(setting)
+    return setting

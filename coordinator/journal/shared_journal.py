@@ -1,0 +1,107 @@
+"""A journal that others than a commit's writer can read and add to: how they agree on who finishes the commit.
+
+The protocol is the same wherever the entries are kept. A journal keeps the entries of a commit in one order that everybody
+sees. Most entries are only noted. An entry on which the end of the commit hangs is *claimed*: its place in that order is
+durable, and known, before anybody acts on it.
+
+* The writer claims each snapshot that it is about to send, and that it gives one up which the journal holds.
+* Whoever finishes another's commit claims `TakenOver`, and then reads again. If the mark is there, the commit is theirs, and
+  nothing counts that its writer added after the mark. Several may do this at once: all of them find the same answer,
+  because it depends on what the snapshot's name holds, and they may only send the same bytes to the same name (H9).
+* A writer whose claim comes after such a mark makes no further attempt.
+* A claim that got no answer may still arrive. Until it has, its writer can give nothing up: others may find the entry.
+
+Owns: this protocol, and what one process knows of the commits that it has under way. Must not know: where entries are kept
+(`file_journal`, `object_journal`), what becomes of a commit (`recovery`).
+Invariant: "kept", "somebody else came first" and "unknown" are told to a writer only where every reader finds the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...backends.store import AlreadyThere, PutOutcome, Unknown
+from ...backends.threads import forked_lock
+from ..protocol import events as ev
+from .lines import Damage, Entry, line_of, undamaged
+
+
+@dataclass
+class OpenCommit:
+    """A commit under way, as one process knows it.
+
+    Attributes:
+        lines: its entries, oldest first, as they are kept.
+        position: up to where the journal was looked at: a byte of the file, or the number of the commit's newest object.
+        looked_at: the line of this commit that stands there.
+        in_doubt: a claim of it got no answer, and may arrive late.
+        is_lost: others took it over. What the journal holds of it is theirs from then on.
+    """
+
+    lines: list[bytes] = field(default_factory=list)
+    position: int = 0
+    looked_at: bytes = b""
+    in_doubt: bool = False
+    is_lost: bool = False
+
+
+class SharedJournal(ABC):
+    """Keeps entries for others to find. Each call of a `_` method is for one commit, and never beside another for the same."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenCommit] = {}
+        self._lock = forked_lock()
+
+    @abstractmethod
+    def lines(self) -> list[Entry | Damage]:
+        """What the journal says of all commits, each commit's entries in their order."""
+
+    @abstractmethod
+    def _note(self, commit: OpenCommit) -> None:
+        """Keep the newest line, or remember to keep it with the next claim. Raises StoreUnavailable where it was not kept."""
+
+    @abstractmethod
+    def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
+        """Keep the newest line durably. `AlreadyThere` where a mark of others came first; errors as for `Journal.record`."""
+
+    @abstractmethod
+    def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
+        """Keep what somebody else than the writer says, who has read `so_far`: a mark, or later how the commit ended."""
+
+    def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
+        """See `Journal`."""
+        with self._lock:
+            commit = self._open.setdefault(entry.commit, OpenCommit())
+        commit.lines.append(line_of(entry))
+        if not decisive:
+            self._note(commit)
+            return None
+        was_in_doubt = commit.in_doubt
+        answer = self._claim(entry.commit, commit)
+        commit.is_lost |= isinstance(answer, AlreadyThere)
+        if was_in_doubt and not isinstance(entry.event, ev.SnapshotPrepared):
+            return Unknown("an earlier entry of the journal may still arrive")
+        return answer
+
+    def entries(self) -> list[Entry]:
+        """All entries. Raises TableCorrupt where a line is damaged, with the journal and the line."""
+        return list(undamaged(self.lines()))
+
+    def add(self, so_far: Sequence[Entry], event: ev.TakenOver | ev.CommitResolved, at_ms: int) -> None:
+        """Say that a commit is taken over (`lines` then shows who came first), or how it ended once that was so.
+
+        Args:
+            so_far: the entries of the commit that were read.
+
+        Raises:
+            LakelatchError: the journal did not take it.
+        """
+        last = so_far[-1]
+        self._add(so_far, Entry(last.commit, last.table, at_ms, event, last.branch))
+
+    def conclude(self, commit: str) -> None:
+        """See `Journal`."""
+        with self._lock:
+            self._open.pop(commit, None)

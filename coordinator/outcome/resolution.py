@@ -1,0 +1,206 @@
+"""Finding out how a commit ended whose answer never came, by whoever asks: its writer, or another machine with its journal.
+
+Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built.
+Source: design §3 (resolve), H2, H6, H9. Invariants: *committed* only when found by identity in a lineage that stands; *not
+committed* only when every name that was tried is another's; in between the last snapshot is sent again, the same bytes to
+the same name, and only while its base is seen to stand: never on knowledge from when it was built (H6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...backends.deadline import answered_within
+from ...core.errors import LakelatchError
+from ...core.metadata.data_file import ADD
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import parse_snapshot
+from ...core.places import FileKeys, is_external
+from ..history.lineage import (
+    ANOTHER_TABLE,
+    Fork,
+    Free,
+    Landing,
+    Lost,
+    Standing,
+    Untold,
+    did_it_land,
+    refuse_fork,
+    stands,
+    take_away,
+)
+from ..history.presence import sizes_of
+from ..history.timeline import Timeline, ref_of
+from ..identities.recall import Known, named_files, recall
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..protocol.effects import Outcome
+from ..protocol.events import SnapshotRef
+from ..surroundings import Surroundings
+
+LEAST_S = 2.0
+"""A look may take that long, whatever time was given."""
+_NOT_SENT = "nothing of it was ever sent"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A commit whose end is not known.
+
+    Attributes:
+        user, identifier: its identity; identifier None where it has none.
+        tried: every snapshot of it that may have been sent, oldest first. All but the last are known to be refused.
+        schema: of the table, where it is at hand.
+    """
+
+    user: str
+    identifier: int | None
+    tried: tuple[ev.SnapshotPrepared, ...]
+    schema: TableSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a case stands. `finished`: it landed because it was sent again now."""
+
+    outcome: Outcome
+    finished: bool = False
+
+
+def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Answer:
+    """Look until it is known how a commit ended, for at most so many seconds."""
+    until_s = around.monotonic_s() + timeout_s
+    look = 0
+    while True:
+        look += 1
+        with answered_within(max(LEAST_S, until_s - around.monotonic_s())):
+            answer = find_out(case, timeline)
+        if not isinstance(answer.outcome, do.Undecided) or around.monotonic_s() >= until_s:
+            return answer
+        around.sleep(min(1.0, 0.05 * 2**look))
+
+
+def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Answer:
+    """Look once.
+
+    Args:
+        send: send the last snapshot again where that is safe; else such a case stays undecided.
+    """
+    try:
+        return _found_out(case, timeline, send)
+    except LakelatchError as error:
+        return Answer(_undecided(case, error.message))
+
+
+def _found_out(case: Case, timeline: Timeline, send: bool) -> Answer:
+    seen = [_at_name(timeline, tried) for tried in case.tried]
+    landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if isinstance(s, Standing)), None)
+    outcome = landed or _by_identity(case, timeline)
+    if outcome is not None:
+        return Answer(outcome)
+    if not seen:
+        return Answer(do.NotCommitted("commit-conflict", _NOT_SENT))
+    open_ones = [one for one in seen if isinstance(one, Free | Untold)]
+    if not open_ones:
+        told = next((one for one in seen if isinstance(one, Fork)), seen[-1])
+        return Answer(_outcome(case.tried[-1].snapshot, told))
+    unread = next(((t, s) for t, s in _pairs(case, seen) if isinstance(s, Untold)), None)
+    if unread is not None:
+        return Answer(_outcome(unread[0].snapshot, unread[1]))
+    if len(open_ones) > 1 or not isinstance(seen[-1], Free):
+        return Answer(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
+    if not send:
+        return Answer(
+            _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
+        )
+    return _send_again(case, timeline)
+
+
+def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, Landing]]:
+    return list(zip(case.tried, seen, strict=True))
+
+
+def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
+    """What became of one snapshot. On another table it cannot stay, and a late send of it may land there again."""
+    seen = did_it_land(timeline, tried)
+    if isinstance(seen, Fork) and seen.code == ANOTHER_TABLE:
+        left = take_away(timeline, tried)
+        return Untold(
+            f"{seen.reason}; {left or 'the snapshot was taken away again, but an earlier send may still land'}"
+        )
+    return seen
+
+
+def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
+    match seen:
+        case Standing():
+            return do.Committed(ours, False)
+        case Fork(reason=reason, code=code):
+            return do.NotCommitted(code, reason)
+        case Lost(reason=reason):
+            return do.NotCommitted("commit-conflict", reason)
+        case Untold(reason=reason):
+            return do.Undecided(ours, reason)
+        case Free():
+            return do.Undecided(ours, "the store took the snapshot neither as created nor as existing")
+
+
+def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
+    """An outcome as the journal's last word on a commit."""
+    if isinstance(outcome, do.Committed):
+        return ev.CommitResolved(outcome.snapshot)
+    return ev.CommitResolved(None, outcome.code, outcome.reason)
+
+
+def _send_again(case: Case, timeline: Timeline) -> Answer:
+    """Roll forward. Whatever the store answers, the name tells (H2, H3, H4)."""
+    last = case.tried[-1]
+    if gone := _gone(timeline, last, case.schema):
+        return Answer(
+            _undecided(case, f"it cannot be finished: {gone[0]} is gone; not landed once another takes its name")
+        )
+    timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
+    seen = _at_name(timeline, last)
+    return Answer(_outcome(last.snapshot, seen), finished=isinstance(seen, Standing))
+
+
+def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
+    """Files that the snapshot needs and that are not there any more: nobody may have named them for long (H10).
+
+    Raises:
+        TableCorrupt: one of its lists, or of its own manifests, is gone.
+    """
+    made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
+    keys = FileKeys(schema or timeline.schema(made.schema_id))
+    wanted = [timeline.paths.manifest(line.file_name) for line in timeline.manifest_list(made.base_manifest_list)]
+    entries = timeline.entries(timeline.delta_manifests(made))
+    wanted += [key for entry in entries if entry.kind == ADD for key in keys.data(entry)]
+    wanted += [keys.index(entry) for entry in timeline.index_entries(made)]
+    wanted += named_files(made, timeline, Known())
+    wanted = [key for key in wanted if not is_external(key)]
+    there = sizes_of(timeline, wanted)
+    return [key for key in wanted if key not in there]
+
+
+def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
+    """Has this identity landed, by another run perhaps? Never by a snapshot outside of the history (H6)."""
+    if case.identifier is None:
+        return None
+    latest = timeline.latest()
+    found = recall(case.user, latest, timeline)
+    if found.last is None or not found.says(case.identifier):
+        return None
+    refuse_fork(timeline, latest)
+    carrier = found.last[1]
+    there = timeline.find(carrier.id)
+    is_there = there is not None and there.identity == carrier.identity
+    if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):
+        return do.Undecided(
+            carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
+        )
+    return do.Committed(carrier, replayed=all(tried.snapshot != carrier for tried in case.tried))
+
+
+def _undecided(case: Case, reason: str) -> do.Undecided:
+    ours = case.tried[-1].snapshot if case.tried else SnapshotRef(0, "")
+    return do.Undecided(ours, reason)

@@ -1,0 +1,122 @@
+"""What a journal tells of its commits: the fold of their entries, as far as these count.
+
+Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, what is done about a commit. Source: design §3.
+Invariants: what a writer added after its commit was taken over does not count; of a commit that a damaged line may belong to,
+nothing is told but what was known before that line, or was found out after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...core.errors import ProtocolViolation
+from ..journal.lines import Damage, Entry
+from ..outcome.resolution import Case
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..protocol.machine import CommitState, discardable, step
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a journal knows of one commit.
+
+    Attributes:
+        entries: its entries, oldest first.
+        state: of its machine, as far as the events count.
+        tried: the snapshots that may have been sent.
+        resolved: how it ended, as somebody found out later.
+        taken: was it taken over?
+        damage: why the journal cannot tell what became of it; None where it can.
+        names_missing: an older version wrote it, and did not say which files its snapshots reference.
+    """
+
+    entries: tuple[Entry, ...]
+    state: CommitState
+    tried: tuple[ev.SnapshotPrepared, ...]
+    resolved: ev.CommitResolved | None
+    taken: bool
+    damage: Damage | None
+    names_missing: bool
+
+    @property
+    def request(self) -> ev.CommitRequested:
+        """What was asked for: the first entry, without which there is no past."""
+        request = self.entries[0].event
+        assert isinstance(request, ev.CommitRequested)
+        return request
+
+    @property
+    def case(self) -> Case:
+        return Case(self.request.user, self.request.identifier, self.tried)
+
+    @property
+    def outcome(self) -> do.Committed | do.NotCommitted | None:
+        """How the commit ended, where the journal says so; None where it has to be found out."""
+        found = self.resolved
+        if found is not None:
+            return do.Committed(found.snapshot, False) if found.snapshot else do.NotCommitted(found.code, found.reason)
+        ended = self.state.outcome
+        return None if self.damage is not None or isinstance(ended, do.Undecided) else ended
+
+    def discardable(self, outcome: do.Outcome) -> tuple[str, ...]:
+        """The metadata files that nothing can need any more, once it was found out how the commit ended (H5, H20)."""
+        if self.names_missing or not isinstance(outcome, do.NotCommitted):
+            return ()
+        return discardable(self.state)
+
+
+def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str, Past]:
+    """What a journal knows, commit by commit, oldest first.
+
+    A line that is damaged, and does not say to which commit it belongs, may belong to every commit that was under way there.
+
+    Args:
+        lines: of the journal, in order.
+        table: the table that counts; None for all.
+    """
+    of_commits: dict[str, list[Entry | Damage]] = {}
+    for line in lines:
+        if isinstance(line, Damage):
+            struck = of_commits.keys() if line.commit is None else of_commits.keys() & {line.commit}
+            for commit in struck:
+                of_commits[commit].append(line)
+        elif table is None or line.table == table:
+            of_commits.setdefault(line.commit, []).append(line)
+    # A journal may begin in the midst of a commit, where it was cut: nothing can be said of that one.
+    return {
+        commit: _past(of_commit)
+        for commit, of_commit in of_commits.items()
+        if isinstance(of_commit[0], Entry) and isinstance(of_commit[0].event, ev.CommitRequested)
+    }
+
+
+def _past(lines: list[Entry | Damage]) -> Past:
+    """Fold the lines of one commit."""
+    state, tried, names_missing = CommitState(), list[ev.SnapshotPrepared](), False
+    resolved: ev.CommitResolved | None = None
+    taken, damage = False, None
+    for line in lines:
+        ended = state.outcome is not None and not isinstance(state.outcome, do.Undecided)
+        if isinstance(line, Damage):
+            damage = damage or (None if ended or resolved else line)
+            continue
+        event = line.event
+        if isinstance(event, ev.CommitResolved):
+            resolved = resolved or event
+            continue
+        taken = taken or isinstance(event, ev.TakenOver)
+        if taken or ended or damage is not None:
+            continue
+        if isinstance(event, ev.SnapshotPrepared):
+            tried.append(event)
+            names_missing |= event.names is None
+        elif isinstance(event, ev.BaseAged) and state.sends == 1:
+            tried.pop()  # given up before it was sent
+        try:
+            state, _ = step(state, event)
+        except ProtocolViolation as error:
+            damage = Damage("an entry of this commit", error.message, line.commit)
+    entries = tuple(line for line in lines if isinstance(line, Entry))
+    return Past(entries, state, tuple(tried), resolved, taken, damage, names_missing)

@@ -1,0 +1,331 @@
+"""After a crash: what became of the commits in a journal, and finishing those that can be finished.
+
+Owns: `recover`, what it tells. Must not know: how commits are made (the machine), what a journal's entries mean (`past`), how
+it keeps them, how a commit is resolved (`resolution`). Source: design §3 (event sourced), H2, H5, H9.
+Invariants: a commit is finished, or told as not landed, only after it was taken over in its journal, so that a writer that is
+merely slow makes no further attempt (`shared_journal`); nothing is done about a commit that a damaged line may belong to;
+what is deleted is what one rule says (`past`); what is run twice tells the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ...backends.registry import open_store, scheme_of
+from ...backends.store import Store
+from ...core import options as opt
+from ...core.errors import InvalidArgument, LakelatchError, TableNotFound
+from ...core.metadata.snapshot import parse_snapshot
+from ...core.paths import TablePaths
+from ..commit.layout import follow_first_files, has_first_files
+from ..history.base import LONGEST_AGE_MS
+from ..history.timeline import Timeline
+from ..journal.file_journal import FileJournal
+from ..journal.lines import OBJECT, Damage, Entry, address_of
+from ..journal.object_journal import ObjectJournal
+from ..journal.shared_journal import SharedJournal
+from ..outcome.resolution import find_out, resolved
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..surroundings import MACHINE, Surroundings
+from .past import Past, pasts
+
+FORGOTTEN_AFTER_MS = 24 * 3_600_000
+"""Until then a writer that wakes up finds that its commit was taken over; orphan cleaning trusts in the same day."""
+
+Outcome: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
+"""finished: it landed because recovery sent its snapshot; in flight: its writer may still be at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredCommit:
+    """What became of one commit.
+
+    Attributes:
+        commit: its id in the journal; `table`, `branch`: where.
+        commit_user, identifier, kind: what was asked for; identifier None where none was given.
+        outcome: see `Outcome`; `reason`: why, where it did not land or is not known.
+        snapshot_id, snapshot_uuid: the snapshot that it made, or that is looked for; None where there is none.
+        cleaned: metadata files that were deleted, or would be.
+        known: the journal said so already; nothing was asked of the store.
+    """
+
+    commit: str
+    table: str
+    branch: str
+    commit_user: str
+    identifier: int | None
+    kind: str
+    outcome: Outcome
+    reason: str = ""
+    snapshot_id: int | None = None
+    snapshot_uuid: str | None = None
+    cleaned: tuple[str, ...] = ()
+    known: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The commit as a JSON-ready dict."""
+        return {**asdict(self), "cleaned": list(self.cleaned)}
+
+    def __str__(self) -> str:
+        identity = self.commit_user if self.identifier is None else f"{self.commit_user}/{self.identifier}"
+        where = "" if self.snapshot_id is None else f" snapshot {self.snapshot_id}"
+        why = f": {self.reason}" if self.reason else ""
+        cleaned = f" ({len(self.cleaned)} files cleaned)" if self.cleaned else ""
+        return f"{self.outcome:<10}  {self.kind} by {identity} to {self.table}{where}{why}{cleaned}"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What `recover` found, one line per commit when printed.
+
+    Attributes:
+        commits: what became of each commit.
+        damaged: lines of the journals that cannot be read, each with its journal, its number and what is wrong with it.
+            Commits that such a line may belong to are told as unknown, and left alone.
+    """
+
+    commits: tuple[RecoveredCommit, ...]
+    damaged: tuple[str, ...] = ()
+
+    def of(self, *outcomes: Outcome) -> tuple[RecoveredCommit, ...]:
+        """The commits with one of these outcomes."""
+        return tuple(commit for commit in self.commits if commit.outcome in outcomes)
+
+    @property
+    def unknown(self) -> tuple[RecoveredCommit, ...]:
+        """The commits whose end is not known yet: recover again later."""
+        return self.of("unknown", "in flight")
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, (*self.commits, *self.damaged))) or "no commits"
+
+
+def recover(
+    url: str | Path | SharedJournal,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    writers_are_gone: bool = False,
+    clean: bool = True,
+    only: Callable[[RecoveredCommit], bool] | None = None,
+) -> Recovery:
+    """Tell what became of the commits in a journal; finish those whose snapshot can still be sent.
+
+    Safe to run again, from several places, and beside writers: whose commit is taken over is told so, and never lands twice.
+
+    Args:
+        url: a table (then the journal objects beside it, and the journal file that its option `commit.journal` names), or
+            the path of a JSON-lines journal (then every table in it).
+        storage_options: of the tables' stores.
+        dry_run: look only: nothing is sent, said in a journal, or deleted.
+        writers_are_gone: the caller knows that no writer of these commits runs any more. Else a commit that was heard of
+            within the last 30 s is left alone, as "in flight".
+        clean: delete the metadata files of commits that are proven not to have landed.
+        only: which commits are meant, as far as their journal tells; all by default.
+
+    Returns:
+        Every commit that the journals hold, oldest first, and the lines of the journals that are damaged; printable.
+
+    Raises:
+        TableNotFound: there is neither a table nor a journal.
+
+    Source: design §3. Example:
+
+    >>> import lakelatch as ll, pyarrow as pa
+    >>> url, rows = "memory://doctest-recover/t", pa.table({"v": [1]})
+    >>> table = ll.create_table(url, rows.schema, options={"commit.journal": "object"})
+    >>> _ = table.append(rows); table.committer.settle()
+    >>> print(ll.recover(url))
+    no commits
+    """
+    store_of = cache(lambda table: open_store(table, storage_options))
+    asked = _Asked(store_of, MACHINE, dry_run, writers_are_gone, clean, only or (lambda commit: True))
+    found = [_recovered(journal, table, asked) for journal, table in _journals(url, storage_options)]
+    return Recovery(
+        tuple(commit for one in found for commit in one.commits), tuple(line for one in found for line in one.damaged)
+    )
+
+
+def recover_journal(
+    journal: SharedJournal, store: Store, around: Surroundings, *, writers_are_gone: bool, dry_run: bool = False
+) -> Recovery:
+    """`recover` for one journal of one table, with the surroundings that are given."""
+    return _recovered(journal, None, _Asked(lambda table: store, around, dry_run, writers_are_gone))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the caller of `recover` wants, and the store of each table."""
+
+    store_of: Callable[[str], Store]
+    around: Surroundings
+    dry_run: bool = False
+    writers_are_gone: bool = False
+    clean: bool = True
+    only: Callable[[RecoveredCommit], bool] = lambda commit: True
+
+    def timeline(self, entry: Entry) -> Timeline:
+        return Timeline(self.store_of(entry.table), TablePaths(entry.branch), self.around.executor)
+
+
+def _journals(
+    url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None
+) -> Iterator[tuple[SharedJournal, str | None]]:
+    """The journals that are meant, and the one table that counts, None for all."""
+    if isinstance(url, SharedJournal):
+        yield url, None
+        return
+    if scheme_of(str(url)) == "file" and Path(url).is_file():
+        yield FileJournal(url), None
+        return
+    store = open_store(str(url), storage_options)
+    try:
+        setting = Timeline(store, TablePaths()).latest_schema().options.get(opt.COMMIT_JOURNAL)
+    except TableNotFound:
+        raise TableNotFound(f"there is neither a table nor a journal at {url}") from None
+    yield ObjectJournal(store), None
+    if setting not in ("", OBJECT) and Path(setting).is_file():
+        yield FileJournal(setting), address_of(store.url)
+
+
+# -------------------------------------------------------------------------------------------------------- one journal
+
+
+def _recovered(journal: SharedJournal, table: str | None, asked: _Asked) -> Recovery:
+    lines = journal.lines()
+    damaged = tuple(str(line) for line in lines if isinstance(line, Damage))
+    meant = {commit: past for commit, past in pasts(lines, table).items() if asked.only(_told(past))}
+    refused: dict[str, str] = {}
+    if not asked.dry_run:
+        for commit, past in meant.items():
+            if _is_open(past, asked) and not past.taken:
+                try:
+                    journal.add(past.entries, ev.TakenOver(), asked.around.wall_ms)
+                except LakelatchError as error:
+                    refused[commit] = error.message
+        after = pasts(journal.lines(), table)
+        meant = {commit: after.get(commit, past) for commit, past in meant.items()}
+    told = [_one(journal, past, refused.get(commit, ""), asked) for commit, past in meant.items()]
+    return Recovery(tuple(told), damaged)
+
+
+def _is_open(past: Past, asked: _Asked) -> bool:
+    """Is its end to be found out, and is its writer no longer at work?
+
+    One that was told "unknown" is not at work any more; one that is silent for long has lost its turn.
+    """
+    if past.outcome is not None or past.damage is not None:
+        return False
+    if asked.writers_are_gone or past.taken or past.state.outcome is not None:
+        return True
+    return asked.around.wall_ms - past.entries[-1].at_ms >= LONGEST_AGE_MS
+
+
+def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> RecoveredCommit:
+    """What became of one commit, which is looked for only where nobody else can change that meanwhile."""
+    told = _told(past)
+    if told.known:
+        _tidy(journal, past, asked)  # where its writer died before it could
+        return replace(_followed(told, past, asked), outcome=told.outcome, reason=told.reason)
+    if past.damage is not None or refused:
+        return replace(told, reason=refused or f"nothing is done about it: {past.damage}")
+    if not (past.taken or (asked.dry_run and _is_open(past, asked))):
+        return replace(told, outcome="in flight", reason="its writer may still be at work: recover again in 30 s")
+    try:
+        timeline = asked.timeline(past.entries[0])
+        answer = find_out(past.case, timeline, send=not asked.dry_run)
+    except LakelatchError as error:
+        return replace(told, reason=error.message)
+    outcome = answer.outcome
+    commit = _followed(_with(told, outcome, answer.finished), past, asked)
+    if isinstance(outcome, do.Undecided) or commit.outcome == "unknown":
+        return commit
+    if asked.clean:
+        commit = replace(commit, cleaned=_discard(past.discardable(outcome), timeline, asked))
+    if not asked.dry_run:
+        with suppress(LakelatchError):  # it can be found again (H17)
+            journal.add(past.entries, resolved(outcome), asked.around.wall_ms)
+            _tidy(journal, past, asked)
+    return commit
+
+
+def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:
+    """The commit, once the newest schema has the layout of the table's first files, where they are its own."""
+    if commit.outcome not in ("landed", "finished") or asked.dry_run or not past.tried:
+        return commit
+    last = past.tried[-1]
+    try:
+        snapshot = parse_snapshot(last.text.encode(), f"snapshot-{last.snapshot.id}")
+        if has_first_files(snapshot):
+            follow_first_files(asked.timeline(past.entries[0]), snapshot, asked.around)
+    except LakelatchError as error:
+        return replace(commit, outcome="unknown", reason=error.message)
+    return commit
+
+
+def _told(past: Past) -> RecoveredCommit:
+    """What the journal alone tells."""
+    first, request = past.entries[0], past.request
+    ref = past.tried[-1].snapshot if past.tried else None
+    commit = RecoveredCommit(
+        first.commit, first.table, first.branch, request.user, request.identifier, request.kind, "unknown",
+        snapshot_id=ref.id if ref else None, snapshot_uuid=ref.identity if ref else None,
+    )  # fmt: skip
+    return commit if past.outcome is None else replace(_with(commit, past.outcome), known=True)
+
+
+def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) -> RecoveredCommit:
+    match outcome:
+        case do.Committed(snapshot=ref):
+            landed: Outcome = "finished" if finished else "landed"
+            return replace(commit, outcome=landed, snapshot_id=ref.id, snapshot_uuid=ref.identity, reason="")
+        case do.NotCommitted(reason=reason):
+            return replace(commit, outcome="not landed", reason=reason)
+        case do.Undecided(reason=reason):
+            return replace(commit, outcome="unknown", reason=reason)
+
+
+def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
+    """Delete metadata files; what cannot be deleted now is left to orphan cleaning."""
+    keys = tuple(timeline.paths.written(name) for name in names)
+    if keys and not asked.dry_run:
+        try:
+            timeline.store.delete_many(keys)
+        except LakelatchError:
+            return ()
+    return keys
+
+
+def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
+    """Remove what a journal keeps of a commit whose end is known, once its writer cannot wake up any more."""
+    forgotten = asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS
+    if not asked.dry_run and (asked.writers_are_gone or forgotten):
+        with suppress(LakelatchError):
+            journal.conclude(past.entries[0].commit)
+
+
+def find_one(
+    commit_user: str | None, identifier: int | None, snapshot_uuid: str | None
+) -> Callable[[RecoveredCommit], bool]:
+    """Which commits of a journal are meant by a commit user, an identifier, a snapshot's uuid; all where none is given.
+
+    Raises:
+        InvalidArgument: an identifier without its user.
+    """
+    if identifier is not None and commit_user is None:
+        raise InvalidArgument("an identifier needs its commit user")
+
+    def meant(commit: RecoveredCommit) -> bool:
+        return (
+            (commit_user is None or commit.commit_user == commit_user)
+            and (identifier is None or commit.identifier == identifier)
+            and (snapshot_uuid is None or commit.snapshot_uuid == snapshot_uuid)
+        )
+
+    return meant

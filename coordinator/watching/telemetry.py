@@ -1,0 +1,171 @@
+"""Spans and metrics of commits, by OpenTelemetry's interface; what becomes of them is the application's to say.
+
+Owns: `Traced`, the names of spans, metrics and attributes (docs/observability.md lists them). Must not know: exporters, the
+SDK. Imported by `observe` where the application has imported OpenTelemetry, never otherwise.
+Invariants: a span's parent is what was under way when it began, whichever thread ended it; every span that is begun is ended,
+however the commit ends; the spans are made from events after the fact, and take nothing from the commit's own path but
+time; labels of metrics have few values each: no key, user or id is one (H19: nothing secret is told, see `observe`).
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from ...backends.metered import StoreRequest
+from ..protocol.events import Event, event_json
+from ..protocol.machine import CommitState, Phase
+from .watcher import RETRY_REASONS, TROUBLE, About, Ended
+
+SCOPE = "lakelatch"
+"""Name of the tracer and of the meter."""
+_NAMES = {
+    Phase.COLLECT: "collect",
+    Phase.COMPACT_MANIFESTS: "compact manifests",
+    Phase.BASE_LIST: "upload",
+    Phase.DELTA_LIST: "upload",
+    Phase.PUBLISH: "publish",
+    Phase.VERIFY: "verify",
+    Phase.RETRY: "wait",
+}
+"""Spans of phases; both lists and the data go out side by side, in one."""
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""Bounds of the histograms' buckets."""
+
+
+class Instruments:
+    """The metrics, made once for a meter."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self.commits = meter.create_counter("lakelatch.commits", "{commit}", "commits, by how they ended")
+        self.commit_s = self._seconds(meter, "lakelatch.commit.duration", "from the first step of a commit to its end")
+        self.retries = meter.create_counter("lakelatch.retries", "{retry}", "steps that were done again, by reason")
+        self.requests = meter.create_counter("lakelatch.requests", "{request}", "requests to the store")
+        self.request_s = self._seconds(meter, "lakelatch.request.duration", "of requests to the store")
+
+    @staticmethod
+    def _seconds(meter: metrics.Meter, name: str, what: str) -> metrics.Histogram:
+        return meter.create_histogram(name, "s", what, explicit_bucket_boundaries_advisory=_SECONDS)
+
+
+@cache
+def instruments() -> Instruments:
+    """The metrics of this process; a meter that is configured later still gets them."""
+    return Instruments(metrics.get_meter(SCOPE))
+
+
+class Traced:
+    """Watches one commit: a span for it, below it one for each attempt and each wait, below an attempt one for each phase,
+    and where they were sent one for each request."""
+
+    def __init__(self, about: About) -> None:
+        self._tracer = trace.get_tracer(SCOPE)
+        self._about, self._meters = about, instruments()
+        attributes: dict[str, Any] = {
+            "lakelatch.table": about.table,
+            "lakelatch.branch": about.branch,
+            "lakelatch.commit": about.commit,
+            "lakelatch.commit_user": about.commit_user,
+            "lakelatch.kind": about.kind,
+        }
+        if about.identifier is not None:
+            attributes["lakelatch.identifier"] = about.identifier
+        self._whole = self._tracer.start_span(f"lakelatch.{about.doing}", attributes=attributes)
+        self._attempt: Span | None = None
+        self._phase: Span | None = None
+        self._phase_name = ""
+        self._number = 0
+        self._over = False
+
+    def happened(self, event: Event, state: CommitState) -> None:
+        """Move on to the span of the phase that the event led to; what went wrong is noted on the one where it did."""
+        if self._over:
+            return  # the hint: its caller has been told
+        if isinstance(event, TROUBLE):
+            (self._phase or self._whole).add_event(type(event).__name__, _told(event))
+        self._count_retry(event, state)
+        name = _NAMES.get(state.phase, "")
+        if state.attempt != self._number or (name == "wait" and self._attempt is not None):
+            self._end_attempt()
+        if name == "wait":
+            self._begin_phase(name, self._whole)
+            return
+        if self._attempt is None and name:
+            self._number = state.attempt
+            numbered = {"lakelatch.attempt": state.attempt}
+            self._attempt = self._tracer.start_span("lakelatch.attempt", _below(self._whole), attributes=numbered)
+        if name and self._attempt is not None:
+            self._begin_phase(name, self._attempt)
+
+    def _begin_phase(self, name: str, parent: Span) -> None:
+        if name == self._phase_name:
+            return
+        if self._phase is not None:
+            self._phase.end()
+        self._phase, self._phase_name = self._tracer.start_span(f"lakelatch.{name}", _below(parent)), name
+
+    def _end_attempt(self) -> None:
+        for span in (self._phase, self._attempt):
+            if span is not None:
+                span.end()
+        self._phase = self._attempt = None
+        self._phase_name = ""
+
+    def _count_retry(self, event: Event, state: CommitState) -> None:
+        reason = RETRY_REASONS.get(type(event))
+        if reason is not None and state.outcome is None:
+            self._meters.retries.add(1, {"lakelatch.reason": reason})
+
+    def requested(self, request: StoreRequest) -> None:
+        """A span that has ended already; of several requests in one call, one span."""
+        labels = {"lakelatch.operation": request.operation, "lakelatch.outcome": request.outcome}
+        self._meters.requests.add(request.requests, labels)
+        self._meters.request_s.record(request.seconds, labels)
+        ended_ns = time.time_ns()
+        span = self._tracer.start_span(
+            f"lakelatch.request {request.operation}",
+            _below(self._phase or self._whole),
+            kind=SpanKind.CLIENT,
+            attributes={
+                **labels,
+                "lakelatch.key": request.key,
+                "lakelatch.requests": request.requests,
+                "lakelatch.sent_bytes": request.sent,
+                "lakelatch.received_bytes": request.received,
+            },
+            start_time=ended_ns - int(request.seconds * 1e9),
+        )
+        span.end(ended_ns)
+
+    def ended(self, how: Ended) -> None:
+        """End what is open; the error status is for what did not land."""
+        self._over = True
+        self._end_attempt()
+        labels = {
+            "lakelatch.outcome": how.outcome,
+            "lakelatch.kind": self._about.kind,
+            "lakelatch.doing": self._about.doing,
+        }
+        self._meters.commits.add(1, labels)
+        self._meters.commit_s.record(how.seconds, labels)
+        self._whole.set_attributes({"lakelatch.outcome": how.outcome, "lakelatch.attempts": how.attempts})
+        if how.snapshot_id is not None:
+            self._whole.set_attribute("lakelatch.snapshot_id", how.snapshot_id)
+        if not how.landed:
+            self._whole.set_status(Status(StatusCode.ERROR, f"{how.outcome}: {how.reason}"))
+        self._whole.end()
+
+
+def _told(event: Event) -> dict[str, str | int | bool]:
+    """The fields of an event that an attribute can hold."""
+    fields = event_json(event).items()
+    return {f"lakelatch.{name}": value for name, value in fields if name != "event" and isinstance(value, str | int)}
+
+
+def _below(span: Span) -> Context:
+    return trace.set_span_in_context(span)
