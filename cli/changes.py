@@ -161,7 +161,7 @@ def _register_write(commands: Commands) -> None:
 
 
 def write(args: argparse.Namespace, output: Output) -> int:
-    from ..table.transaction import check_identity
+    from ..table.writing.transaction import check_identity
     from .sources import format_of_name
 
     check_identity(args.commit_user, args.identifier)

@@ -41,7 +41,7 @@ def register(commands: Commands) -> None:
 
 
 def verify(args: argparse.Namespace, output: Output) -> int:
-    from ..table.verify import verify_store
+    from ..table.verify.whole import verify_store
 
     store = open_store_of(args)
     which: Any = "all" if args.all else args.snapshot

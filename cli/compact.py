@@ -15,7 +15,7 @@ from .maintenance import add_apply, progress
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..table.compact_plan import CompactionPlan
+    from ..table.compaction.plan import CompactionPlan
 
 
 def register(commands: Commands) -> None:

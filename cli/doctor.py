@@ -270,8 +270,8 @@ def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
 def _history(store: Store, branch: str) -> Check:
     """Does the history stand, or has a writer without an atomic create replaced something (G1)?"""
     from ..coordinator.history.timeline import Timeline
-    from ..table.finding import Findings
-    from ..table.verify_history import check_hints, lineage_findings
+    from ..table.verify.finding import Findings
+    from ..table.verify.history import check_hints, lineage_findings
 
     timeline = Timeline(store, TablePaths(branch))
     snapshots, found = lineage_findings(timeline)

@@ -51,7 +51,7 @@ def register(commands: Commands) -> None:
 
 def log(args: argparse.Namespace, output: Output) -> int:
     from ..table.system import history_row
-    from ..table.verify_history import lineage_findings
+    from ..table.verify.history import lineage_findings
 
     if args.limit is not None and args.limit < 1:
         raise InvalidArgument(f"--limit {args.limit} is no number of snapshots")

@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
 
 
 def read(args: argparse.Namespace, output: Output) -> int:
-    from ..table.read import arrow_schema_of
+    from ..table.reading.arrow import arrow_schema_of
     from .sinks import open_sink
 
     file_format = _format(args)

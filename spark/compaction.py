@@ -16,11 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 
 from ..coordinator.commit.message import CommitMessage
 from ..core.predicates.predicate import Predicate
-from ..table.compact import Compaction, Rewrite, rewriter_of, run_compaction
-from ..table.compact_plan import plan_compaction
+from ..table.compaction.plan import plan_compaction
+from ..table.compaction.rewrite import Rewriter
+from ..table.compaction.run import Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.create import open_table
-from ..table.rewrite import Rewriter
-from ..table.split import Split
+from ..table.scan.split import Split
 from .scan import packed
 from .session import parallelism
 from .tasks import SPLIT_SCHEMA, RewriteTask

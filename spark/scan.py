@@ -26,10 +26,10 @@ from ..core.errors import Unsupported
 from ..core.predicates.predicate import Predicate, columns_of
 from ..core.predicates.sql import parse_where
 from ..table.create import open_table
-from ..table.fallback import file_schemas_of
-from ..table.plan import ScanPlan, count_rows
-from ..table.read import SplitReader, fields_of
-from ..table.split import Split
+from ..table.reading.arrow import SplitReader, fields_of
+from ..table.scan.fallback import file_schemas_of
+from ..table.scan.plan import ScanPlan, count_rows
+from ..table.scan.split import Split
 from ..table.table import Table
 from .hadoop import hadoop_options
 from .predicate import Untranslatable, column_of, to_column

@@ -38,10 +38,10 @@ from pyspark.sql.datasource import (
 from ..core.errors import InvalidArgument
 from ..core.predicates.predicate import Comparison, Predicate, bind, col
 from ..core.rows.types import AtomicType
-from ..table.fallback import file_schemas_of
-from ..table.plan import plan_scan
-from ..table.read import SplitReader
-from ..table.split import Split
+from ..table.reading.arrow import SplitReader
+from ..table.scan.fallback import file_schemas_of
+from ..table.scan.plan import plan_scan
+from ..table.scan.split import Split
 from ..table.table import Table
 from .scan import TASK_BYTES, packed
 from .source_options import SourceOptions

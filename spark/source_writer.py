@@ -23,8 +23,8 @@ from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.message import CommitMessage
 from ..core.errors import InvalidArgument, StoreUnavailable
 from ..table.table import Table
-from ..table.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
-from ..table.write import check_writable, keys_of
+from ..table.writing.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
+from ..table.writing.writer import check_writable, keys_of
 from .columns import match_columns
 from .source_options import SourceOptions
 from .tasks import WriteTask

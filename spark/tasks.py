@@ -24,12 +24,12 @@ from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.metadata.schema import TableSchema
 from ..core.rows.types import AtomicType, Field
 from ..core.rows.values import MILLIS_PER_DAY
-from ..table.conform import Conformer
-from ..table.read import SplitReader
-from ..table.rewrite import Rewriter
-from ..table.split import Split
-from ..table.transaction import with_partition
-from ..table.write import TableWriter, bucket_function, keys_of
+from ..table.compaction.rewrite import Rewriter
+from ..table.reading.arrow import SplitReader
+from ..table.scan.split import Split
+from ..table.writing.conform import Conformer
+from ..table.writing.transaction import with_partition
+from ..table.writing.writer import TableWriter, bucket_function, keys_of
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"

@@ -44,7 +44,7 @@ from ..core.rows.types import (
     varbinary,
     walk_fields,
 )
-from ..table.physical import list_of, map_of, struct_of
+from ..table.projection.physical import list_of, map_of, struct_of
 
 _PLAIN: dict[str, spark.DataType] = {
     "BOOLEAN": spark.BooleanType(),

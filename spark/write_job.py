@@ -26,8 +26,8 @@ from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
-from ..table.transaction import Transaction, overwrite_spec, snapshot_read
-from ..table.write import UNAWARE_BUCKET, check_writable
+from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_read
+from ..table.writing.writer import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of

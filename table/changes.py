@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
-from .transaction import Transaction
+from .writing.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -32,11 +32,11 @@ from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.predicates.predicate import Predicate
-from .compact import Compaction, rewriter_of, rewritten_here, run_compaction
-from .compact_plan import plan_compaction
-from .transaction import check_identity
+from .compaction.plan import plan_compaction
+from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from .travel import epoch_millis, snapshot_at
-from .write import check_writable
+from .writing.transaction import check_identity
+from .writing.writer import check_writable
 
 Moment: TypeAlias = str | int | datetime | None
 """ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not said."""

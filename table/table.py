@@ -31,18 +31,18 @@ from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from . import system
 from .changes import Changes
-from .conform import batches_of
 from .maintenance import Maintenance
-from .plan import ScanPlan, count_rows, plan_scan
-from .read import arrow_schema_of, read_batches
-from .transaction import Transaction
+from .reading.arrow import arrow_schema_of, read_batches
+from .scan.plan import ScanPlan, count_rows, plan_scan
 from .travel import schema_at, snapshot_at
-from .verify import Which, verify_store
+from .verify.whole import Which, verify_store
+from .writing.conform import batches_of
+from .writing.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .finding import Finding
+    from .verify.finding import Finding
 
 Where = Predicate | str | None
 

@@ -21,7 +21,7 @@ from lakelatch.core.metadata.deletion_vector import INDEX_TYPE, decode_vector
 from lakelatch.core.metadata.schema import TableSchema
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
-from lakelatch.table.write import TableWriter
+from lakelatch.table.writing.writer import TableWriter
 
 NUMBERS = itertools.count()
 SCHEMA = pa.schema([("part", pa.string()), ("v", pa.int64())])

@@ -10,7 +10,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.cli.exit_codes import exit_code_of
 from lakelatch.core import errors
-from lakelatch.table.transaction import Transaction
+from lakelatch.table.writing.transaction import Transaction
 
 EXPECTED = {
     "commit-conflict": 3, "retries-exhausted": 3, "fenced": 3, "outcome-unknown": 4, "store-unavailable": 5,

@@ -42,10 +42,10 @@ from lakelatch.core.predicates.sql import parse_where
 from lakelatch.core.rows.binary_row import decode_row, encode_row
 from lakelatch.core.rows.types import AtomicType, Field, parse_type, string
 from lakelatch.core.statistics.collect import SimpleStats, decode_stats
-from lakelatch.table.blob_file import blob_values
-from lakelatch.table.data_source import DataSource
-from lakelatch.table.evolution import plan_projection
-from lakelatch.table.file_formats import open_data_file
+from lakelatch.table.formats.blob_file import blob_values
+from lakelatch.table.formats.data_source import DataSource
+from lakelatch.table.formats.reading import open_data_file
+from lakelatch.table.projection.plan import plan_projection
 
 Mutation = Callable[[bytes, random.Random], bytes]
 Build = Callable[[list[Path]], "Decoder"]

@@ -27,8 +27,8 @@ from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.predicates.predicate import Predicate
-from lakelatch.table.plan import ScanPlan, count_rows, plan_scan
-from lakelatch.table.read import arrow_schema_of, fields_of, read_batches
+from lakelatch.table.reading.arrow import arrow_schema_of, fields_of, read_batches
+from lakelatch.table.scan.plan import ScanPlan, count_rows, plan_scan
 from lakelatch.table.travel import schema_at, snapshot_at
 
 OTHER_READS = {"incremental", "watermark"}

@@ -13,8 +13,8 @@ from lakelatch.core.casts.rules.columns import CastFailure
 from lakelatch.core.casts.rules.texts import nested_text
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, DataType, parse_type, string
-from lakelatch.table.physical import OutOfRange
-from lakelatch.table.type_changes import can_change, changed
+from lakelatch.table.projection.physical import OutOfRange
+from lakelatch.table.projection.type_changes import can_change, changed
 
 pytestmark = pytest.mark.java
 

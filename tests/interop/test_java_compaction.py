@@ -20,7 +20,7 @@ from values import assert_same_rows
 
 import lakelatch as ll
 from lakelatch.core.metadata.data_file import ManifestEntry
-from lakelatch.table import compact as compacting
+from lakelatch.table.compaction import run as compacting
 
 pytestmark = pytest.mark.java
 

@@ -24,7 +24,7 @@ from lakelatch.core.file_index.options import BSI, KINDS, RANGE_BITMAP, takes
 from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.rows.types import Field
 from lakelatch.core.rows.values import root_of
-from lakelatch.table.index_pruning import sidecar_of
+from lakelatch.table.scan.index_pruning import sidecar_of
 
 pytestmark = pytest.mark.java
 

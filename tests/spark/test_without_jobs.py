@@ -22,7 +22,7 @@ from lakelatch.spark.source_options import SourceOptions
 from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
 from lakelatch.spark.write_job import _job_error
-from lakelatch.table.split import Split
+from lakelatch.table.scan.split import Split
 
 
 def table(*columns: tuple[str, str]) -> Any:

@@ -21,7 +21,7 @@ from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrup
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
-from lakelatch.table import compact as compacting
+from lakelatch.table.compaction import run as compacting
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -11,7 +11,7 @@ import pytest
 
 from lakelatch.core.errors import InvalidArgument
 from lakelatch.core.rows.types import AtomicType, Field
-from lakelatch.table.conform import Conformer
+from lakelatch.table.writing.conform import Conformer
 
 MORNING = datetime(2020, 1, 1, 3)
 

@@ -26,7 +26,7 @@ from lakelatch.core.rows.types import (
     parse_type,
     string,
 )
-from lakelatch.table.evolution import plan_projection
+from lakelatch.table.projection.plan import plan_projection
 
 INT, BIGINT = AtomicType("INT"), AtomicType("BIGINT")
 

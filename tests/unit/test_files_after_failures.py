@@ -13,7 +13,7 @@ from lakelatch.core.errors import LakelatchError, OutcomeUnknown, RetriesExhaust
 from lakelatch.lab.simulated_store import Reply, Request, answer
 from lakelatch.lab.stage import Stage, lab_schema
 from lakelatch.table.table import Table
-from lakelatch.table.write import TableWriter
+from lakelatch.table.writing.writer import TableWriter
 
 
 @pytest.fixture

@@ -28,8 +28,10 @@ from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.predicates.arrow import evaluate
 from lakelatch.core.predicates.predicate import Predicate, bind, col, columns_of
 from lakelatch.core.rows.types import AtomicType, Field, parse_atomic, string
-from lakelatch.table import data_writer, index_pruning, parquet_file
+from lakelatch.table.formats import parquet_file
+from lakelatch.table.scan import index_pruning
 from lakelatch.table.table import Table
+from lakelatch.table.writing import data_writer
 
 COUNTER = itertools.count()
 BESIDE = {"file-index.in-manifest-threshold": "1 b"}

@@ -24,11 +24,11 @@ from lakelatch.core.orc.protobuf import decode_message
 from lakelatch.core.orc.tail import parse_tail, tail_size
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import Field, parse_type
-from lakelatch.table import avro_file, data_source
-from lakelatch.table.avro_file import AvroFile
-from lakelatch.table.evolution import plan_projection
-from lakelatch.table.file_formats import OpenDataFile, open_data_file
-from lakelatch.table.orc_form import OrcOutput
+from lakelatch.table.formats import avro_file, data_source
+from lakelatch.table.formats.avro_file import AvroFile
+from lakelatch.table.formats.orc_form import OrcOutput
+from lakelatch.table.formats.reading import OpenDataFile, open_data_file
+from lakelatch.table.projection.plan import plan_projection
 
 COUNTER = itertools.count()
 COLUMNS = {"id": "INT", "s": "STRING", "d": "DECIMAL(9, 2)", "t": "TIMESTAMP(3)"}

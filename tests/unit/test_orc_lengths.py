@@ -23,8 +23,8 @@ from lakelatch.core.orc.lengths import MOST_TOTAL, measured
 from lakelatch.core.orc.protobuf import decode_message, message_of, number_of
 from lakelatch.core.orc.tail import parse_tail, tail_size
 from lakelatch.core.rows.types import Field, parse_type
-from lakelatch.table.evolution import plan_projection
-from lakelatch.table.file_formats import open_data_file
+from lakelatch.table.formats.reading import open_data_file
+from lakelatch.table.projection.plan import plan_projection
 
 COUNTER = itertools.count()
 DATA, LENGTH, SECONDARY = 1, 2, 5

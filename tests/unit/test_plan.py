@@ -31,9 +31,9 @@ from lakelatch.core.predicates.predicate import Predicate, bind, col
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.bucket import BucketFunction, bucket_of_row
 from lakelatch.core.rows.types import AtomicType, Field, string
-from lakelatch.table.bucket_pruning import BucketPruner
-from lakelatch.table.plan import ScanPlan, count_rows, plan_scan
-from lakelatch.table.split import pack
+from lakelatch.table.scan.bucket_pruning import BucketPruner
+from lakelatch.table.scan.plan import ScanPlan, count_rows, plan_scan
+from lakelatch.table.scan.split import pack
 
 INT, BIGINT = AtomicType("INT"), AtomicType("BIGINT")
 COUNTER = itertools.count()

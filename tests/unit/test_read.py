@@ -28,10 +28,10 @@ from lakelatch.core.predicates.arrow import evaluate
 from lakelatch.core.predicates.predicate import bind, col
 from lakelatch.core.rows.arrow import arrow_schema
 from lakelatch.core.rows.types import AtomicType, Field, string, timestamp
-from lakelatch.table import data_source
-from lakelatch.table.evolution import plan_projection
-from lakelatch.table.read import SplitReader, arrow_schema_of, read_batches
-from lakelatch.table.row_groups import wanted_row_groups
+from lakelatch.table.formats import data_source
+from lakelatch.table.formats.row_groups import wanted_row_groups
+from lakelatch.table.projection.plan import plan_projection
+from lakelatch.table.reading.arrow import SplitReader, arrow_schema_of, read_batches
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lakelatch.table.read_ahead import in_order
+from lakelatch.table.reading.read_ahead import in_order
 
 
 def readers() -> list[str]:

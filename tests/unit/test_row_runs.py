@@ -20,10 +20,10 @@ from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema, new_schema
 from lakelatch.core.options import TableOptions
 from lakelatch.core.rows.types import AtomicType, Field, string
-from lakelatch.table import blob_file
-from lakelatch.table.refusals import check_schema_readable
-from lakelatch.table.row_runs import givers, row_count, row_runs
-from lakelatch.table.run_reader import RunReader
+from lakelatch.table.formats import blob_file
+from lakelatch.table.reading.run_reader import RunReader
+from lakelatch.table.scan.refusals import check_schema_readable
+from lakelatch.table.scan.row_runs import givers, row_count, row_runs
 
 COUNTER = itertools.count()
 FIELDS = (Field(0, "id", AtomicType("INT")), Field(1, "a", string()), Field(2, "pic", AtomicType("BLOB")))

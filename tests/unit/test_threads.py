@@ -15,7 +15,7 @@ from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.object_store import Patience
 from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, forked_lock, this_process
 from lakelatch.core.errors import InvalidArgument
-from lakelatch.table.read_ahead import in_order
+from lakelatch.table.reading.read_ahead import in_order
 
 
 @pytest.fixture

@@ -1,0 +1,227 @@
+"""Which small files of an append table are rewritten together.
+
+Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten, or committed.
+Source: data-layer §6.3, §9. Invariants: the files of a group are of one (partition, bucket); where a bucket keeps the order
+of its rows, they are neighbours in it; planning reads metadata only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.metadata.data_file import DataFile, IndexEntry
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.predicates.predicate import Predicate
+from ...core.predicates.sql import parse_where
+from ..scan.plan import plan_scan
+from ..scan.split import Split
+from ..writing.data_writer import DEFAULT_TARGET_BYTES
+from ..writing.writer import check_writable
+
+FEWEST_FILES = 2
+
+
+@dataclass(frozen=True)
+class CompactionPlan:
+    """What a compaction would rewrite.
+
+    Attributes:
+        snapshot: whose files these are; None for a table without one.
+        target_bytes: how large files are to become.
+        groups: files that become one, mostly; each of one (partition, bucket).
+        files_considered: live files of the partitions that were asked for.
+        index: the snapshot's live index files.
+    """
+
+    snapshot: Snapshot | None
+    target_bytes: int
+    groups: tuple[Split, ...] = ()
+    files_considered: int = 0
+    index: tuple[IndexEntry, ...] = ()
+
+    @property
+    def file_count(self) -> int:
+        """Files that would be rewritten."""
+        return sum(len(group.files) for group in self.groups)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in them, deleted ones too."""
+        return sum(group.row_count for group in self.groups)
+
+    @property
+    def size(self) -> int:
+        """Bytes of them."""
+        return sum(group.size for group in self.groups)
+
+    @property
+    def partition_count(self) -> int:
+        return len({group.partition for group in self.groups})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values, with stable keys."""
+        return {
+            "snapshot_id": None if self.snapshot is None else self.snapshot.id,
+            "target_size": self.target_bytes,
+            "files_considered": self.files_considered,
+            "files": self.file_count,
+            "row_count": self.row_count,
+            "size": self.size,
+            "groups": [group_to_dict(group) for group in self.groups],
+        }
+
+    def __str__(self) -> str:
+        if not self.groups:
+            return f"nothing to compact: {self.files_considered} files"
+        partitions = f" of {self.partition_count} partitions" if self.groups[0].partition_path else ""
+        return (
+            f"{self.file_count} of {self.files_considered} files{partitions}, {self.row_count} rows in {self.size} bytes,"
+            f" become about {len(self.groups)}"
+        )
+
+
+def group_to_dict(group: Split) -> dict[str, Any]:
+    """A group as plain values, with stable keys."""
+    told = group.to_dict()
+    return {key: told[key] for key in ("partition", "bucket", "files", "row_count", "size", "deletion_vectors")}
+
+
+def plan_compaction(
+    timeline: Timeline,
+    schema: TableSchema,
+    where: Predicate | str | None = None,
+    target_size: int | str | None = None,
+    min_files: int | None = None,
+) -> CompactionPlan:
+    """Choose the files to rewrite.
+
+    Args:
+        schema: the newest one: files are rewritten in it.
+        where: which partitions; names partition columns only.
+        target_size: how large files are to become, in bytes or as text (`128 mb`); option `target-file-size`.
+        min_files: so many small files are worth rewriting where they do not fill a file; option `compaction.min.file-num`.
+
+    Raises:
+        Unsupported: a table that is not written, or that is compacted in another way.
+        InvalidArgument: arguments that cannot be meant.
+    """
+    check_compactable(schema)
+    target = _target_bytes(schema, target_size)
+    fewest = schema.options.get(opt.COMPACTION_MIN_FILES) if min_files is None else min_files
+    if fewest < FEWEST_FILES:
+        raise InvalidArgument(f"min_files is {fewest}", next_step=f"use {FEWEST_FILES} or more")
+    predicate = parse_where(where) if isinstance(where, str) else where
+    snapshot = timeline.latest()
+    scan = plan_scan(timeline, snapshot, schema, predicate)
+    if scan.residual is not None:
+        raise InvalidArgument(
+            f"a compaction takes whole partitions, and '{scan.residual}' is about rows",
+            next_step=f"name partition columns only: {', '.join(schema.partition_keys) or 'this table has none'}",
+        )
+    if snapshot is None:
+        return CompactionPlan(None, target)
+    # Partitions of a fallback branch are read beside this branch's own; they are compacted where they are written.
+    buckets = _buckets(split for split in scan.splits if split.branch == timeline.paths.branch)
+    choice = _Choice(schema, target, fewest)
+    groups = tuple(group for bucket in buckets for group in choice.groups(bucket))
+    considered = sum(len(bucket.files) for bucket in buckets)
+    return CompactionPlan(snapshot, target, groups, considered, tuple(timeline.index_entries(snapshot)))
+
+
+def check_compactable(schema: TableSchema) -> None:
+    """Refuse tables whose files cannot be rewritten, naming feature and option."""
+    check_writable(schema)
+    if schema.options.get(opt.ROW_TRACKING):
+        raise Unsupported(
+            f"option '{opt.ROW_TRACKING.key}' = true: a compaction would have to keep the rows' ids: not supported yet"
+        )
+    if schema.options.get(opt.CLUSTERING_INCREMENTAL):
+        raise Unsupported(f"option '{opt.CLUSTERING_INCREMENTAL.key}' = true: such a table is clustered, not compacted")
+
+
+def _target_bytes(schema: TableSchema, given: int | str | None) -> int:
+    if given is None:
+        return schema.options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
+    try:
+        size = opt.parse_size(str(given))
+    except ValueError as error:
+        raise InvalidArgument(f"target_size: {error}") from error
+    if size < 1:
+        raise InvalidArgument("target_size is 0 bytes")
+    return size
+
+
+def _buckets(splits: Iterable[Split]) -> list[Split]:
+    """Splits joined by (partition, bucket)."""
+    found: dict[tuple[bytes, int, int], list[Split]] = {}
+    for split in splits:
+        found.setdefault((split.partition, split.bucket, split.total_buckets), []).append(split)
+    return [_joined(parts) for parts in found.values()]
+
+
+def _joined(parts: Sequence[Split]) -> Split:
+    return replace(
+        parts[0],
+        files=tuple(file for part in parts for file in part.files),
+        keys=tuple(key for part in parts for key in part.keys),
+        deletions=tuple(part.deletion(i) for part in parts for i in range(len(part.files))),
+        needs_arrow=(),
+    )
+
+
+@dataclass(frozen=True)
+class _Choice:
+    schema: TableSchema
+    target_bytes: int
+    min_files: int
+
+    def groups(self, bucket: Split) -> Iterator[Split]:
+        """Runs of small files, in their order, each up to the target size."""
+        in_order = bucket.total_buckets > 0 and self.schema.options.get(opt.BUCKET_APPEND_ORDERED)
+        run: list[int] = []
+        size = 0
+        for i in sorted(range(len(bucket.files)), key=lambda i: _age(bucket.files[i])):
+            file_size = bucket.files[i].file_size
+            if not self._is_small(bucket.files[i]) and not self._is_eroded(bucket, i):
+                if in_order:  # what stands on both sides of a large file cannot become one
+                    yield from self._worth(bucket, run, self.min_files)
+                    run, size = [], 0
+                continue
+            if run and size + file_size > self.target_bytes:
+                yield from self._worth(bucket, run, FEWEST_FILES)
+                run, size = [], 0
+            run.append(i)
+            size += file_size
+        yield from self._worth(bucket, run, self.min_files)
+
+    def _worth(self, bucket: Split, run: Sequence[int], fewest: int) -> Iterator[Split]:
+        if len(run) >= fewest or any(self._is_eroded(bucket, i) for i in run):
+            deletions = tuple(bucket.deletion(i) for i in run)
+            yield replace(
+                bucket,
+                files=tuple(bucket.files[i] for i in run),
+                keys=tuple(bucket.keys[i] for i in run),
+                deletions=deletions if any(deletions) else (),
+            )
+
+    def _is_small(self, file: DataFile) -> bool:
+        return file.file_size < self.target_bytes * self.schema.options.get(opt.COMPACTION_SMALL_RATIO)
+
+    def _is_eroded(self, bucket: Split, index: int) -> bool:
+        """Are so many of its rows deleted, or nobody knows how many, that the rest is worth rewriting?"""
+        place = bucket.deletion(index)
+        if place is None:
+            return False
+        marked, rows = place.vector.cardinality, bucket.files[index].row_count
+        return marked is None or marked > rows * self.schema.options.get(opt.COMPACTION_DELETE_RATIO)
+
+
+def _age(file: DataFile) -> tuple[int, int, str]:
+    """Rows that came together stay together: their statistics rule out more."""
+    return file.min_sequence_number, file.creation_time or 0, file.file_name

@@ -1,0 +1,120 @@
+"""Files of one (partition, bucket) to fewer, larger ones with the same rows.
+
+Owns: `Rewriter`; it is pickled to executors. Must not know: which files are worth it, commits.
+Source: data-layer §1.2, §9 (sequence numbers, file source). Invariants: the rows that are written are those that are live in
+the files that are read, in their order, or it fails; a rewrite that fails leaves no whole file, or names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from ...backends.store import Store
+from ...coordinator.commit.message import CommitMessage
+from ...core import options as opt
+from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupported
+from ...core.metadata.data_file import SOURCE_COMPACT, DataFile
+from ...core.metadata.schema import TableSchema
+from ...core.paths import TablePaths
+from ..reading.arrow import SplitReader
+from ..scan.fallback import FileSchemas
+from ..scan.split import Split
+from ..writing.data_writer import DataFileWriter, FileSettings
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Rewrites groups of files.
+
+    Attributes:
+        schema: what rows are read as and written with.
+        file_schemas: the schemas that the files name.
+        target_bytes: a file is closed when it has grown to this.
+    """
+
+    store: Store
+    schema: TableSchema
+    file_schemas: FileSchemas
+    target_bytes: int
+
+    @cached_property
+    def _settings(self) -> FileSettings:
+        return replace(FileSettings.of(self.schema), target_bytes=self.target_bytes)
+
+    @cached_property
+    def _reader(self) -> SplitReader:
+        return SplitReader(self.schema, None, None, self.file_schemas)
+
+    def rewrite(self, group: Split, name: str) -> CommitMessage:
+        """Write the live rows of a group into new files.
+
+        Args:
+            name: unique; names of the new files begin with it, behind the table's prefix.
+
+        Raises:
+            TableCorrupt: a file is damaged, or holds other rows than its manifest says.
+            Unsupported: a column is NOT NULL by now, and rows hold nulls.
+            StoreUnavailable: the store failed.
+        """
+        paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
+        folder = paths.bucket_dir(group.partition_path, group.bucket)
+        stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
+        writer = DataFileWriter(self.store, self._settings, folder, stem, travelling=False)
+        try:
+            for batch in self._reader.batches(self.store, [group]):
+                self._refuse_nulls(batch, group)
+                writer.write(batch)
+            writer.finish()
+            _check_rows(group, writer.files)
+        except BaseException as error:
+            self._abandon(writer, error)
+            raise
+        return CommitMessage(
+            group.partition,
+            group.bucket,
+            group.total_buckets,
+            compact_before=group.files,
+            compact_after=tuple(_numbered(writer.files, group.files[0].min_sequence_number)),
+        )
+
+    def _refuse_nulls(self, batch: pa.RecordBatch, group: Split) -> None:
+        for field in self.schema.fields:
+            if not field.type.nullable and batch.column(field.name).null_count:
+                raise Unsupported(
+                    f"column '{field.name}' is NOT NULL by now, and files {group.keys[0]} … hold nulls",
+                    next_step="make the column nullable",
+                )
+
+    def _abandon(self, writer: DataFileWriter, error: BaseException) -> None:
+        writer.abort()
+        try:
+            self.store.delete_many(writer.written_keys)
+        except StoreUnavailable:
+            if isinstance(error, LakelatchError) and writer.written_keys:
+                error.message += f"; files that could not be deleted: {', '.join(writer.written_keys)}"
+
+
+def _check_rows(group: Split, written: Iterable[DataFile]) -> None:
+    marked = [
+        place.vector.cardinality if place is not None else 0 for place in map(group.deletion, range(len(group.files)))
+    ]
+    if None in marked:
+        return
+    expected = group.row_count - sum(n for n in marked if n is not None)
+    found = sum(file.row_count for file in written)
+    if found != expected:
+        raise TableCorrupt(
+            f"{group.keys[0]} and {len(group.keys) - 1} files beside it hold {found} rows; their manifests say {expected}"
+        )
+
+
+def _numbered(files: Iterable[DataFile], first: int) -> Iterable[DataFile]:
+    """Files as a compaction's, their rows counted on from the first file's sequence number, as Apache Paimon does."""
+    for file in files:
+        last = first + file.row_count - 1
+        yield file._replace(file_source=SOURCE_COMPACT, min_sequence_number=first, max_sequence_number=last)
+        first = last + 1

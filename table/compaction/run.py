@@ -1,0 +1,287 @@
+"""Compaction of append tables: many small files become few large ones, beside writers.
+
+Owns: `run_compaction`: batches, their commits, what is given up. Must not know: which files are chosen (`compact_plan`),
+how rows are rewritten (`rewrite`), where that runs.
+
+Source: data-layer §9; commit-protocol §1.4; design §3 (isolation), §7; H12, H13.
+Invariants: a file that came after the plan is never touched, so a concurrent append always stays; files that another commit
+deleted, or deleted rows of, are never replaced: their group is given up; what a batch committed stands, whatever the next does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count, groupby
+from typing import Any
+
+from ...backends.store import Store
+from ...coordinator.commit.committer import Committer, new_commit_user
+from ...coordinator.commit.index_files import with_vectors_of
+from ...coordinator.commit.message import CommitMessage, entries_of
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import CommitRequest
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.surroundings import MACHINE
+from ...core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
+from ...core.metadata.change import Owner, vector_places
+from ...core.metadata.data_file import DELETE
+from ...core.metadata.folding import live
+from ...core.metadata.schema import TableSchema
+from ...core.places import FileKeys, codec_of
+from ..scan.fallback import file_schemas_of
+from ..scan.split import Split
+from ..writing.writer import keys_of
+from .plan import CompactionPlan
+from .rewrite import Rewriter
+
+BATCH_BYTES = 1 << 30
+"""Bytes that are rewritten before they are committed: so much work is lost at most where a run is cut off."""
+REWRITE_THREADS = 4
+"""Groups that are rewritten at once, each holding a few row groups."""
+
+Rewrite = Callable[[Sequence[Split]], list[CommitMessage]]
+"""Rewrites groups: a message each, in any order; or raises, and leaves no file."""
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A group that was left as it was: another commit came first."""
+
+    partition: str
+    bucket: int
+    files: int
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with stable keys."""
+        return {"partition": self.partition, "bucket": self.bucket, "files": self.files, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What a compaction did, or with `dry_run` would do. Prints as text.
+
+    Attributes:
+        receipts: one per commit; none where nothing was done.
+        files_before, files_after: files that were replaced, and those that took their place.
+        given_up: groups that other commits were faster on; run it again for what is left of them.
+    """
+
+    plan: CompactionPlan
+    receipts: tuple[Receipt, ...] = ()
+    files_before: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+    given_up: tuple[GivenUp, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, with stable keys."""
+        return {
+            **self.plan.to_dict(),
+            "receipts": [receipt.to_dict() for receipt in self.receipts],
+            "files_before": self.files_before,
+            "files_after": self.files_after,
+            "bytes_after": self.bytes_after,
+            "given_up": [group.to_dict() for group in self.given_up],
+        }
+
+    def __str__(self) -> str:
+        lines = []
+        if self.receipts:
+            ids = ", ".join(str(receipt.snapshot_id) for receipt in self.receipts)
+            many = "s" if len(self.receipts) > 1 else ""
+            lines.append(f"{self.files_before} files became {self.files_after}, snapshot{many} {ids}")
+        if self.given_up:
+            files = sum(group.files for group in self.given_up)
+            lines.append(f"{len(self.given_up)} groups of {files} files were given up: {self.given_up[0].reason}")
+        return "; ".join(lines) or str(self.plan)
+
+
+def rewriter_of(
+    store: Store, timeline: Timeline, schema: TableSchema, groups: Iterable[Split], target_bytes: int
+) -> Rewriter:
+    """What rewrites these groups, here or on another machine."""
+    return Rewriter(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
+
+
+def rewritten_here(rewriter: Rewriter) -> Rewrite:
+    """Rewrites groups in this process, some at a time."""
+
+    def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
+        names = [str(MACHINE.new_uuid()) for _ in groups]
+        with MACHINE.executor(REWRITE_THREADS, "lakelatch-compact") as pool:
+            futures = [pool.submit(rewriter.rewrite, *work) for work in zip(groups, names, strict=True)]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                for future in futures:
+                    future.cancel()
+                done = [f.result() for f in futures if not f.cancelled() and f.exception() is None]
+                _delete(rewriter.store, rewriter.schema, done)
+                raise
+
+    return rewrite
+
+
+def run_compaction(
+    committer: Committer,
+    timeline: Timeline,
+    schema: TableSchema,
+    plan: CompactionPlan,
+    rewrite: Rewrite,
+    *,
+    batch_bytes: int = BATCH_BYTES,
+    progress: Progress | None = None,
+) -> Compaction:
+    """Carry a plan out, batch by batch.
+
+    Args:
+        schema: what `rewrite` writes with.
+        progress: called with how many files are rewritten by now, and of how many.
+
+    Raises:
+        LakelatchError: what was committed before stands; run it again to go on.
+    """
+    run = _Run(committer, timeline, schema, plan)
+    done = 0
+    for batch in batches(plan.groups, batch_bytes):
+        try:
+            run.commit(run.rewritten(batch, rewrite))
+        except LakelatchError as error:
+            if run.receipts:
+                error.message += f"; {run.files_before} files were compacted before, and stay so"
+            raise
+        done += sum(len(group.files) for group in batch)
+        if progress is not None:
+            progress(done, plan.file_count)
+    return Compaction(
+        plan, tuple(run.receipts), run.files_before, run.files_after, run.bytes_after, tuple(run.given_up)
+    )
+
+
+def batches(groups: Iterable[Split], most_bytes: int) -> Iterator[list[Split]]:
+    """Groups in runs of about so many bytes; those of one bucket that may share an index file stay together."""
+    batch: list[Split] = []
+    for _, found in groupby(groups, key=lambda group: (group.partition, group.bucket)):
+        bucket = list(found)
+        parts = [bucket] if any(group.deletions for group in bucket) else [[group] for group in bucket]
+        for part in parts:
+            batch.extend(part)
+            if sum(group.size for group in batch) >= most_bytes:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+@dataclass
+class _Run:
+    """The commits of one compaction."""
+
+    committer: Committer
+    timeline: Timeline
+    schema: TableSchema
+    plan: CompactionPlan
+    receipts: list[Receipt] = field(default_factory=list)
+    given_up: list[GivenUp] = field(default_factory=list)
+    files_before: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+
+    def __post_init__(self) -> None:
+        self._user = new_commit_user(self.schema)
+        self._codec = codec_of(self.schema)
+        self._vectors = vector_places(self.plan.index)
+
+    def rewritten(self, groups: Sequence[Split], rewrite: Rewrite) -> list[CommitMessage]:
+        """The groups, rewritten; files may be gone that another commit replaced, and expiry then took away."""
+        while groups:
+            try:
+                return rewrite(groups)
+            except TableCorrupt as error:
+                gone = self._gone([_inputs_of(group) for group in groups])
+                if not gone:
+                    raise
+                self._give_up(gone, error.message, sent=False)
+                groups = [group for group in groups if _inputs_of(group) not in gone]
+        return []
+
+    def commit(self, messages: list[CommitMessage]) -> None:
+        """One batch: without the groups that others were faster on."""
+        sent = False
+        while messages:
+            try:
+                self.receipts.append(self.committer.commit(self._request(messages)))
+                self.files_before += sum(len(m.compact_before) for m in messages)
+                self.files_after += sum(len(m.compact_after) for m in messages)
+                self.bytes_after += sum(file.file_size for m in messages for file in m.compact_after)
+                return
+            except OutcomeUnknown:
+                raise
+            except LakelatchError as error:
+                sent = sent or error.sent
+                gone = self._gone(messages) if isinstance(error, CommitConflict | TableCorrupt) else []
+                if isinstance(error, CommitConflict):
+                    gone = gone or messages
+                if not gone:
+                    if not sent:
+                        _delete(self.committer.store, self.schema, messages)
+                    raise
+                self._give_up(gone, error.message, sent)
+                messages = [m for m in messages if m not in gone]
+
+    def _request(self, messages: Sequence[CommitMessage]) -> CommitRequest:
+        owners = {owner for message in messages for owner in _owners(message)}
+        stem, numbers = f"index-{MACHINE.new_uuid()}", count()
+        index, uploads = with_vectors_of(
+            self.committer.store,
+            FileKeys(self.schema),
+            self.plan.index,
+            lambda owner: owner not in owners,
+            lambda: f"{stem}-{next(numbers)}",
+        )
+        return CommitRequest(
+            kind="COMPACT",
+            entries=entries_of(messages),
+            commit_user=self._user,
+            index_entries=index,
+            uploads=uploads,
+            read_snapshot=self.plan.snapshot,
+        )
+
+    def _gone(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """The groups of which a file is not live any more, or has another deletion vector than was applied to it."""
+        latest = self.timeline.latest()
+        alive = {e.identity for e in live(self.timeline.entries(self.timeline.manifests(latest)))} if latest else set()
+        vectors = vector_places(self.timeline.index_entries(latest)) if latest else {}
+        return [
+            message
+            for message in messages
+            if any(entry.kind == DELETE and entry.identity not in alive for entry in entries_of([message]))
+            or any(vectors.get(owner) != self._vectors.get(owner) for owner in _owners(message))
+        ]
+
+    def _give_up(self, messages: Sequence[CommitMessage], reason: str, sent: bool) -> None:
+        if not sent:
+            _delete(self.committer.store, self.schema, messages)
+        for message in messages:
+            path = self._codec.path(message.partition)
+            self.given_up.append(GivenUp(path, message.bucket, len(message.compact_before), reason))
+
+
+def _owners(message: CommitMessage) -> Iterator[Owner]:
+    return ((message.partition, message.bucket, file.file_name) for file in message.compact_before)
+
+
+def _inputs_of(group: Split) -> CommitMessage:
+    """A group that was not rewritten, as its files."""
+    return CommitMessage(group.partition, group.bucket, group.total_buckets, compact_before=group.files)
+
+
+def _delete(store: Store, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+    """Files that no snapshot can name; what cannot be deleted now is an orphan (H5)."""
+    with suppress(StoreUnavailable):
+        store.delete_many(keys_of(schema, messages))

@@ -1,0 +1,135 @@
+"""The form of a table's ORC files: types, field ids, codecs.
+
+Owns: `OrcOutput`, one growing file, and which columns ORC cannot hold. Must not know: stores, when a file is whole.
+Source: data-layer §1.2, §1.3. Invariant: a moment is stored as UTC has it, whatever the zone of this machine; what would be read
+as another one by a reader in another zone is refused.
+
+Field ids stand at columns and fields of ROWs; Arrow's writer has no place for those of elements, keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from ...core import options as opt
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.options import TableOptions
+from ...core.rows.arrow import FIELD_ID, file_schema
+from ...core.rows.types import Field, sql, walk_types
+
+CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", **dict.fromkeys(("zstd", "snappy", "zlib", "lz4"))}
+"""By Apache Paimon's names; None = Arrow's name is the same."""
+_ORC_FIELD_ID = b"paimon.id"
+STRIPE_BYTES = 64 << 20
+
+_kinds = pa.types
+
+
+def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
+    """Refuse what ORC files cannot hold.
+
+    Raises:
+        Unsupported: names the column.
+    """
+    for field in fields:
+        for part in walk_types(field.type):
+            root = getattr(part, "root", "")
+            if root == "VARIANT":
+                raise Unsupported(f"column '{field.name}': ORC files hold no VARIANT")
+            if root == "TIMESTAMP_LTZ" and options.get(opt.ORC_LTZ_BY_WALL_CLOCK):
+                raise Unsupported(
+                    f"column '{field.name}' is {sql(part)}: with option '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = true ORC files"
+                    " hold other moments for readers in other time zones",
+                    next_step=f"set '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = false, or another file format",
+                )
+
+
+class OrcOutput:
+    """One ORC file while it grows.
+
+    Args:
+        sink: takes the bytes.
+        codec: a key of `CODECS`.
+        stripe_bytes: how large a stripe grows.
+    """
+
+    def __init__(self, sink: Any, fields: Sequence[Field], codec: str, stripe_bytes: int) -> None:
+        self._schema = pa.schema([_orc_field(field) for field in file_schema(fields)])
+        self._writer = orc.ORCWriter(sink, compression=CODECS[codec] or codec, stripe_size=stripe_bytes)
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows of the table's columns.
+
+        Raises:
+            InvalidArgument: a time that nanoseconds cannot hold: no reader on Arrow could read it; names the column.
+        """
+        columns = [_stored(column, field) for column, field in zip(rows.columns, self._schema, strict=True)]
+        self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._writer.close()
+
+
+def _stored(column: Any, field: pa.Field) -> Any:
+    try:
+        stored = column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(
+            f"column '{field.name}': ORC files hold times of the years 1678 to 2261 only: {error}"
+        ) from error
+    return (
+        pa.chunked_array([_settled(chunk) for chunk in stored.chunks], field.type) if _has_rows(field.type) else stored
+    )
+
+
+def _settled(array: pa.Array) -> pa.Array:
+    """An array whose ROWs begin at its first place, and whose fields are null wherever their ROW is.
+
+    Arrow's writer puts values of other rows into the file where one of the two does not hold
+    (apache/arrow, cpp/src/arrow/adapters/orc/util.cc, NormalizeArray).
+    """
+    return _with_nulls(array.take(pa.array(np.arange(len(array)))))
+
+
+def _with_nulls(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if not _has_rows(kind):
+        return array
+    if _kinds.is_struct(kind):
+        parts = [_with_nulls(part) for part in array.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if _kinds.is_map(kind):
+        keys, items = _with_nulls(array.keys), _with_nulls(array.items)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=array.is_null())
+    return pa.ListArray.from_arrays(array.offsets, _with_nulls(array.values), type=kind, mask=array.is_null())
+
+
+def _has_rows(kind: pa.DataType) -> bool:
+    return _kinds.is_struct(kind) or any(_has_rows(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _orc_field(field: pa.Field) -> pa.Field:
+    """ORC knows no time of day (its milliseconds are an INT), and no NOT NULL."""
+    made = pa.field(field.name, _orc_type(field.type))
+    found = (field.metadata or {}).get(FIELD_ID)
+    return made if found is None else made.with_metadata({_ORC_FIELD_ID: found})
+
+
+def _orc_type(kind: pa.DataType) -> pa.DataType:
+    if _kinds.is_time(kind):
+        return pa.int32()
+    if _kinds.is_timestamp(kind):
+        return pa.timestamp("ns", kind.tz)
+    if _kinds.is_struct(kind):
+        return pa.struct([_orc_field(part) for part in kind])
+    if _kinds.is_map(kind):
+        return pa.map_(_orc_type(kind.key_type), _orc_type(kind.item_type))
+    if _kinds.is_list(kind) or _kinds.is_fixed_size_list(kind):
+        return pa.list_(_orc_type(kind.value_type))
+    return kind

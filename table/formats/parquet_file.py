@@ -1,0 +1,144 @@
+"""One Parquet data file, read into the columns of a projection.
+
+Owns: which leaves and row groups are read. Must not know: splits, partitions, predicates beyond their row groups.
+Source: data-layer §1.3; format-metadata §7.
+
+Invariants: memory holds one row group of the columns that are needed; an INT96 that nanoseconds cannot hold is refused,
+never wrapped around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap
+
+from ...core.errors import Unsupported
+from ...core.predicates.predicate import Predicate
+from ..projection.physical import timestamp_leaves
+from ..projection.plan import ProjectionPlan
+from .data_source import BATCH_ROWS, DataSource
+from .file_rows import FileRows
+from .row_groups import wanted_row_groups
+
+_NANO_LIMIT_US = (2**63 - 1) // 1000
+_WRAP_US = 2**64 // 1000
+
+
+class ParquetFile:
+    """A data file, opened.
+
+    Args:
+        source: its bytes.
+        projection: which columns are wanted, and as what.
+
+    Raises:
+        TableCorrupt: it is missing, no Parquet file, damaged, or has another number of rows than the manifest says.
+    """
+
+    def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
+        self._source = source
+        self.projection = projection
+        self._unit = "ns" if projection.needs_nanos else "us"
+        with source.blamed():
+            self._input = source.open()
+            self._reader = self._parquet(self._unit)
+            self._leaves = projection.leaves(self._reader.schema_arrow)
+            self._paths = [self._reader.schema.column(i).path for i in self._leaves]
+        self._metadata = self._reader.metadata
+        source.check_rows(self._metadata.num_rows)
+
+    @property
+    def has_columns(self) -> bool:
+        """Does the file hold any of the wanted columns?"""
+        return bool(self._leaves)
+
+    def _parquet(self, unit: str, metadata: Any = None) -> Any:
+        return pq.ParquetFile(
+            self._input,
+            metadata=metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit=unit,
+            page_checksum_verification=True,
+        )
+
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
+        """The rows, a batch at a time.
+
+        Args:
+            predicate: bound; row groups that cannot hold a matching row are left out.
+            wanted: positions of rows; row groups without any are left out. None: all are wanted.
+            threads: decode columns in parallel.
+
+        Yields:
+            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
+
+        Raises:
+            TableCorrupt: damaged.
+            Unsupported: a timestamp that Arrow's nanoseconds cannot hold.
+        """
+        chosen = None if predicate is None else wanted_row_groups(self._metadata, self.projection, predicate)
+        position = 0
+        for group in range(self._metadata.num_row_groups):
+            start, position = position, position + self._metadata.row_group(group).num_rows
+            if wanted is not None and not wanted.range_cardinality(start, position):
+                continue
+            if chosen is None or group in chosen:
+                yield from self._group(group, start, threads)
+
+    def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
+        self._check_int96(group)
+        # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
+        with self._source.blamed():
+            batches = self._reader.iter_batches(
+                BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
+            )
+        while True:
+            with self._source.blamed():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield start, FileRows(batch, self.projection, self._source.where)
+            start += batch.num_rows
+
+    def _check_int96(self, group: int) -> None:
+        """Refuse times beyond the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.
+
+        They are looked for as microseconds, which have room. There Apache Paimon's negative nanoseconds of the day (before 1970,
+        data-layer §1.3) come out 584 years late, so that a time of 2262 to 2554 cannot be told from one of 1677 to 1970; the
+        latter is meant. What people write for "never" (year 1, year 9999) is found.
+        """
+        if self._unit != "ns":
+            return
+        with self._source.blamed():
+            columns = [self._reader.schema.column(i) for i in self._leaves]
+            paths = [column.path for column in columns if column.physical_type == "INT96"]
+            if not paths:
+                return
+            coarse = self._parquet("us", self._metadata).read_row_group(group, columns=paths)
+        for name, column in zip(coarse.schema.names, coarse.columns, strict=True):
+            for chunk in column.chunks:
+                for array in timestamp_leaves(chunk):
+                    if array.type.unit == "us" and not _fits_nanos(array.cast(pa.int64())):
+                        raise Unsupported(
+                            f"{self._source.where}: column '{name}' holds a time outside of the years 1677 to 2262, which"
+                            " Arrow's nanoseconds cannot hold",
+                            next_step="leave the column out",
+                        )
+
+
+def _fits_nanos(micros: Any) -> bool:
+    ends = pc.min_max(micros)
+    if not ends["min"].is_valid:
+        return True
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low < -_NANO_LIMIT_US or high > _WRAP_US:
+        return False
+    late = pc.filter(micros, pc.greater(micros, _NANO_LIMIT_US))
+    return not len(late) or pc.min(late).as_py() >= _WRAP_US - _NANO_LIMIT_US

@@ -1,0 +1,336 @@
+"""From the schema that a file was written with to the schema that is read: a plan per pair, used for every such file.
+
+Owns: matching of fields by id, nested ones too; which leaves of a file are needed.
+Must not know: stores, footers, splits. Source: data-layer §1.5.
+
+Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
+another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
+Which type changes are read is decided in `type_changes` alone; what it has no cast for is `Unsupported`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ...core.casts.columns import CastFailure
+from ...core.casts.texts import nested_text
+from ...core.errors import InvalidArgument, TableCorrupt, Unsupported
+from ...core.rows.arrow import to_arrow
+from ...core.rows.types import (
+    TIMESTAMP_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    VectorType,
+    sql,
+    with_nullable,
+)
+from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
+from .type_changes import can_change, changed
+
+_MICRO_DIGITS = 6
+
+# --------------------------------------------------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The file's schema has no such field: nulls."""
+
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value without parts, of `source` in the file, of `target` in the result."""
+
+    source: AtomicType
+    target: AtomicType
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A ROW: per field of the result its name in the file, None where the file has none."""
+
+    parts: tuple[tuple[str | None, Node], ...]
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An ARRAY, or a VECTOR."""
+
+    element: Node
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A MAP or MULTISET."""
+
+    key: Node
+    value: Node
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An ARRAY, MAP or ROW of `source` that is read as text."""
+
+    inner: Node
+    source: DataType
+    target: AtomicType
+    arrow: Any
+
+
+Node = Absent | Leaf | Row | Repeated | Pairs | Text
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """How one column of the result comes about.
+
+    Attributes:
+        field: the column, of the schema that is read.
+        source: its name in the file; None where the file's schema has no such column.
+        node: what to do with its array.
+    """
+
+    field: Field
+    source: str | None
+    node: Node
+
+
+@dataclass(frozen=True)
+class ProjectionPlan:
+    """Columns of a file's schema as columns of the schema that is read (see `plan_projection`)."""
+
+    columns: tuple[ColumnPlan, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnPlan]:
+        return {column.field.name: column for column in self.columns}
+
+    @property
+    def needs_nanos(self) -> bool:
+        """Does a column hold more than six digits of the second? Then INT96 must be read as nanoseconds."""
+        leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
+        return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
+
+    def leaves(self, file_schema: Any) -> list[int]:
+        """The leaf columns of a Parquet file that the plan needs, as indices.
+
+        Args:
+            file_schema: `pa.Schema` of the whole file.
+        """
+        wanted = {c.source: c.node for c in self.columns if c.source is not None}
+        found: list[int] = []
+        first = 0
+        for column in file_schema:
+            if column.name in wanted:
+                found.extend(_needed(wanted[column.name], column.type, first))
+            first += _leaf_count(column.type)
+        return found
+
+    def column(self, name: str, batch: pa.RecordBatch, where: str) -> Any:
+        """A column of the result, from the columns that a file gave.
+
+        Args:
+            name: of the result's column.
+            batch: has the file's columns under their names; one that it lacks reads as null.
+            where: the file, for errors.
+
+        Raises:
+            TableCorrupt: the file holds something else than its schema says; names file and column.
+            InvalidArgument: a text that means nothing as the type that the column has now.
+            Unsupported: a time that Arrow's nanoseconds cannot hold.
+        """
+        column = self._by_name[name]
+        index = -1 if column.source is None else batch.schema.get_field_index(column.source)
+        if index < 0:
+            return pa.nulls(batch.num_rows, to_arrow(column.field.type))
+        try:
+            return _convert(column.node, batch.column(index))
+        except CastFailure as error:
+            raise InvalidArgument(
+                f"{where}: column '{column.source}' became '{name}' of another type: {error}",
+                next_step="Apache Paimon does not read it either: change the type back, or leave the column out",
+            ) from error
+        except (OutOfRange, OverflowError) as error:
+            raise Unsupported(
+                f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
+                next_step="leave the column out",
+            ) from error
+        except (Misfit, pa.ArrowException) as error:  # Arrow's own: a map with a key that is null
+            raise TableCorrupt(f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}") from error
+
+
+def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
+    """How files of one schema are read as another.
+
+    Args:
+        file_fields: the columns of the schema that the file names (`schemaId`).
+        read_fields: the columns wanted, of the schema that is read.
+        where: which schemas, for the error.
+
+    Returns:
+        A plan that serves every file of that schema.
+
+    Raises:
+        Unsupported: a column changed its type in a way that Apache Paimon has no cast for; names the column and both types.
+
+    >>> from ..core.types import string
+    >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
+    >>> batch = pa.record_batch({"a": pa.array([1], pa.int32())})
+    >>> [str(plan.column(name, batch, "file").type) for name in ("a", "b")]
+    ['string', 'int64']
+    """
+    by_id = {f.id: f for f in file_fields}
+    columns = []
+    for field in read_fields:
+        source = by_id.get(field.id)
+        if source is None:
+            columns.append(ColumnPlan(field, None, Absent(to_arrow(field.type))))
+        else:
+            node = _node(source.type, field.type, f"column '{field.name}'", where)
+            columns.append(ColumnPlan(field, None if isinstance(node, Absent) else source.name, node))
+    return ProjectionPlan(tuple(columns))
+
+
+def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
+    arrow = to_arrow(target)
+    match target:
+        case AtomicType() if isinstance(source, AtomicType) and can_change(source, target):
+            return Leaf(source, target, arrow)
+        case AtomicType(root="CHAR" | "VARCHAR") if not isinstance(source, AtomicType) and nested_text(source):
+            return Text(_node(source, source, column, where), source, target, arrow)
+        case RowType(fields=fields) if isinstance(source, RowType):
+            return _row(source, fields, arrow, column, where)
+        case ArrayType(element=element) if isinstance(source, ArrayType):
+            items = _node(source.element, element, f"{column}.element", where)
+            return Absent(arrow) if isinstance(items, Absent) else Repeated(items, arrow)
+        case VectorType(element=element, length=length) if isinstance(source, VectorType) and source.length == length:
+            return Repeated(_node(source.element, element, f"{column}.element", where), arrow)
+        case MultisetType(element=element) if isinstance(source, MultisetType):
+            count = AtomicType("INT", nullable=False)
+            return Pairs(
+                _node(source.element, element, f"{column}.key", where), Leaf(count, count, to_arrow(count)), arrow
+            )
+        case MapType(key=key, value=value) if isinstance(source, MapType):
+            # The keys of a map cannot change their type (data-layer §1.5): equal but for being required.
+            keys = _node(source.key, key, f"{column}.key", where)
+            values = _node(source.value, value, f"{column}.value", where)
+            return Absent(arrow) if isinstance(values, Absent) else Pairs(keys, values, arrow)
+    raise Unsupported(
+        f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} holds"
+        " the old one, and there is no cast between them",
+        next_step="read the other columns, or the snapshots of the old schema",
+    )
+
+
+def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, where: str) -> Node:
+    by_id = {f.id: f for f in source.fields}
+    parts: list[tuple[str | None, Node]] = []
+    for field in fields:
+        old = by_id.get(field.id)
+        if old is None:
+            parts.append((None, Absent(to_arrow(field.type))))
+        else:
+            node = _node(old.type, field.type, f"{column}.{field.name}", where)
+            parts.append((None if isinstance(node, Absent) else old.name, node))
+    if all(name is None for name, _ in parts):
+        return Absent(arrow)  # nothing of it is left: null, and so is what it lies in, as Apache Paimon reads it
+    return Row(tuple(parts), arrow)
+
+
+# ------------------------------------------------------------------------------------------------------- conversions
+
+
+def _convert(node: Node, array: Any) -> Any:
+    """The array as the result wants it. Raises Misfit."""
+    match node:
+        case Absent(arrow=arrow):
+            return pa.nulls(len(array), arrow)
+        case Leaf(source=source, target=target):
+            return changed(leaf(array, source), source, target)
+        case Text(inner=inner, source=source):
+            as_text = nested_text(source)
+            assert as_text is not None
+            return as_text(_convert(inner, array))
+        case Row(parts=parts, arrow=arrow):
+            if not pa.types.is_struct(array.type):
+                raise Misfit(f"it holds {array.type}")
+            return struct_of(array, [_part(array, name, part) for name, part in parts], arrow)
+        case Repeated(element=element, arrow=arrow):
+            make = vector_of if pa.types.is_fixed_size_list(arrow) else list_of
+            return make(array, arrow, lambda values: _convert(element, values))
+        case Pairs(key=key, value=value, arrow=arrow):
+            return map_of(array, arrow, lambda keys: _convert(key, keys), lambda values: _convert(value, values))
+
+
+def _part(array: Any, name: str | None, node: Node) -> Any:
+    index = -1 if name is None else array.type.get_field_index(name)
+    return pa.nulls(len(array), node.arrow) if index < 0 else _convert(node, array.field(index))
+
+
+# ------------------------------------------------------------------------------------------------------------- leaves
+
+
+def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
+    """Indices of the leaves below a column of the file; `first` is the index of its first one."""
+    kinds = pa.types
+    if isinstance(node, Row) and kinds.is_struct(arrow_type):
+        wanted = {name: part for name, part in node.parts if name is not None}
+        found = False
+        for part in arrow_type:
+            if part.name in wanted:
+                found = True
+                yield from _needed(wanted[part.name], part.type, first)
+            first += _leaf_count(part.type)
+        if not found:  # its own nulls are needed still
+            yield first - 1
+    elif isinstance(node, Text):
+        yield from _needed(node.inner, arrow_type, first)
+    elif isinstance(node, Repeated) and (kinds.is_list(arrow_type) or kinds.is_large_list(arrow_type)):
+        yield from _needed(node.element, arrow_type.value_type, first)
+    elif isinstance(node, Pairs) and kinds.is_map(arrow_type):
+        keys = _leaf_count(arrow_type.key_type)
+        yield from range(first, first + keys)
+        yield from _needed(node.value, arrow_type.item_type, first + keys)
+    else:
+        yield from range(first, first + _leaf_count(arrow_type))
+
+
+def _leaf_count(arrow_type: Any) -> int:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _leaf_count(arrow_type.storage_type)
+    if pa.types.is_dictionary(arrow_type) or not pa.types.is_nested(arrow_type):
+        return 1
+    return sum(_leaf_count(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
+
+
+def leaves_of(node: Node) -> Iterator[AtomicType]:
+    """The types of the values without parts that a node reads, as the file has them."""
+    match node:
+        case Leaf(source=source):
+            yield source
+        case Row(parts=parts):
+            for _, part in parts:
+                yield from leaves_of(part)
+        case Repeated(element=inner) | Text(inner=inner):
+            yield from leaves_of(inner)
+        case Pairs(key=key, value=value):
+            yield from leaves_of(key)
+            yield from leaves_of(value)
+        case _:
+            return

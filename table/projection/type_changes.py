@@ -1,0 +1,85 @@
+"""Changes of a column's type: how old values are read as the new type, and whether what is known of them still holds.
+
+Owns: the decision for one pair of types. Must not know: schemas, nesting (see `evolution`), files, how a cast is made
+(`core.casts`). Source: data-layer §1.5. Invariant: statistics over old values are used only where every old value has its own,
+equal value in the new type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from ...core.casts.rules import cast_of
+from ...core.rows.arrow import to_arrow
+from ...core.rows.types import (
+    BINARY_ROOTS,
+    INTEGER_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    AtomicType,
+    DataType,
+    with_nullable,
+)
+from .physical import in_unit
+
+
+def widens(source: AtomicType, target: AtomicType) -> bool:
+    """Has every value of the old type its own, equal value in the new one?
+
+    >>> widens(AtomicType("INT"), AtomicType("BIGINT")), widens(AtomicType("BIGINT"), AtomicType("INT"))
+    (True, False)
+    """
+    old, new = source.root, target.root
+    if old in INTEGER_ROOTS and new in INTEGER_ROOTS:
+        return INTEGER_ROOTS.index(old) <= INTEGER_ROOTS.index(new)
+    if (old, new) == ("FLOAT", "DOUBLE"):
+        return True
+    if old == new == "DECIMAL":
+        return target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
+    if old in STRING_ROOTS and new in STRING_ROOTS:
+        # CHAR(n) would have to be filled up with blanks: only the same one, or the way to VARCHAR.
+        return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
+    if old in BINARY_ROOTS and new in BINARY_ROOTS:
+        return (
+            target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
+        )
+    if old == new and old in (*TIMESTAMP_ROOTS, "TIME"):
+        return target.precision >= source.precision
+    return source == with_nullable(target, source.nullable)
+
+
+def same_bounds(source: DataType, target: DataType) -> bool:
+    """Do statistics over values of the old type hold, as they are, for the new type?
+
+    Of nested types only null counts are known, and only of the same type.
+    """
+    return source == target or (
+        isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
+    )
+
+
+def can_change(source: AtomicType, target: AtomicType) -> bool:
+    """Does Apache Paimon read values of the old type as the new one?"""
+    return widens(source, target) or cast_of(source, target) is not None
+
+
+def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
+    """An array of the old type as the new one (see `can_change`).
+
+    Args:
+        array: `pa.Array` of the old type's Arrow form.
+
+    Raises:
+        OverflowError: a time that the new type's Arrow unit cannot hold.
+        CastFailure: a text that means nothing as the new type.
+    """
+    arrow = to_arrow(target)
+    if not widens(source, target):
+        cast = cast_of(source, target)
+        assert cast is not None
+        return cast(array)
+    if array.type == arrow:
+        return array
+    return in_unit(array, arrow) if pa.types.is_timestamp(arrow) else array.cast(arrow)

@@ -1,0 +1,260 @@
+"""Splits to Arrow: the rows of a plan, streamed.
+
+Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read for a result and a filter; partition columns.
+Must not know: how files were chosen, formats. Source: data-layer §1.1, §1.5.
+
+Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
+`core.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from ...backends.store import Store
+from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.places import codec_of
+from ...core.predicates.arrow import to_arrow_mask
+from ...core.predicates.predicate import Predicate, bind, columns_of
+from ...core.rows.arrow import arrow_schema, to_arrow
+from ...core.rows.partition import closest
+from ...core.rows.types import Field
+from ...core.rows.values import to_arrow_scalar
+from ...core.statistics.pruning import split_predicate
+from ..formats.data_source import BATCH_ROWS
+from ..formats.external import located
+from ..formats.file_rows import Rows
+from ..scan.fallback import FileSchemas, file_schemas_of
+from ..scan.index_pruning import IndexPruner
+from ..scan.plan import ScanPlan
+from ..scan.split import Split
+from .deletion import deleted_rows, live_mask, selected_mask
+from .read_ahead import in_order
+from .run_reader import RunReader
+
+READ_THREADS = 8
+"""Files that are read at once, where each waits for a network."""
+LOCAL_READ_THREADS = 4
+_SMALL_BATCH_ROWS = 1 << 12
+
+
+def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
+    """The Arrow schema of a read.
+
+    Args:
+        columns: names in the order wanted; None for all. Tables with option `row-tracking.enabled` have the columns
+            `_ROW_ID` and `_SEQUENCE_NUMBER` too, for those who name them.
+
+    Raises:
+        InvalidArgument: an unknown column (lists close ones), or one that is named twice.
+    """
+    return arrow_schema(fields_of(schema, columns))
+
+
+def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    """The columns of a read; arguments and errors as for `arrow_schema_of`."""
+    if columns is None:
+        return schema.fields
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns are a list of names, not {columns!r}")
+    known = schema.by_name
+    if schema.options.get(opt.ROW_TRACKING):
+        known = known | {ROW_ID.name: ROW_ID, ROW_SEQUENCE.name: ROW_SEQUENCE}
+    for name in columns:
+        if name not in known:
+            raise InvalidArgument(f"there is no column '{name}'", next_step=closest(str(name), list(known)))
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"a column is named twice: {list(columns)}")
+    return tuple(known[name] for name in columns)
+
+
+def read_batches(
+    store: Store,
+    timeline: Timeline,
+    plan: ScanPlan,
+    schema: TableSchema,
+    columns: list[str] | None,
+    where: Predicate | None,
+    limit: int | None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan.
+
+    Args:
+        store: where the table lies.
+        timeline: gives the schemas that files were written with.
+        plan: made by `plan_scan` for the same schema and predicate.
+        schema: what rows are read as.
+        columns: names in the order wanted; None = all, [] = none, but batches with the right number of rows.
+        where: the plan's predicate, bound or not.
+        limit: at most so many rows.
+
+    Yields:
+        Batches of `arrow_schema_of(schema, columns)`.
+
+    Raises:
+        TableCorrupt: a file is missing or damaged; names it.
+        Unsupported: a column changed its type in a way that there is no cast for.
+        InvalidArgument: columns, predicate or limit that cannot be meant; a text that means nothing as its column's new type.
+    """
+    residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
+    reader = SplitReader(schema, columns, residual, file_schemas_of(timeline, schema, plan.splits))
+    return reader.batches(store, plan.splits, limit)
+
+
+class SplitReader:
+    """Reads splits into batches; can be pickled to another machine, and needs no metadata there.
+
+    Args:
+        schema: what rows are read as.
+        columns: names in the order wanted; None = all, [] = none.
+        residual: bound predicate that rows are tested for; None where partitions have decided.
+        file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        columns: Sequence[str] | None,
+        residual: Predicate | None,
+        file_schemas: FileSchemas,
+    ) -> None:
+        self.schema = schema
+        self.output = fields_of(schema, columns)
+        self.arrow_schema = arrow_schema(self.output)
+        self.residual = residual
+        looked_at = frozenset() if residual is None else columns_of(residual)
+        self._tested = tuple(f for f in schema.fields if f.name in looked_at)
+        self._read = tuple(dict.fromkeys((*self.output, *self._tested)))
+        stored = [f for f in self._read if f.name not in schema.partition_keys]
+        by_branch: dict[str, dict[int, TableSchema]] = {}
+        for (branch, schema_id), written in file_schemas.items():
+            by_branch.setdefault(branch, {})[schema_id] = written
+        self._readers = {b: RunReader(stored, schemas, schema.options) for b, schemas in by_branch.items()}
+        self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
+
+    def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the splits, in their order (see `read_batches`)."""
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidArgument(f"limit {limit!r} is no number of rows")
+        runs = [(split, run) for split in splits for run in split.runs]
+        if limit is not None and self.residual is None:
+            runs = _enough(runs, limit)
+        for split, run in runs:  # what cannot be read is said before the first row is
+            self._readers[split.branch].check([split.files[i] for i in run])
+        local = store.capabilities.native_scheme == "file"
+        threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
+        tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
+        return _gathered(_limited(in_order(tasks, threads), limit))
+
+    def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one run of files that the result wants."""
+        files = {split.files[i]: located(store, split.keys[i]) for i in run}
+        constants = self._constants(split)
+        wanted = self._wanted(store, split, run)
+        if wanted is not None and not wanted:
+            return
+        deleted = deleted_rows(store, split, run)
+        for position, rows in self._readers[split.branch].rows(files, self.residual, alone, wanted):
+            live = None if deleted is None else live_mask(deleted, position, len(rows))
+            if wanted is not None:
+                chosen = selected_mask(wanted, position, len(rows))
+                live = chosen if live is None else pc.and_(live, chosen)
+            if live is not None:
+                rows = rows.kept(live)
+            if self.residual is not None:
+                tested = self._columns(self._tested, rows, constants)
+                rows = rows.kept(to_arrow_mask(self.residual, tested, self._tested))
+            if len(rows):
+                yield self._columns(self.output, rows, constants)
+
+    def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
+        """The rows that a file's index leaves; None for all. The index of one file says nothing of another's columns."""
+        pruner = self._indexes[split.branch]
+        if pruner is None or len(run) > 1:
+            return None
+        return pruner.rows(store, split.keys[run[0]], split.files[run[0]])
+
+    def _columns(self, fields: Sequence[Field], rows: Rows, constants: dict[str, Any]) -> pa.RecordBatch:
+        """Columns of the table: those of partitions are constant, the others the file's."""
+        if not fields:
+            return _without_columns(len(rows))
+        arrays = [
+            pa.repeat(constants[f.name], len(rows)) if f.name in constants else rows.column(f.name) for f in fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(fields))
+
+    def _constants(self, split: Split) -> dict[str, Any]:
+        """Scalars of the partition columns that are read."""
+        codec = codec_of(self.schema)
+        if not any(f.name in codec.by_name for f in self._read):
+            return {}
+        values = codec.decode(split.partition)
+        return {f.name: to_arrow_scalar(v, f.type, to_arrow(f.type)) for f, v in zip(codec.fields, values, strict=True)}
+
+
+def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple[Split, tuple[int, ...]]]:
+    """The first runs that hold `limit` rows together."""
+    rows = 0
+    for count, (split, run) in enumerate(runs):
+        if rows >= limit:
+            return runs[:count]
+        rows += split.live_rows(run) or 0
+    return runs
+
+
+def _without_columns(rows: int) -> pa.RecordBatch:
+    """No columns, but a number of rows."""
+    return pa.record_batch({"": pa.nulls(rows)}).select([])
+
+
+def _gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+    """Many small batches as fewer larger ones: small files must not make every later step slow."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    with closing(batches):
+        for batch in batches:
+            if waiting and (batch.num_rows >= _SMALL_BATCH_ROWS or rows + batch.num_rows > BATCH_ROWS):
+                yield _joined(waiting)
+                waiting, rows = [], 0
+            if batch.num_rows >= _SMALL_BATCH_ROWS:
+                yield batch
+            else:
+                waiting.append(batch)
+                rows += batch.num_rows
+        if waiting:
+            yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches[0].num_columns:
+        return _without_columns(sum(b.num_rows for b in batches))
+    columns = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def _limited(
+    batches: Generator[pa.RecordBatch, None, None], limit: int | None
+) -> Generator[pa.RecordBatch, None, None]:
+    """The first rows; what is read ahead of them is stopped as soon as they are there."""
+    left = limit
+    with closing(batches):
+        while left != 0:
+            batch = next(batches, None)
+            if batch is None:
+                return
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield batch

@@ -1,0 +1,81 @@
+"""Rows of data files that are deleted, or chosen, by position.
+
+Owns: fetching a deletion vector, and the masks of a batch. Must not know: formats, columns, plans.
+Source: data-layer §6. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import TableCorrupt
+from ...core.metadata.data_file import DataFile
+from ...core.metadata.deletion_vector import decode_vector, vector_end
+from ..formats.external import located
+from ..scan.row_runs import first_row
+from ..scan.split import DeletionVectorPlace, Split
+
+
+def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
+    """The positions of the deleted rows in a run of files, ascending, as a numpy array; None where none is deleted.
+
+    Raises:
+        TableCorrupt: an index file is missing, or a vector is damaged.
+    """
+    marked = [(split.files[i], place) for i in run for place in (split.deletion(i),) if place is not None]
+    if not marked:
+        return None
+    start = first_row([split.files[i] for i in run])
+    found = [_positions(store, place, file) + ((file.first_row_id or start) - start) for file, place in marked]
+    return np.unique(np.concatenate(found))
+
+
+def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
+    found = place.vector
+    if found.offset < 0 or found.length < 0:
+        raise TableCorrupt(f"{place.key}: the deletion vector of {found.data_file} begins at byte {found.offset}")
+    try:
+        where, key = located(store, place.key)
+        data = where.get_range(key, found.offset, vector_end(found))
+    except ObjectNotFound:
+        raise TableCorrupt(f"{place.key} is missing; it holds the deletion vector of {found.data_file}") from None
+    return decode_vector(data, found, file.row_count, place.key)
+
+
+def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
+    """Which rows of a batch are not deleted.
+
+    Args:
+        deleted: positions in the file, ascending.
+        position: of the batch's first row.
+
+    >>> live_mask(np.array([0, 5, 7]), 4, 3).to_pylist()
+    [True, False, True]
+    """
+    first, last = np.searchsorted(deleted, (position, position + rows))
+    live = np.ones(rows, bool)
+    live[deleted[first:last] - position] = False
+    return pa.array(live)
+
+
+def selected_mask(wanted: BitMap, position: int, rows: int) -> pa.BooleanArray:
+    """Which rows of a batch are chosen.
+
+    Args:
+        wanted: positions in the file.
+        position: of the batch's first row.
+
+    >>> selected_mask(BitMap([0, 5, 7]), 4, 3).to_pylist()
+    [False, True, False]
+    """
+    window = BitMap()
+    window.add_range(position, position + rows)
+    chosen = np.zeros(rows, bool)
+    chosen[np.asarray((wanted & window).to_array(), np.int64) - position] = True
+    return pa.array(chosen)

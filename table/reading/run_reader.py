@@ -1,0 +1,176 @@
+"""The rows of one run of files (see `row_runs`), whatever of their columns lies in which file.
+
+Owns: opening the files of a run, cutting their batches to the same lengths, row ids. Must not know: partitions, predicates
+beyond a single file's row groups, deletion vectors. Source: data-layer §9.
+
+Invariants: files that give no wanted column are not opened; a row's columns are of the same row in every file; ids and sequence
+numbers that a file holds come before those that its manifest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from ...backends.store import Store
+from ...core.errors import TableCorrupt
+from ...core.metadata.data_file import DataFile
+from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.options import TableOptions
+from ...core.predicates.predicate import Predicate
+from ...core.rows.types import Field
+from ..formats.blob_file import blob_values
+from ..formats.data_source import SMALL_FILE_BYTES, DataSource
+from ..formats.file_rows import FileRows, MergedRows, Rows
+from ..formats.reading import open_data_file
+from ..projection.plan import ProjectionPlan, plan_projection
+from ..scan.row_runs import first_row, givers, is_blob, row_count
+
+_METADATA_BATCH_ROWS = 1 << 20
+_SYSTEM = (ROW_ID, ROW_SEQUENCE)
+
+Place = tuple[Store, str]
+"""A file's store, and its key there."""
+
+
+class RunReader:
+    """Reads runs into rows; can be pickled to another machine.
+
+    Args:
+        fields: the columns wanted, none of a partition.
+        file_schemas: the schemas that files name, by id.
+        options: of the table.
+    """
+
+    def __init__(self, fields: Sequence[Field], file_schemas: Mapping[int, TableSchema], options: TableOptions) -> None:
+        self._fields = tuple(fields)
+        self._file_schemas, self._options = file_schemas, options
+        self._projections: dict[tuple[int, tuple[Field, ...]], ProjectionPlan] = {}
+
+    def check(self, run: Sequence[DataFile]) -> None:
+        """Refuse what cannot be read, before anything is opened.
+
+        Raises:
+            Unsupported: a column changed its type in a way that there is no cast for.
+        """
+        for file, fields in givers(run, self._fields, self._file_schemas.__getitem__).items():
+            self._projection(file, fields)
+
+    def rows(
+        self, files: Mapping[DataFile, Place], predicate: Predicate | None, alone: bool, wanted: BitMap | None = None
+    ) -> Iterator[tuple[int, Rows]]:
+        """(position in the run, rows), batch by batch.
+
+        Args:
+            files: the run's, in its order, with their places.
+            predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
+            alone: nothing else is read at the same time.
+            wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
+
+        Raises:
+            TableCorrupt: a file is missing or damaged, or holds another number of rows than the others.
+        """
+        run = tuple(files)
+        given = givers(run, self._fields, self._file_schemas.__getitem__)
+        chosen = (predicate, wanted) if len(run) == 1 else (None, None)
+        whole = [file for file in given if not is_blob(file)]
+        parts = [
+            (given[file], self._of_file(file, files[file], given[file], *chosen, alone))
+            for file in whole
+            if given[file] or len(given) == 1
+        ]
+        for field in dict.fromkeys(f for file, fields in given.items() if is_blob(file) for f in fields):
+            sources = [DataSource(*files[f], f, self._options) for f in given if field in given[f] and is_blob(f)]
+            parts.append(([field], self._of_blobs(sources, run, field)))
+        if len(parts) == 1:
+            return parts[0][1]
+        return _side_by_side(parts, row_count(run), files[run[0]][1])
+
+    def _of_file(
+        self,
+        file: DataFile,
+        place: Place,
+        fields: Sequence[Field],
+        predicate: Predicate | None,
+        wanted: BitMap | None,
+        alone: bool,
+    ) -> Iterator[tuple[int, FileRows]]:
+        projection = self._projection(file, fields)
+        found = self._opened(file, place, projection, predicate, wanted, alone)
+        for position, rows in found if found is not None else _without_columns(file, projection, place[1]):
+            if ROW_ID in fields:
+                first = file.first_row_id
+                ids = None if first is None else np.arange(first + position, first + position + len(rows))
+                rows.replace_nulls(ROW_ID.name, pa.nulls(len(rows), pa.int64()) if ids is None else pa.array(ids))
+            if ROW_SEQUENCE in fields:
+                number = pa.scalar(file.max_sequence_number, pa.int64())
+                rows.replace_nulls(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
+            yield position, rows
+
+    def _opened(
+        self,
+        file: DataFile,
+        place: Place,
+        projection: ProjectionPlan,
+        predicate: Predicate | None,
+        wanted: BitMap | None,
+        alone: bool,
+    ) -> Iterator[tuple[int, FileRows]] | None:
+        """The rows of a file; None where it has none of the wanted columns."""
+        if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
+            return None
+        opened = open_data_file(*place, file, projection, self._options)
+        if not opened.has_columns:
+            return None
+        return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)
+
+    def _is_counted(self, field: Field, file: DataFile) -> bool:
+        """Is it a system column that the file does not hold?"""
+        return field in _SYSTEM and field.name not in (file.write_cols or ())
+
+    def _of_blobs(
+        self, sources: Sequence[DataSource], run: Sequence[DataFile], field: Field
+    ) -> Iterator[tuple[int, FileRows]]:
+        projection = plan_projection([field], [field])
+        position = 0
+        for values in blob_values(sources, first_row(run), row_count(run)):
+            batch = pa.RecordBatch.from_arrays([values], [field.name])
+            yield position, FileRows(batch, projection, sources[0].where)
+            position += len(values)
+
+    def _projection(self, file: DataFile, fields: Sequence[Field]) -> ProjectionPlan:
+        known = (file.schema_id, tuple(fields))
+        if known not in self._projections:
+            written = (*self._file_schemas[file.schema_id].fields, *_SYSTEM)
+            self._projections[known] = plan_projection(written, fields, f"schema {file.schema_id}")
+        return self._projections[known]
+
+
+def _without_columns(file: DataFile, projection: ProjectionPlan, key: str) -> Iterator[tuple[int, FileRows]]:
+    """The rows of a file that holds none of the wanted columns: how many they are."""
+    for position in range(0, file.row_count, _METADATA_BATCH_ROWS):
+        rows = min(_METADATA_BATCH_ROWS, file.row_count - position)
+        yield position, FileRows(pa.record_batch({"": pa.nulls(rows)}).select([]), projection, f"data file {key}")
+
+
+def _side_by_side(
+    parts: Sequence[tuple[Sequence[Field], Iterator[tuple[int, Rows]]]], expected: int, key: str
+) -> Iterator[tuple[int, Rows]]:
+    """Batches of several files over the same rows, cut to the same lengths."""
+    owners = {field.name: number for number, (fields, _) in enumerate(parts) for field in fields}
+    waiting: list[Rows | None] = [None] * len(parts)
+    position = 0
+    while position < expected:
+        for number, (_, batches) in enumerate(parts):
+            if waiting[number] is None:
+                waiting[number] = next((rows for _, rows in batches), None)
+        ready = [rows for rows in waiting if rows is not None]
+        if len(ready) < len(parts):
+            raise TableCorrupt(f"files that hold columns of the rows of data file {key} have fewer rows than it")
+        count = min(map(len, ready))
+        yield position, MergedRows([rows.slice(0, count) for rows in ready], owners)
+        waiting = [rows.slice(count) if len(rows) > count else None for rows in ready]
+        position += count

@@ -1,0 +1,107 @@
+"""Which buckets can hold a row that a predicate keeps.
+
+Owns: reading the bucket key's values off a predicate. Must not know: statistics, splits. Source: data-layer §10 (bucket key:
+`=`, `IN`, up to 1000 combinations); format-metadata §9.
+
+Invariants: a bucket with a matching row is never left out; a file's own `_TOTAL_BUCKETS` counts, for a table can be rescaled
+partition by partition; a file whose key columns had another type when it was written is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any
+
+from ...core import options as opt
+from ...core.errors import LakelatchError
+from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import And, Comparison, Or, Predicate
+from ...core.rows.bucket import BucketFunction, bucket_of_row
+from ...core.rows.types import with_nullable
+
+MAX_COMBINATIONS = 1000
+
+
+class BucketPruner:
+    """Tests files against the values that a predicate allows for the bucket key.
+
+    Args:
+        predicate: bound to the columns of `schema`.
+        schema: the schema that is read.
+        schema_of: any schema of the table by id.
+    """
+
+    def __init__(self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema]) -> None:
+        self._schema_of = schema_of
+        self._fields = [schema.by_name[name] for name in schema.bucket_keys if name in schema.by_name]
+        self._types = [f.type for f in self._fields]
+        self._keys = _keys(predicate, schema) if schema.bucket > 0 and self._fields else None
+        self._function = (
+            BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION)) if self._keys is not None else None
+        )
+        self._wanted: dict[int, frozenset[int] | None] = {}
+        self._comparable: dict[int, bool] = {}
+
+    def may_match(self, entry: ManifestEntry) -> bool:
+        """False only if no row of the file's bucket can match."""
+        if self._keys is None or entry.total_buckets < 1 or not self._has_same_key(entry.file.schema_id):
+            return True
+        if entry.total_buckets not in self._wanted:
+            self._wanted[entry.total_buckets] = self._buckets(entry.total_buckets)
+        wanted = self._wanted[entry.total_buckets]
+        return wanted is None or entry.bucket in wanted
+
+    def _buckets(self, total: int) -> frozenset[int] | None:
+        assert self._keys is not None
+        assert self._function is not None
+        try:
+            return frozenset(bucket_of_row(key, self._types, total, self._function) for key in self._keys)
+        except (LakelatchError, ValueError, TypeError):
+            return None  # a value that no row of this type holds, or a type that the function does not know
+
+    def _has_same_key(self, schema_id: int) -> bool:
+        if schema_id not in self._comparable:
+            types = {f.id: f.type for f in self._schema_of(schema_id).fields}
+            self._comparable[schema_id] = all(
+                f.id in types and with_nullable(types[f.id], True) == with_nullable(f.type, True) for f in self._fields
+            )
+        return self._comparable[schema_id]
+
+
+def _keys(predicate: Predicate, schema: TableSchema) -> list[tuple[Any, ...]] | None:
+    """Every bucket key that a matching row can have; None where that is not a short list."""
+    if any(name not in schema.by_name for name in schema.bucket_keys):
+        return None
+    allowed: dict[str, list[Any]] = {}
+    for part in predicate.parts if isinstance(predicate, And) else (predicate,):
+        found = _values(part)
+        if found is not None:
+            column, values = found
+            known = allowed.get(column)
+            allowed[column] = values if known is None else [v for v in known if v in values]
+    choices = [allowed.get(name) for name in schema.bucket_keys]
+    lists = [c for c in choices if c is not None]
+    if len(lists) < len(choices) or prod(map(len, lists)) > MAX_COMBINATIONS:
+        return None
+    return list(product(*lists))
+
+
+def _values(part: Predicate) -> tuple[str, list[Any]] | None:
+    """(column, the values that it can have) where a condition says so: `=`, IN, IS NULL, or these of one column by OR."""
+    match part:
+        case Comparison(op="is_null", column=column):
+            return column, [None]
+        case Comparison(op="=" | "in", column=column, literals=literals):
+            values = [v for v in literals if v is not None]
+            return None if any(v != v for v in values) else (column, values)  # NaN has many bit patterns
+        case Or(parts=parts) if parts:
+            found = [_values(p) for p in parts]
+            columns = {f[0] for f in found if f is not None}
+            if None in found or len(columns) != 1:
+                return None
+            return columns.pop(), [v for f in found if f is not None for v in f[1]]
+        case _:
+            return None

@@ -1,0 +1,238 @@
+"""Many manifest entries, pruned as columns before they become objects.
+
+Owns: `wanted_entries`: which of them a read may need, by partition and by the bounds of fixed-width and text columns.
+Must not know: what exact pruning decides afterwards (`file_pruning`), splits. Source: data-layer §10; format-metadata §5, §6.
+Invariants: whatever is dropped, exact pruning would drop too; what is unknown, of another schema, or of a layout of its own
+is kept; a DELETE is never dropped while its ADD is kept, nor an ADD whose DELETE is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...core.metadata.data_file import DELETE, ManifestEntry
+from ...core.metadata.manifest_columns import EntryColumns
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import And, Comparison, Or, Predicate
+from ...core.rows.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, encode_row, null_area_bytes
+from ...core.rows.partition import PartitionCodec
+from ...core.rows.types import STRING_ROOTS, AtomicType, Field, with_nullable
+from ...core.statistics.pruning import partition_matches
+
+Array: TypeAlias = Any
+"""A NumPy array."""
+
+_WIDTHS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "DATE": 32, "TIME": 32, "BIGINT": 64}
+_HEADER_BITS = 8
+_INLINE_SHIFT = np.uint64(56)
+_PREFIX = np.uint64((1 << 8 * PREFIX_BYTES) - 1)
+
+
+@dataclass
+class Wanted:
+    """The entries that a read may need.
+
+    Attributes:
+        of_other_partitions: live files that are of no wanted partition.
+        ruled_out: live files whose bounds rule the predicate out, and that were not made into entries.
+    """
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    of_other_partitions: int = 0
+    ruled_out: int = 0
+
+
+def wanted_entries(
+    parts: Sequence[EntryColumns | list[ManifestEntry]],
+    on_partition: Predicate | None,
+    residual: Predicate | None,
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    codec: PartitionCodec,
+) -> Wanted:
+    """The entries of manifests that partitions, and bounds where entries are columns, do not rule out.
+
+    Args:
+        parts: what `Timeline.entry_parts` gave.
+        on_partition: bound, of partition columns alone; None for all.
+        residual: bound, of other columns; None where bounds must not be looked at.
+        schema: what is read; `schema_of`: any of the table's by id.
+    """
+    wanted = Wanted()
+    matches = _partition_test(on_partition, codec)
+    deleted = {name for part in parts for name in _deleted_names(part)} if residual is not None else set()
+    for part in parts:
+        if isinstance(part, list):
+            kept = part if on_partition is None else [e for e in part if matches(e.partition)]
+            others = len(part) - len(kept), sum(e.kind == DELETE for e in part) - sum(e.kind == DELETE for e in kept)
+            wanted.entries += kept
+        else:
+            mask = _of_partitions(part, matches) if on_partition is not None else np.ones(part.rows, bool)
+            others = int((~mask).sum()), int((~mask & (part.kind == DELETE)).sum())
+            if residual is not None:
+                match = may_match(part, residual, schema, schema_of, deleted)
+                wanted.ruled_out += int((mask & ~match).sum())
+                mask &= match
+            wanted.entries += part.entries(None if mask.all() else np.flatnonzero(mask))
+        wanted.of_other_partitions += others[0] - 2 * others[1]  # each DELETE takes an ADD with it
+    wanted.of_other_partitions = max(wanted.of_other_partitions, 0)
+    return wanted
+
+
+def _partition_test(predicate: Predicate | None, codec: PartitionCodec) -> Callable[[bytes], bool]:
+    """Is a partition wanted? Asked once for each."""
+
+    @cache
+    def matches(partition: bytes) -> bool:
+        return predicate is None or partition_matches(predicate, codec.decode(partition), codec.fields)
+
+    return matches
+
+
+def _of_partitions(columns: EntryColumns, matches: Callable[[bytes], bool]) -> Array:
+    partitions, which = columns.partitions()
+    return np.array([matches(p) for p in partitions], bool)[which]
+
+
+def _deleted_names(part: EntryColumns | list[ManifestEntry]) -> Iterable[bytes]:
+    if isinstance(part, list):
+        return (entry.file.file_name.encode() for entry in part if entry.kind == DELETE)
+    return part.file_names(np.flatnonzero(part.kind == DELETE))
+
+
+def may_match(
+    columns: EntryColumns,
+    predicate: Predicate,
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    deleted: set[bytes],
+) -> Array:
+    """Which entries may hold a row that a predicate keeps, as a mask: all that is not sure to hold none.
+
+    Args:
+        predicate: bound to the columns of `schema`.
+        deleted: names of data files that some entry deletes.
+    """
+    keep = (columns.kind == DELETE) | columns.named(deleted)
+    for schema_id in np.unique(columns.schema_id).tolist():
+        stats = _Statistics(columns, schema, schema_of(schema_id))
+        keep |= (_mask(predicate, stats) | ~stats.known) & (columns.schema_id == schema_id)
+    return keep
+
+
+def _mask(predicate: Predicate, stats: _Statistics) -> Array:
+    match predicate:
+        case And(parts=parts):
+            return np.logical_and.reduce([_mask(part, stats) for part in parts])
+        case Or(parts=parts):
+            return np.logical_or.reduce([_mask(part, stats) for part in parts])
+        case Comparison(op=op, column=column, literals=literals) if op in _KEEPS and column in stats.places:
+            return _keeps(op, stats.places[column], literals, stats)
+        case _:
+            return np.ones(len(stats.known), bool)
+
+
+def _keeps(op: str, place: tuple[int, Field], literals: tuple[Any, ...], stats: _Statistics) -> Array:
+    index, field = place
+    low, high = stats.bound("_MIN_VALUES", index, field), stats.bound("_MAX_VALUES", index, field)
+    kept = np.zeros(len(stats.known), bool)
+    for literal in literals:
+        if literal is not None:
+            kept |= _KEEPS[op](_literal_key(literal, field), low[0], high[0])
+    return kept | low[1] | high[1]
+
+
+_KEEPS: dict[str, Callable[[Any, Array, Array], Array]] = {
+    "=": lambda key, low, high: (low <= key) & (high >= key),
+    "in": lambda key, low, high: (low <= key) & (high >= key),
+    "<": lambda key, low, high: low <= key,
+    "<=": lambda key, low, high: low <= key,
+    ">": lambda key, low, high: high >= key,
+    ">=": lambda key, low, high: high >= key,
+}
+"""Keys of texts are their first bytes, so that equal keys say nothing: `<` and `>` keep them."""
+
+
+class _Statistics:
+    """The bounds of the columns that can be looked at side by side.
+
+    Attributes:
+        places: column -> (its position among the statistics, field).
+        known: the entries whose statistics have that layout.
+    """
+
+    def __init__(self, columns: EntryColumns, schema: TableSchema, written: TableSchema) -> None:
+        self._columns, self._arity = columns, len(written.fields)
+        read_as = {f.id: f for f in schema.fields if f.name not in schema.partition_keys}
+        self.places = {
+            read_as[f.id].name: (i, f)
+            for i, f in enumerate(written.fields)
+            if f.id in read_as and _is_comparable(f) and f.type == with_nullable(read_as[f.id].type, f.type.nullable)
+        }
+        self.known = (
+            (columns.schema_id == written.id)
+            & columns.is_null("_FILE._VALUE_STATS_COLS")
+            & columns.is_null("_FILE._WRITE_COLS")
+        )
+        self._fixed = PREFIX_BYTES + null_area_bytes(self._arity) + SLOT_BYTES * self._arity
+        arity = np.uint64(int.from_bytes(self._arity.to_bytes(PREFIX_BYTES, "big"), "little"))
+        for name in ("_MIN_VALUES", "_MAX_VALUES"):
+            starts, lengths = columns.spans(f"_FILE._VALUE_STATS.{name}")
+            self.known &= (lengths >= self._fixed) & (columns.data.words(starts) & _PREFIX == arity)
+
+    def bound(self, name: str, index: int, field: Field) -> tuple[Array, Array]:
+        """A bound of every entry as a key that compares as the values do, and where it is unknown."""
+        starts, lengths = self._columns.spans(f"_FILE._VALUE_STATS.{name}")
+        rows = np.where(self.known, starts + PREFIX_BYTES, 0)
+        bit = _HEADER_BITS + index
+        is_null = (self._columns.data.at(rows + (bit >> 3)) >> np.uint8(bit & 7)) & 1
+        at = rows + null_area_bytes(self._arity) + SLOT_BYTES * index
+        slots = self._columns.data.words(at)
+        key = self._text_key(rows, at, slots, lengths) if _is_text(field) else _signed(slots, field)
+        return key, is_null.astype(bool)
+
+    def _text_key(self, rows: Array, at: Array, slots: Array, lengths: Array) -> Array:
+        """The first eight bytes of texts as big-endian numbers; they lie in the slot, or where it points to."""
+        inline = slots >> np.uint64(63) == 1
+        size = np.where(inline, (slots >> _INLINE_SHIFT) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(
+            np.int64
+        )
+        offset = (slots >> np.uint64(32)).astype(np.int64)
+        inside = inline | ((offset >= 0) & (offset + size <= lengths - PREFIX_BYTES))
+        self.known &= inside & (~inline | (size <= INLINE_BYTES))
+        begin = np.where(inline, at, np.where(inside, rows + offset, 0))
+        unused = np.uint64(8) * (np.uint64(8) - np.minimum(size, 8).astype(np.uint64))
+        first = self._columns.data.words(begin).byteswap()
+        return np.where(size > 0, first >> unused << unused, 0)
+
+
+def _is_text(field: Field) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root in STRING_ROOTS
+
+
+def _is_comparable(field: Field) -> bool:
+    kind = field.type
+    if not isinstance(kind, AtomicType):
+        return False
+    compact_time = kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and kind.precision <= 3
+    # A CHAR's bounds depend on the file's format, which `file_pruning` looks at.
+    return kind.root in _WIDTHS or kind.root == "VARCHAR" or compact_time
+
+
+def _signed(slots: Array, field: Field) -> Array:
+    assert isinstance(field.type, AtomicType)
+    unused = np.int64(64 - _WIDTHS.get(field.type.root, 64))
+    return (slots.view(np.int64) << unused) >> unused
+
+
+def _literal_key(literal: Any, field: Field) -> Any:
+    if _is_text(field):
+        return np.uint64(int.from_bytes(literal.encode()[:8].ljust(8, b"\0"), "big"))
+    row = encode_row([literal], [field.type])
+    slot = PREFIX_BYTES + null_area_bytes(1)
+    return _signed(np.frombuffer(row[slot : slot + SLOT_BYTES], "<u8"), field)[0]

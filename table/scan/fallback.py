@@ -1,0 +1,79 @@
+"""The branch whose partitions stand in for those that a table lacks (option `scan.fallback-branch`).
+
+Owns: finding it, as it was then, and that its rows are the table's. Must not know: plans, files.
+Source: data-layer §12. Invariant: a branch with other columns is refused, never read as if it had the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
+from ...core.errors import InvalidArgument, Unsupported
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import TablePaths
+from ...core.rows.types import Field, with_nullable
+from ..travel import snapshot_at
+from .refusals import check_schema_readable
+from .split import Split
+
+FileSchemas = dict[tuple[str, int], TableSchema]
+"""The schemas that files name, by branch and id."""
+
+
+def fallback_of(
+    timeline: Timeline, branch: str, schema: TableSchema, as_of_ms: int | None
+) -> tuple[Timeline, Snapshot | None]:
+    """The fallback branch, and its snapshot that is read.
+
+    Args:
+        branch: its name.
+        schema: what rows are read as.
+        as_of_ms: the newest snapshot that is not later, else the first one (as Apache Paimon chooses); None for the latest.
+
+    Raises:
+        InvalidArgument: there is no such branch.
+        Unsupported: its columns are not the table's, or it needs what is not supported.
+    """
+    other = of_branch(timeline, branch)
+    if not other.schema_ids():
+        raise InvalidArgument(f"option '{opt.FALLBACK_BRANCH.key}' names branch '{branch}', which does not exist")
+    latest = other.latest_schema()
+    check_schema_readable(latest)
+    snapshot = other.latest() if as_of_ms is None else _then(other, as_of_ms)
+    written = latest if snapshot is None or as_of_ms is None else other.schema(snapshot.schema_id)
+    if _shape(written.fields) != _shape(schema.fields) or written.partition_keys != schema.partition_keys:
+        raise Unsupported(
+            f"branch '{branch}' (option '{opt.FALLBACK_BRANCH.key}') has other columns than the table, or other field ids",
+            next_step="read the branches one by one, or give both the same columns",
+        )
+    return other, snapshot
+
+
+def _then(timeline: Timeline, as_of_ms: int) -> Snapshot | None:
+    ids = timeline.snapshot_ids()
+    first = timeline.find(ids[0]) if ids else None
+    if first is None or first.time_ms > as_of_ms:
+        return first
+    return snapshot_at(timeline, timestamp=as_of_ms)
+
+
+def _shape(fields: Iterable[Field]) -> list[tuple[int, str, object]]:
+    return [(f.id, f.name, with_nullable(f.type, True)) for f in fields]
+
+
+def of_branch(timeline: Timeline, branch: str) -> Timeline:
+    """The timeline of another branch of the same table."""
+    if branch == timeline.paths.branch:
+        return timeline
+    return Timeline(timeline.store, TablePaths(branch, timeline.paths.data_directory))
+
+
+def file_schemas_of(timeline: Timeline, schema: TableSchema, splits: Iterable[Split]) -> FileSchemas:
+    """The schemas that the files of splits name; `schema`, which is read, is known already."""
+    named = sorted({(split.branch, schema_id) for split in splits for schema_id in split.schema_ids})
+    timelines = {branch: of_branch(timeline, branch) for branch, _ in named}
+    known = {(timeline.paths.branch, schema.id): schema}
+    return {name: known.get(name) or timelines[name[0]].schema(name[1]) for name in named}

@@ -1,0 +1,298 @@
+"""What a read opens: a snapshot's live files, less those that cannot hold a wanted row, packed into splits.
+
+Owns: `plan_scan`, `ScanPlan`. Must not know: how files are read. Source: data-layer §10; format-metadata §4.5.
+
+Invariants: planning reads metadata only; a DELETE is never dropped while its ADD is kept: entries are pruned by partition
+(which both share) before, by statistics only after the fold; a plan says why each file that it leaves out is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
+from ...core.errors import TableCorrupt
+from ...core.metadata.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
+from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import DEFAULT_BRANCH
+from ...core.places import codec_of
+from ...core.predicates.predicate import Predicate, bind, columns_of
+from ...core.rows.partition import PartitionCodec
+from ...core.rows.types import Field
+from ...core.statistics.pruning import may_match_range, split_predicate
+from .bucket_pruning import BucketPruner
+from .entry_pruning import wanted_entries
+from .fallback import fallback_of
+from .file_pruning import FilePruner
+from .index_pruning import IndexPruner
+from .refusals import check_files_readable, check_schema_readable
+from .row_runs import givers, row_runs
+from .split import Split
+from .split_planning import SplitPlanner
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a read opens, and why not more.
+
+    Attributes:
+        snapshot: the snapshot that is read; None for a table without one.
+        schema_id: the schema that rows are read as.
+        splits: what to read.
+        where: the predicate, bound; None for all rows.
+        residual: the part of it that rows must be tested for; None where the partitions decide alone.
+        manifests_considered: manifests of the snapshot.
+        manifests_read: those whose partition statistics could not rule them out.
+        files_considered: live files in the manifests that were read.
+        files_pruned_by_partition: of these, files of other partitions.
+        files_pruned_by_bucket: of these, files of buckets that cannot hold a wanted key.
+        files_pruned_by_statistics: of these, files whose column statistics rule the predicate out.
+        files_pruned_by_index: of these, files whose index in the manifest rules it out; one beside the file is asked at the read.
+    """
+
+    snapshot: Snapshot | None
+    schema_id: int
+    splits: tuple[Split, ...] = ()
+    where: Predicate | None = None
+    residual: Predicate | None = None
+    manifests_considered: int = 0
+    manifests_read: int = 0
+    files_considered: int = 0
+    files_pruned_by_partition: int = 0
+    files_pruned_by_bucket: int = 0
+    files_pruned_by_statistics: int = 0
+    files_pruned_by_index: int = 0
+
+    @property
+    def file_count(self) -> int:
+        """Files that are read."""
+        return sum(len(s.files) for s in self.splits)
+
+    @property
+    def row_count(self) -> int:
+        """Rows in these files, deleted ones too, before `residual` is tested."""
+        return sum(s.row_count for s in self.splits)
+
+    @property
+    def size(self) -> int:
+        """Bytes of these files."""
+        return sum(s.size for s in self.splits)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values, with stable keys."""
+        return {
+            "snapshot_id": None if self.snapshot is None else self.snapshot.id,
+            "schema_id": self.schema_id,
+            "where": None if self.where is None else str(self.where),
+            "residual": None if self.residual is None else str(self.residual),
+            "manifests_considered": self.manifests_considered,
+            "manifests_read": self.manifests_read,
+            "files_considered": self.files_considered,
+            "files_pruned_by_partition": self.files_pruned_by_partition,
+            "files_pruned_by_bucket": self.files_pruned_by_bucket,
+            "files_pruned_by_statistics": self.files_pruned_by_statistics,
+            "files_pruned_by_index": self.files_pruned_by_index,
+            "files": self.file_count,
+            "row_count": self.row_count,
+            "size": self.size,
+            "splits": [s.to_dict() for s in self.splits],
+        }
+
+    def explain(self) -> str:
+        """The plan as text for people, one fact a line."""
+        if self.snapshot is None:
+            return "the table has no snapshot yet: nothing to read"
+        lines = [
+            f"snapshot   {self.snapshot.id}, read as schema {self.schema_id}",
+            f"where      {'all rows' if self.where is None else self.where}",
+            f"manifests  {self.manifests_read} read of {self.manifests_considered}"
+            + _because(self.manifests_considered - self.manifests_read, "by their partition statistics"),
+            f"files      {self.file_count} to read of {self.files_considered}"
+            + _because(self.files_pruned_by_partition, "by partition")
+            + _because(self.files_pruned_by_bucket, "by bucket")
+            + _because(self.files_pruned_by_statistics, "by column statistics")
+            + _because(self.files_pruned_by_index, "by file index"),
+            f"splits     {len(self.splits)}, {self.row_count} rows, {self.size} bytes",
+        ]
+        if self.residual is not None:
+            lines.append(f"each row   is tested for: {self.residual}")
+        reasons = sorted({reason for s in self.splits for reason in s.needs_arrow})
+        lines.extend(f"arrow      {reason}" for reason in reasons)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+_COUNTS = (
+    "manifests_considered",
+    "manifests_read",
+    "files_considered",
+    "files_pruned_by_partition",
+    "files_pruned_by_bucket",
+    "files_pruned_by_statistics",
+    "files_pruned_by_index",
+)
+
+
+def _because(count: int, why: str) -> str:
+    return f"; {count} ruled out {why}" if count else ""
+
+
+def plan_scan(
+    timeline: Timeline,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    where: Predicate | None,
+    columns: Sequence[str] | None = None,
+    as_of_ms: int | None = None,
+) -> ScanPlan:
+    """Plan the read of a snapshot; partitions that it lacks may come from another branch (option `scan.fallback-branch`).
+
+    Args:
+        timeline: of the table and branch.
+        snapshot: what to read; None for a table without one, which has no rows.
+        schema: what to read it as: the snapshot's schema, or the table's latest.
+        where: keeps the rows for which it is true; None keeps all. Bound or not.
+        columns: which are read: files that hold only others are left out; None for all.
+        as_of_ms: milliseconds since 1970, for a read of the past: when the other branch is looked at; None for now.
+
+    Raises:
+        Unsupported: the table, or a file that would be read, needs what is not supported yet; names feature and option.
+        TableCorrupt: metadata is missing or damaged; names the file.
+        InvalidArgument: the predicate does not fit the columns.
+    """
+    check_schema_readable(schema)
+    bound = None if where is None else bind(where, schema.fields)
+    other = schema.options.get(opt.FALLBACK_BRANCH)
+    if not other or timeline.paths.branch != DEFAULT_BRANCH:
+        return _plan_branch(timeline, snapshot, schema, bound, columns, None)[0]
+    plan, partitions = _plan_branch(timeline, snapshot, schema, bound, columns, frozenset())
+    branch, found = fallback_of(timeline, other, schema, as_of_ms)
+    more, _ = _plan_branch(branch, found, schema, bound, columns, partitions, stands_in=True)
+    counts = {name: getattr(plan, name) + getattr(more, name) for name in _COUNTS}
+    return replace(plan, splits=(*plan.splits, *more.splits), **counts)
+
+
+def _plan_branch(
+    timeline: Timeline,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    bound: Predicate | None,
+    columns: Sequence[str] | None,
+    without: frozenset[bytes] | None,
+    stands_in: bool = False,
+) -> tuple[ScanPlan, frozenset[bytes]]:
+    """The plan of one branch, and the partitions that it has.
+
+    Args:
+        without: partitions that are left out; None where nobody asks for partitions, so that files may be ruled out early.
+        stands_in: `schema` is of another branch, whose schemas have numbers of their own.
+    """
+    if snapshot is None:
+        return ScanPlan(None, schema.id, where=bound), frozenset()
+    codec = codec_of(schema)
+    on_partition, residual = (None, None) if bound is None else split_predicate(bound, schema.partition_keys)
+
+    def schema_of(schema_id: int) -> TableSchema:
+        return schema if schema_id == schema.id and not stands_in else timeline.schema(schema_id)
+
+    manifests = timeline.manifests(snapshot)
+    readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
+    # The columns of a row may lie in several files, whose statistics are about some of them: none goes without the others.
+    bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
+    found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
+    alive = [entry for entry in _alive(found.entries) if not without or entry.partition not in without]
+    in_bucket = by_bounds = kept = alive
+    if residual is not None:
+        buckets = BucketPruner(residual, schema, schema_of)
+        in_bucket = [e for e in alive if buckets.may_match(e)]
+        pruner = FilePruner(residual, schema, schema_of, codec)
+        by_bounds = [e for run in _runs(in_bucket, schema) if pruner.may_match(*run) for e in run]
+        kept = _left_by_indexes(by_bounds, schema, IndexPruner.of(residual, schema, schema_of))
+    pruned_by_index = len(by_bounds) - len(kept)
+    if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
+        tested = frozenset() if residual is None else columns_of(residual)
+        wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
+        kept = [e for run in _runs(kept, schema) for e in _giving(run, wanted, schema_of)]
+    check_files_readable(schema, kept)
+    index = timeline.index_entries(snapshot)
+    plan = ScanPlan(
+        snapshot,
+        schema.id,
+        SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
+        bound,
+        residual,
+        len(manifests),
+        len(readable),
+        len(alive) + found.of_other_partitions + found.ruled_out,
+        found.of_other_partitions,
+        len(alive) - len(in_bucket),
+        len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
+        pruned_by_index,
+    )
+    return plan, frozenset(entry.partition for entry in alive)
+
+
+def _left_by_indexes(
+    entries: list[ManifestEntry], schema: TableSchema, pruner: IndexPruner | None
+) -> list[ManifestEntry]:
+    """The files whose index, in the manifest, leaves a row. The index of one file says nothing of another's columns."""
+    if pruner is None or all(entry.file.embedded_file_index is None for entry in entries):
+        return entries
+    runs = _runs(entries, schema)
+    return [e for run in runs if len(run) > 1 or pruner.may_match(run[0].file) for e in run]
+
+
+def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:
+    """Files that hold columns of the same rows; in most tables each file has its own."""
+    if not schema.options.get(opt.DATA_EVOLUTION):
+        return ((entry,) for entry in entries)
+    buckets: dict[tuple[bytes, int], dict[DataFile, ManifestEntry]] = {}
+    for entry in entries:
+        buckets.setdefault((entry.partition, entry.bucket), {})[entry.file] = entry
+    return [[by_file[f] for f in run] for by_file in buckets.values() for run in row_runs(by_file)]
+
+
+def _giving(
+    run: Sequence[ManifestEntry], fields: Sequence[Field], schema_of: Callable[[int], TableSchema]
+) -> list[ManifestEntry]:
+    given = givers([entry.file for entry in run], fields, schema_of)
+    return [entry for entry in run if given.get(entry.file) or (entry is run[0] and not any(given.values()))]
+
+
+def count_rows(plan: ScanPlan) -> int | None:
+    """How many rows a plan gives, from metadata alone; None where rows or deletion vectors must be read to know."""
+    if plan.residual is not None:
+        return None
+    rows = [split.live_rows(run) for split in plan.splits for run in split.runs]
+    return None if None in rows else sum(n for n in rows if n is not None)
+
+
+def _alive(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The files that are added and not deleted, in order; entries may come in any order of manifests.
+
+    Raises:
+        TableCorrupt: a file is deleted that nothing adds: then another one, that should be gone, may still be there.
+    """
+    added: dict[EntryIdentity, ManifestEntry] = {}
+    deleted: dict[EntryIdentity, ManifestEntry] = {}
+    for entry in entries:
+        (added if entry.kind == ADD else deleted)[entry.identity] = entry
+    for identity, entry in deleted.items():
+        if added.pop(identity, None) is None:
+            raise TableCorrupt(f"a manifest deletes data file {entry.file.file_name} (_KIND 1), which no manifest adds")
+    return list(added.values())
+
+
+def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:
+    count = manifest.num_added_files + manifest.num_deleted_files
+    try:
+        return may_match_range(predicate, manifest.partition_stats, codec.fields, count, manifest.file_name)
+    except TableCorrupt:
+        return True  # statistics of another shape say nothing; the entries do

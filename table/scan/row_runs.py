@@ -1,0 +1,91 @@
+"""Rows whose columns lie in several files: which files belong together, and which of them gives a column.
+
+Owns: runs of files over the same row ids (option `data-evolution.enabled`). Must not know: stores, how files are read.
+Source: data-layer §9.
+
+Invariants: a file is in one run; of the files that hold a column the newest gives it; a BLOB column's files may each hold some
+of a run's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ...core.errors import TableCorrupt
+from ...core.metadata.data_file import DataFile
+from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
+from ...core.paths import format_of
+from ...core.rows.types import Field
+
+BLOB_FORMAT = "blob"
+
+SchemaOf = Callable[[int], TableSchema]
+
+
+def row_runs(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
+    """Files in runs over the same rows, runs in the order of their row ids; a file without row ids is alone.
+
+    Raises:
+        TableCorrupt: files share some of their rows, and not others.
+
+    >>> files = [DataFile("a", 1, 5, first_row_id=0), DataFile("b", 1, 5, first_row_id=0), DataFile("c", 1, 2, first_row_id=5)]
+    >>> [len(run) for run in row_runs(files)]
+    [2, 1]
+    """
+    runs: list[list[DataFile]] = []
+    end = -1
+    for file in sorted(files, key=lambda f: -1 if f.first_row_id is None else f.first_row_id):
+        if file.first_row_id is None or file.first_row_id >= end:
+            runs.append([])
+        runs[-1].append(file)
+        if file.first_row_id is not None:
+            end = max(end, file.first_row_id + file.row_count)
+    return [_ordered(run) for run in runs]
+
+
+def _ordered(run: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """The newest first, files of BLOBs behind the others."""
+    ordered = sorted(run, key=lambda f: (is_blob(f), -f.max_sequence_number))
+    whole = {(f.first_row_id, f.row_count) for f in ordered if not is_blob(f)}
+    if len(whole) != 1:
+        names = ", ".join(f.file_name for f in ordered)
+        raise TableCorrupt(f"data files {names} hold columns of some of each other's rows, but not of the same")
+    return tuple(ordered)
+
+
+def is_blob(file: DataFile) -> bool:
+    """Does the file hold the values of one BLOB column, and nothing else?"""
+    return format_of(file.file_name) == BLOB_FORMAT
+
+
+def first_row(run: Sequence[DataFile]) -> int:
+    """The row id of a run's first row."""
+    return min(f.first_row_id or 0 for f in run)
+
+
+def row_count(run: Sequence[DataFile]) -> int:
+    """The rows of a run."""
+    if len(run) == 1:
+        return run[0].row_count
+    return max((f.first_row_id or 0) + f.row_count for f in run) - first_row(run)
+
+
+def holds(file: DataFile, field: Field, schema_of: SchemaOf) -> bool:
+    """Has the file this column, by its field id?"""
+    for written in schema_of(file.schema_id).fields:
+        if written.id == field.id:
+            return file.write_cols is None or written.name in file.write_cols
+    return field.id in (ROW_ID.id, ROW_SEQUENCE.id)
+
+
+def givers(run: Sequence[DataFile], fields: Sequence[Field], schema_of: SchemaOf) -> dict[DataFile, list[Field]]:
+    """Which columns each file of a run gives; a column of BLOBs is given by all files that hold it.
+
+    The first file is always there, for the number of rows, and for the columns that no file has.
+    """
+    given: dict[DataFile, list[Field]] = {run[0]: []}
+    for field in fields:
+        found = [file for file in run if holds(file, field, schema_of)] or [run[0]]
+        for file in [f for f in found if is_blob(f)] if is_blob(found[0]) else found[:1]:
+            given.setdefault(file, []).append(field)
+    return given

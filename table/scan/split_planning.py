@@ -1,0 +1,164 @@
+"""Live files to splits: which files are read together, and which of them no reader but ours may open.
+
+Owns: `SplitPlanner`. Must not know: predicates, how files are read. Source: data-layer §6.1, §10.4.
+
+Invariants: every file is in exactly one split; files that Spark's own reader would misread share no split with files that it
+reads right; the deletion vector of a file travels with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from ...core import options as opt
+from ...core.errors import TableCorrupt
+from ...core.metadata.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
+from ...core.metadata.deletion_vector import INDEX_TYPE
+from ...core.metadata.schema import TableSchema
+from ...core.paths import DEFAULT_BRANCH, format_of
+from ...core.places import FileKeys, FilePlaces, codec_of
+from ...core.rows.types import Field, RowType, with_nullable
+from .row_runs import row_runs
+from .split import DeletionVectorPlace, Split, pack
+
+_Vectors = dict[tuple[bytes, int, str], tuple[IndexEntry, DeletionVectorRange]]
+
+
+class SplitPlanner:
+    """Makes the splits of one snapshot.
+
+    Args:
+        schema: the schema that is read.
+        schema_of: any schema of the table by id.
+        index: the snapshot's live index files.
+        branch: whose snapshot it is.
+
+    Raises:
+        TableCorrupt: a data file has two deletion vectors.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        schema_of: Callable[[int], TableSchema],
+        index: Iterable[IndexEntry],
+        branch: str = DEFAULT_BRANCH,
+    ) -> None:
+        self._schema, self._schema_of, self._branch = schema, schema_of, branch
+        self._codec, self._places, self._keys = codec_of(schema), FilePlaces.of(schema.options), FileKeys(schema)
+        self._vectors = _vectors(index)
+        self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
+        self._open_cost = schema.options.get(opt.SPLIT_OPEN_COST)
+        self._differences: dict[int, str | None] = {}
+
+    def splits(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
+        """Files by (partition, bucket), packed; groups in the order in which they first appear.
+
+        Raises:
+            TableCorrupt: a name that would leave the table's directory.
+            Unsupported: a file outside of the table that no option of the table names.
+        """
+        groups: dict[tuple[bytes, int, int], list[DataFile]] = {}
+        for entry in entries:
+            groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+        paths = {partition: self._codec.path(partition) for partition, _, _ in groups}
+        return tuple(
+            split
+            for (partition, bucket, total), files in groups.items()
+            for split in self._of_bucket(
+                Split(partition, paths[partition], bucket, total, (), (), branch=self._branch), files
+            )
+        )
+
+    def _of_bucket(self, empty: Split, files: Sequence[DataFile]) -> Iterator[Split]:
+        if self._schema.options.get(opt.DATA_EVOLUTION):
+            runs = row_runs(files)
+            for run in runs:
+                if len(run) > 1:
+                    yield self._split(empty, run, ["files hold columns of each other's rows"], is_one_run=True)
+            files = [run[0] for run in runs if len(run) == 1]
+        reasons = [self._reasons(empty, file) for file in files]
+        for plain in (True, False):
+            chosen = [(file, why) for file, why in zip(files, reasons, strict=True) if plain is not bool(why)]
+            for packed in pack(chosen, self._target, self._open_cost):
+                yield self._split(empty, [file for file, _ in packed], sorted({r for _, why in packed for r in why}))
+
+    def _split(
+        self, empty: Split, files: Sequence[DataFile], reasons: Sequence[str], is_one_run: bool = False
+    ) -> Split:
+        places = tuple(self._deletion(empty, file) for file in files)
+        return replace(
+            empty,
+            files=tuple(files),
+            keys=self._places.keys(empty.partition_path, empty.bucket, files),
+            needs_arrow=tuple(reasons),
+            deletions=places if any(places) else (),
+            is_one_run=is_one_run,
+        )
+
+    def _deletion(self, split: Split, file: DataFile) -> DeletionVectorPlace | None:
+        found = self._vectors.get((split.partition, split.bucket, file.file_name))
+        if found is None:
+            return None
+        entry, vector = found
+        outside = entry.file.external_path
+        return DeletionVectorPlace(
+            self._keys.index(entry) if outside is None else self._places.external(outside), vector
+        )
+
+    def _reasons(self, split: Split, file: DataFile) -> list[str]:
+        """Why a reader that finds columns by the names and types of the schema that is read would misread a file."""
+        reasons = []
+        if file.schema_id not in self._differences:
+            self._differences[file.schema_id] = _difference(self._schema_of(file.schema_id), self._schema)
+        difference = self._differences[file.schema_id]
+        if difference is not None:
+            reasons.append(difference)
+        file_format = format_of(file.file_name)
+        if file_format != "parquet":
+            reasons.append(f"files are of format {file_format}")
+        if file.external_path is not None:
+            reasons.append("files lie outside of the table's folder")
+        if (split.partition, split.bucket, file.file_name) in self._vectors:
+            reasons.append("files have deleted rows")
+        return reasons
+
+
+def _vectors(index: Iterable[IndexEntry]) -> _Vectors:
+    """The deletion vectors of data files by (partition, bucket, name).
+
+    Raises:
+        TableCorrupt: a file has two of them: either would bring rows back that the other deletes.
+    """
+    vectors: _Vectors = {}
+    for entry in index:
+        for vector in entry.file.deletion_vectors or () if entry.file.index_type == INDEX_TYPE else ():
+            owner = (entry.partition, entry.bucket, vector.data_file)
+            if owner in vectors:
+                names = f"{vectors[owner][0].file.file_name} and {entry.file.file_name}"
+                raise TableCorrupt(f"index files {names} both hold a deletion vector of data file {vector.data_file}")
+            vectors[owner] = (entry, vector)
+    return vectors
+
+
+def _difference(written: TableSchema, read: TableSchema) -> str | None:
+    """Why columns cannot be found in a file by the names, and as the types, of the schema that is read; None if they can."""
+    if written.id == read.id:
+        return None
+    by_id = {f.id: f for f in written.fields}
+    for field in read.fields:
+        old = by_id.get(field.id)
+        if old is None and field.name in written.by_name:
+            return f"schema {written.id} has another column '{field.name}'"
+        if old is not None and old.name != field.name:
+            return f"schema {written.id} calls column '{field.name}' '{old.name}'"
+        if old is not None and not _same_type(old, field):
+            return f"schema {written.id} has another type for column '{field.name}'"
+    return None
+
+
+def _same_type(old: Field, new: Field) -> bool:
+    if isinstance(old.type, RowType) and isinstance(new.type, RowType):
+        return old.type.fields == new.type.fields
+    return with_nullable(old.type, True) == with_nullable(new.type, True)

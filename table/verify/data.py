@@ -1,0 +1,194 @@
+"""Checks of what is inside data files, their indexes and deletion vectors, against what manifests say of them.
+
+Owns: footers: row counts, null counts, bounds. Must not know: rows (no page is read), how files were found.
+Source: format-metadata §6, §7, §8.2; data-layer §1. Invariants: statistics may be wider than the data, never narrower;
+what a footer does not say is not held against the manifest; one damaged file ends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import TableCorrupt, Unsupported
+from ...core.file_index.options import split_name
+from ...core.file_index.reading import FileIndex
+from ...core.metadata.data_file import DataFile
+from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
+from ...core.metadata.schema import TableSchema
+from ...core.paths import format_of
+from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
+from ...core.rows.values import order_key, root_of
+from ...core.statistics.collect import ColumnStats, decode_stats, file_stats_fields
+from ..formats.orc_file import tail_of
+from ..scan.index_pruning import beside, embedded_index, sidecar_of
+from .files import Expected
+from .finding import Findings
+
+_COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
+"""Types whose bounds a footer gives in the Python form of `core.values`."""
+_SURELY_WHOLE = 32
+"""Text bounds in a footer may be cut where they are longer than this."""
+
+
+class DataCheck:
+    """Opens files that are there.
+
+    Args:
+        schemas: every readable schema by id: files are described by the one that they were written with.
+    """
+
+    def __init__(self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings) -> None:
+        self._timeline, self._schemas, self._findings = timeline, schemas, findings
+
+    def check(self, files: Sequence[Expected]) -> None:
+        """Open each file's footer, or each deletion vector, several at a time."""
+        rows = {f.entry.file.file_name: f.entry.file.row_count for f in files if f.entry is not None}
+        self._timeline.parallel(self._check_data, [f for f in files if f.entry is not None])
+        vectors = [f for f in files if f.index is not None and f.index.file.index_type == INDEX_TYPE]
+        self._timeline.parallel(partial(self._check_vectors, rows=rows), vectors)
+
+    # ----------------------------------------------------------------------------------------------------- data files
+
+    def _check_data(self, expected: Expected) -> None:
+        assert expected.entry is not None
+        key, file = expected.key, expected.entry.file
+        self._findings.attempt(key, lambda: self._open(key, file))
+        if file.embedded_file_index is not None:
+            self._findings.attempt(key, lambda: self._check_index(embedded_index(file), file))
+        sidecar = self._findings.attempt(key, lambda: sidecar_of(file, key))
+        if sidecar is not None:
+            self._findings.attempt(
+                sidecar, lambda: self._check_index(beside(self._timeline.store, sidecar, file), file)
+            )
+
+    def _check_index(self, index: FileIndex, file: DataFile) -> None:
+        """Each index is whole, and covers the file's rows; which values they have is not looked at."""
+        schema = self._schemas.get(file.schema_id)
+        index.check(lambda name: None if schema is None else _indexed_type(schema, name))
+
+    def _open(self, key: str, file: DataFile) -> None:
+        source = self._timeline.store.open_input(key)
+        try:
+            match format_of(file.file_name):
+                case "parquet":
+                    self._check_parquet(key, file, source)
+                case "orc":
+                    self._check_rows(key, file, _orc_rows(source, key))
+                case "avro":
+                    self._check_rows(key, file, _avro_rows(source, key))
+                case other:
+                    self._findings.warning(key, "", f"is of format {other!r}: not opened")
+        finally:
+            source.close()
+
+    def _check_rows(self, key: str, file: DataFile, rows: int) -> None:
+        if rows != file.row_count:
+            self._findings.error(key, "_ROW_COUNT", f"has {rows} rows; its manifest says {file.row_count}")
+
+    def _check_parquet(self, key: str, file: DataFile, source: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            footer = pq.read_metadata(source)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise TableCorrupt(f"{key} is cut off or damaged: {' '.join(str(error).split())}") from error
+        self._check_rows(key, file, footer.num_rows)
+        schema = self._schemas.get(file.schema_id)
+        fields = None
+        if schema is not None:
+            fields = file_stats_fields(schema.fields, file.write_cols, file.value_stats_cols)
+        if fields is None:
+            return
+        positions = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
+        for field, said in zip(fields, decode_stats(file.value_stats, fields, key), strict=True):
+            if field.name in positions:
+                self._check_column(key, field, said, _chunks(footer, positions[field.name]))
+
+    def _check_column(self, key: str, field: Field, said: ColumnStats, chunks: Sequence[Any]) -> None:
+        if not chunks or any(chunk is None for chunk in chunks):
+            return
+        if said.null_count is not None and all(chunk.has_null_count for chunk in chunks):
+            nulls = sum(chunk.null_count for chunk in chunks)
+            if nulls != said.null_count:
+                message = f"count {said.null_count} nulls in column {field.name!r}, but the file has {nulls}"
+                self._findings.error(key, "_VALUE_STATS", message)
+        if root_of(field.type) not in _COMPARED:
+            return
+        for chunk in chunks:
+            if not chunk.has_min_max:
+                continue
+            low, high = chunk.min, chunk.max
+            if any(isinstance(v, str | bytes) and len(v) >= _SURELY_WHOLE for v in (low, high)):
+                continue
+            try:
+                outside = (said.min is not None and order_key(low) < order_key(said.min)) or (
+                    said.max is not None and order_key(high) > order_key(said.max)
+                )
+            except TypeError:  # an older writer's physical type: not comparable, nothing is said
+                continue
+            if outside and not _zeros(said, low, high):
+                span = f"{said.min!r} to {said.max!r}"
+                message = f"of column {field.name!r} span {span}, but the file spans {low!r} to {high!r}"
+                self._findings.error(key, "_VALUE_STATS", message)
+                return
+
+    # ----------------------------------------------------------------------------------------------- deletion vectors
+
+    def _check_vectors(self, expected: Expected, rows: Mapping[str, int]) -> None:
+        assert expected.index is not None
+        data = self._findings.attempt(expected.key, lambda: self._timeline.store.get(expected.key))
+        if data is None:
+            return
+        if data[:1] != INDEX_VERSION:
+            self._findings.error(expected.key, "", f"begins with version {data[:1].hex() or 'nothing'}; 1 is known")
+            return
+        for found in expected.index.file.deletion_vectors or ():
+            vector = data[found.offset : vector_end(found)]
+            decode = partial(decode_vector, vector, found, rows.get(found.data_file), expected.key)
+            self._findings.attempt(expected.key, decode)
+
+
+def _chunks(footer: Any, column: int) -> list[Any]:
+    """The statistics of a column, per row group that has rows; None where a group says nothing."""
+    groups = (footer.row_group(i) for i in range(footer.num_row_groups))
+    return [group.column(column).statistics for group in groups if group.num_rows]
+
+
+def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
+    """The type of what an index is about: a column, or the values of a MAP column."""
+    column, key = split_name(name)
+    data_type = schema.by_name[column].type if column in schema.by_name else None
+    if key is not None:
+        data_type = data_type.value if isinstance(data_type, MapType) else None
+    return data_type if isinstance(data_type, AtomicType) else None
+
+
+def _zeros(said: ColumnStats, low: Any, high: Any) -> bool:
+    """Footers write 0.0 for either zero: that is no contradiction."""
+    return isinstance(low, float) and (
+        (low == 0 == said.min and not high > (said.max or 0)) or (high == 0 == said.max and not low < (said.min or 0))
+    )
+
+
+def _orc_rows(source: Any, key: str) -> int:
+    try:
+        return sum(stripe.rows for stripe in tail_of(source).stripes)
+    except (OSError, ValueError) as error:
+        raise TableCorrupt(f"{key} is cut off or damaged: {' '.join(str(error).split())}") from error
+
+
+def _avro_rows(source: Any, key: str) -> int:
+    import fastavro
+
+    try:
+        return sum(block.num_records for block in fastavro.block_reader(source))
+    except ValueError as error:
+        if "codec" in str(error):
+            raise Unsupported(f"{key}: {error}") from error
+        raise TableCorrupt(f"{key} is damaged: {error}") from error
+    except Exception as error:
+        raise TableCorrupt(f"{key} is cut off or damaged: {type(error).__name__}: {error}") from error

@@ -1,0 +1,198 @@
+"""Checks of a table's roots: schemas, snapshots, their ids and lineage, tags, hints.
+
+Owns: reading all roots of a damaged table, and what may be said from them alone. Must not know: manifests, rows.
+Source: format-metadata §1 to §3; design §3 (identity, lineage), H6, H7.
+Invariant: what one snapshot says of another is compared by identity, never by id alone (H18).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...backends.store import ObjectNotFound
+from ...coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
+from ...core.metadata.schema import SCHEMA_VERSION, TableSchema, parse_schema
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from .finding import Finding, Findings
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Every root that could be read.
+
+    Attributes:
+        schemas: by id.
+        snapshot_ids: of all snapshot files, readable or not, ascending.
+        snapshots: by id.
+        tags: by name.
+    """
+
+    schemas: dict[int, TableSchema]
+    snapshot_ids: list[int]
+    snapshots: dict[int, Snapshot]
+    tags: dict[str, Snapshot]
+
+
+def read_roots(timeline: Timeline, findings: Findings) -> Roots:
+    """Read schemas, snapshots and tags; what cannot be read becomes a finding."""
+    schemas = _read_schemas(timeline, findings)
+    ids = timeline.snapshot_ids()
+    snapshots = read_snapshots(timeline, ids, findings)
+    roots = Roots(schemas, ids, snapshots, _read_tags(timeline, findings))
+    _check_schema_ids(timeline, roots, findings)
+    return roots
+
+
+def _read_schemas(timeline: Timeline, findings: Findings) -> dict[int, TableSchema]:
+    ids = timeline.schema_ids()
+    keys = {i: timeline.paths.schema(i) for i in ids}
+
+    def read(schema_id: int) -> TableSchema | None:
+        key = keys[schema_id]
+        return findings.attempt(key, lambda: parse_schema(timeline.store.get(key), key))
+
+    schemas = {i: s for i, s in zip(ids, timeline.parallel(read, ids), strict=True) if s is not None}
+    for schema_id, schema in schemas.items():
+        if schema.id != schema_id:
+            findings.error(keys[schema_id], "id", f"says {schema.id}")
+        if not 1 <= schema.version <= SCHEMA_VERSION:
+            findings.error(keys[schema_id], "version", f"is {schema.version}; up to {SCHEMA_VERSION} is known")
+    for gap in _gaps(ids):
+        findings.error(timeline.paths.schema(gap), "", "is missing between older and newer schemas")
+    return schemas
+
+
+def read_snapshots(timeline: Timeline, ids: Sequence[int], findings: Findings) -> dict[int, Snapshot]:
+    """The readable ones of these snapshots, by id, ascending."""
+    keys = {i: timeline.paths.snapshot(i) for i in ids}
+
+    def read(snapshot_id: int) -> Snapshot | None:
+        key = keys[snapshot_id]
+        return findings.attempt(key, lambda: parse_snapshot(timeline.store.get(key), key))
+
+    found = {i: s for i, s in zip(ids, timeline.parallel(read, ids), strict=True) if s is not None}
+    for snapshot_id, snapshot in found.items():
+        if snapshot.id != snapshot_id:
+            findings.error(keys[snapshot_id], "id", f"says {snapshot.id}")
+    return found
+
+
+def _read_tags(timeline: Timeline, findings: Findings) -> dict[str, Snapshot]:
+    folder, prefix = timeline.paths.tag_dir, "tag-"
+    names = sorted(info.key[len(folder) :] for info in timeline.store.list(folder))
+    names = [name for name in names if name.startswith(prefix) and "/" not in name]
+
+    def read(name: str) -> Snapshot | None:
+        return findings.attempt(folder + name, lambda: parse_snapshot(timeline.store.get(folder + name), folder + name))
+
+    found = zip(names, timeline.parallel(read, names), strict=True)
+    return {name[len(prefix) :]: snapshot for name, snapshot in found if snapshot is not None}
+
+
+def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> None:
+    known = set(timeline.schema_ids())
+    named = [(timeline.paths.snapshot(i), s) for i, s in roots.snapshots.items()]
+    named += [(timeline.paths.tag(name), s) for name, s in roots.tags.items()]
+    for key, snapshot in named:
+        if snapshot.schema_id not in known:
+            schema_key = timeline.paths.schema(snapshot.schema_id)
+            findings.error(schema_key, "", f"is missing; {key} needs it")
+
+
+# ------------------------------------------------------------------------------------------------------------ lineage
+
+
+def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, Snapshot], findings: Findings) -> None:
+    """Are the ids one run, and does every snapshot stand on the one that it was built on? (G1, G6, H6)
+
+    Args:
+        ids: of all snapshot files that are there, ascending.
+        snapshots: those that could be read, by id.
+    """
+    for gap in _gaps(ids):
+        findings.error(timeline.paths.snapshot(gap), "", "is missing between older and newer snapshots")
+    for snapshot_id, snapshot in snapshots.items():
+        before = snapshots.get(snapshot_id - 1)
+        _check_base(timeline.paths.snapshot(snapshot_id), snapshot, before, findings)
+        if before is not None:
+            _check_succession(timeline.paths.snapshot(snapshot_id), before, snapshot, findings)
+
+
+def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings: Findings) -> None:
+    base = base_of(snapshot)
+    if base is None:
+        return
+    if base.id != snapshot.id - 1:
+        findings.error(key, BASE_PROPERTY, f"names snapshot {base.id} as its base, not {snapshot.id - 1}")
+    elif before is not None and before.identity != base.identity:
+        findings.error(
+            key,
+            BASE_PROPERTY,
+            f"was built on snapshot {base.id} of identity {base.identity}; another writer has replaced that one by"
+            f" {before.identity} ({before.commit_user})",
+        )
+
+
+def _check_succession(key: str, before: Snapshot, snapshot: Snapshot, findings: Findings) -> None:
+    """What a snapshot has to carry on from the one before (format-metadata §3, §11.8)."""
+    expected = before.total_record_count + snapshot.delta_record_count
+    if snapshot.total_record_count != expected:
+        findings.error(
+            key,
+            "totalRecordCount",
+            f"is {snapshot.total_record_count}; snapshot {before.id} has {before.total_record_count} and the delta"
+            f" {snapshot.delta_record_count:+d}, which makes {expected}",
+        )
+    if snapshot.schema_id < before.schema_id:
+        findings.warning(key, "schemaId", f"is {snapshot.schema_id}, below {before.schema_id} of snapshot {before.id}")
+    if before.next_row_id and (snapshot.next_row_id or 0) < before.next_row_id:
+        findings.error(
+            key, "nextRowId", f"is {snapshot.next_row_id}, below {before.next_row_id} of snapshot {before.id}"
+        )
+
+
+def _gaps(ids: Sequence[int]) -> list[int]:
+    """The ids that lack between ascending ids, at most the first of each gap's hundred.
+
+    >>> _gaps([1, 2, 5])
+    [3, 4]
+    """
+    runs = contiguous_runs(ids)
+    return [i for before, after in itertools.pairwise(runs) for i in range(before.stop, after.start)][:100]
+
+
+def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[list[Snapshot], list[Finding]]:
+    """The readable snapshots, oldest first, and what is wrong with their ids, lineage and files.
+
+    Args:
+        newest: look at so many snapshots only, the newest; None = all that are there.
+    """
+    findings = Findings()
+    ids = timeline.snapshot_ids()
+    if newest is not None:
+        ids = ids[-newest:] if newest > 0 else []
+    snapshots = read_snapshots(timeline, ids, findings)
+    check_lineage(timeline, ids, snapshots, findings)
+    return list(snapshots.values()), list(findings)
+
+
+# -------------------------------------------------------------------------------------------------------------- hints
+
+
+def check_hints(timeline: Timeline, ids: Sequence[int], findings: Findings) -> None:
+    """May a reader that trusts `LATEST` and `EARLIEST` find the right snapshots? A missing or low hint is harmless (H7)."""
+    for name in ("LATEST", "EARLIEST"):
+        key = timeline.paths.hint(name)
+        try:
+            data = timeline.store.get(key)
+        except ObjectNotFound:
+            continue
+        text = data.decode("ascii", "replace").replace("\n", "").replace("\r", "")
+        if not text.isdigit():
+            findings.warning(key, "", f"says {text[:40]!r}, which is no snapshot id: readers list instead")
+        elif name == "LATEST" and ids and int(text) > ids[-1]:
+            findings.error(key, "", f"says {text}, but the newest snapshot is {ids[-1]}: readers that trust it fail")
+        elif name == "EARLIEST" and ids and int(text) not in ids:
+            findings.warning(key, "", f"says {text}, which is not there: readers list instead")

@@ -1,0 +1,103 @@
+"""The first fsck: does a table's metadata hold together, and is everything there that it names?
+
+Owns: `verify_store`: which snapshots are looked at, and the order of the checks.
+Must not know: how findings are shown, how a damaged table is repaired. Source: format-metadata §11; architecture §7.
+Invariants: it reads only; it works where a table cannot be opened; it never ends at the first finding; a store that does
+not answer is an error, not a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from ...backends.store import Store
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import TableCorrupt, TableNotFound
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import DEFAULT_BRANCH, TablePaths
+from .data import DataCheck
+from .files import FileCheck
+from .finding import Finding, Findings
+from .history import Roots, check_hints, check_lineage, read_roots
+from .identities import check_identities
+from .state import StateCheck
+
+Which = Iterable[int] | Literal["all"] | None
+
+
+def verify_store(
+    store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: bool = False
+) -> list[Finding]:
+    """Check a table, which may be too damaged to be opened.
+
+    Args:
+        store: bound to the table's root.
+        branch: whose history is looked at.
+        snapshots, data: as of `Table.verify`.
+
+    Returns:
+        What is wrong, empty for a sound table. Severity "error" means: rows are lost, wrong or unreadable.
+
+    Raises:
+        TableNotFound: there is neither a schema nor a snapshot.
+        StoreUnavailable: the store did not answer.
+    """
+    timeline = Timeline(store, TablePaths(branch))
+    findings = Findings()
+    roots = read_roots(timeline, findings)
+    if not timeline.schema_ids():
+        if not roots.snapshot_ids:
+            raise TableNotFound(f"there is no table at {store.url}")
+        findings.error(timeline.paths.schema(0), "", "is missing: there are snapshots, but no schema")
+    check_lineage(timeline, roots.snapshot_ids, roots.snapshots, findings)
+    check_hints(timeline, roots.snapshot_ids, findings)
+    _check_states(timeline, roots, _chosen(timeline, roots, snapshots, findings), data, findings)
+    return list(findings)
+
+
+def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findings) -> list[tuple[str, Snapshot]]:
+    """(key, snapshot) of what is to be looked at, ascending, tags last."""
+    readable = sorted(roots.snapshots)
+    if snapshots is None:
+        ids = [i for i in readable[-2:] if i >= readable[-1] - 1]
+    elif snapshots == "all":
+        ids = readable
+    else:
+        ids = sorted(set(snapshots))
+        for missing in [i for i in ids if i not in roots.snapshot_ids]:
+            findings.error(timeline.paths.snapshot(missing), "", "is missing")
+    chosen = [(timeline.paths.snapshot(i), roots.snapshots[i]) for i in ids if i in roots.snapshots]
+    if snapshots == "all":
+        taken = {s.identity for _, s in chosen}
+        tags = sorted(roots.tags.items(), key=lambda item: item[1].id)
+        chosen += [(f"{timeline.paths.tag_dir}tag-{name}", s) for name, s in tags if s.identity not in taken]
+    return chosen
+
+
+def _check_states(
+    timeline: Timeline, roots: Roots, chosen: list[tuple[str, Snapshot]], data: bool, findings: Findings
+) -> None:
+    states = StateCheck(timeline, roots.schemas, findings)
+    files = FileCheck(timeline, roots.schemas[max(roots.schemas)], findings) if roots.schemas else None
+    check_identities(timeline, chosen, findings)
+    for key, snapshot in chosen:
+        state = states.state_of(key, snapshot)
+        changelog = states.changelog_of(key, snapshot)
+        index = states.index_entries_of(key, snapshot)
+        if files is None:  # without a schema no partition has a folder
+            continue
+        for entry, manifest in (*state.live.values(), *changelog):
+            files.expect_data(entry, manifest)
+        live = [entry for entry, _ in state.live.values()]
+        for index_entry in index:
+            files.expect_index(index_entry, snapshot.index_manifest or "", live)
+        if snapshot.statistics is not None:
+            try:
+                files.expect_file(timeline.paths.statistics(snapshot.statistics, key), key)
+            except TableCorrupt as error:
+                findings.error(key, "statistics", error.message)
+    if files is not None:
+        present = files.check()
+        if data:
+            DataCheck(timeline, roots.schemas, findings).check(present)

@@ -1,0 +1,272 @@
+"""One growing data file of one (partition, bucket).
+
+Owns: how much is written at once, rolling, statistics, indexes, the file's name, and whether its bytes go out now or travel
+with the commit.
+Must not know: partitions' meaning, commits. Source: data-layer §1.1–1.4, format-metadata §6, §7.
+Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ...backends.store import Store
+from ...coordinator.commit.message import PendingUpload
+from ...core import options as opt
+from ...core.file_index.options import IndexSpec, index_specs
+from ...core.file_index.writing import FileIndexBuilder
+from ...core.metadata.data_file import SOURCE_APPEND, DataFile
+from ...core.metadata.schema import TableSchema
+from ...core.paths import INDEX_SUFFIX
+from ...core.statistics.collect import StatsCollector, StatsMode
+from ..formats.writing import OpenOutput, Output, output_of, suffix_of
+
+ROW_GROUP_BYTES = 64 << 20
+"""Arrow bytes that make a row group; also what a writer holds in memory."""
+TRAVELLING_BYTES = 4 << 20
+"""A finished file up to this size may travel with its commit."""
+SPILL_BYTES = 16 << 20
+DEFAULT_TARGET_BYTES = 256 << 20
+_ROLL_CHECK_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How data files of a table are written; made once per writer.
+
+    Attributes:
+        target_bytes: a file is closed when it has grown to this.
+        indexes: of each file.
+        most_embedded_bytes: larger indexes lie beside their file, others in its manifest entry.
+    """
+
+    schema: TableSchema
+    begin: OpenOutput
+    target_bytes: int
+    suffix: str
+    modes: dict[str, StatsMode]
+    dense: bool
+    indexes: tuple[IndexSpec, ...]
+    most_embedded_bytes: int
+
+    @staticmethod
+    def of(schema: TableSchema) -> FileSettings:
+        """Read the table's options.
+
+        Raises:
+            Unsupported: a file format, codec or kind of index that is not written, or a column that the format cannot hold.
+            InvalidArgument: an option of indexes that cannot be meant.
+        """
+        options = schema.options
+        target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
+        modes = {
+            f.name: StatsMode.parse(options.stats_mode_of(f.name, i), f"statistics mode of column {f.name!r}")
+            for i, f in enumerate(schema.fields)
+        }
+        return FileSettings(
+            schema=schema,
+            begin=output_of(schema, target_bytes),
+            target_bytes=target_bytes,
+            suffix=suffix_of(schema),
+            modes=modes,
+            dense=options.get(opt.STATS_DENSE),
+            indexes=index_specs(schema.fields, schema.option_texts),
+            most_embedded_bytes=options.get(opt.FILE_INDEX_IN_MANIFEST),
+        )
+
+
+class SpillingSink:
+    """A file that stays in memory while it is small, and streams to the store once it is not."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store, self._key = store, key
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._output: Any = None
+        self._tail: list[bytes] | None = None
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        self.size += len(block)
+        if self._tail is not None:
+            self._tail.append(block)
+            return len(block)
+        if self._output is not None:
+            self._output.write(block)
+            return len(block)
+        self._parts.append(block)
+        self._held += len(block)
+        if self._held > SPILL_BYTES:
+            self._output = self._store.open_output(self._key)
+            for part in self._parts:
+                self._output.write(part)
+            self._parts = []
+        return len(block)
+
+    def hold(self) -> None:
+        """Keep what is written from now on apart."""
+        self._tail = []
+
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write what was kept apart, changed."""
+        held = b"".join(self._tail or ())
+        self._tail = None
+        self.size -= len(held)
+        self.write(change(held))
+
+    def tell(self) -> int:
+        return self.size
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        return
+
+    def close(self) -> None:
+        self.closed = True
+
+    def finish(self, travelling: bool) -> PendingUpload | None:
+        """Make the file durable, or hand its bytes over where it is small and may travel."""
+        if self._output is not None:
+            self._output.close()
+            return None
+        data = b"".join(self._parts)
+        if travelling and len(data) <= TRAVELLING_BYTES:
+            return PendingUpload(self._key, data)
+        self._store.put(self._key, data)
+        return None
+
+    def abort(self) -> None:
+        self._parts = []
+        if self._output is not None:
+            self._output.abort()
+
+
+class DataFileWriter:
+    """Writes batches of one (partition, bucket) into files of the target size.
+
+    Args:
+        folder: key prefix of the bucket, ending in a slash.
+        name_stem: unique beginning of the files' names; a counter and the suffix follow.
+        travelling: small files may stay in memory and travel with the commit.
+    """
+
+    def __init__(self, store: Store, settings: FileSettings, folder: str, name_stem: str, travelling: bool) -> None:
+        self._store, self._settings, self._folder = store, settings, folder
+        self._stem, self._travelling = name_stem, travelling
+        self._group_bytes = max(1, min(ROW_GROUP_BYTES, settings.target_bytes))
+        self._held: list[pa.RecordBatch] = []
+        self.held_bytes = 0
+        self._sink: SpillingSink | None = None
+        self._output: Output | None = None
+        self._stats: StatsCollector | None = None
+        self._index: FileIndexBuilder | None = None
+        self._name = ""
+        self._count = 0
+        self.files: list[DataFile] = []
+        self.uploads: list[PendingUpload] = []
+        self.written_keys: list[str] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch with the table's columns."""
+        for part in self._slices(batch):
+            self._held.append(part)
+            self.held_bytes += part.nbytes
+            if self.held_bytes >= self._group_bytes:
+                self.flush()
+
+    def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Pieces no larger than a row group, so that a small target size is met from one large batch."""
+        pieces = max(1, batch.nbytes // self._group_bytes)
+        rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // pieces))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+    def flush(self) -> None:
+        """Write what is held as one row group; close the file if that made it large enough."""
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self._held, self.held_bytes = [], 0
+        if self._output is None:
+            self._open(table)
+        assert self._output is not None and self._stats is not None and self._sink is not None
+        self._stats.update(table)
+        if self._index is not None:
+            self._index.add(table)
+        self._output.write(table)
+        if self._sink.size >= self._settings.target_bytes:
+            self._close()
+
+    def finish(self) -> None:
+        """Write the rest. Afterwards `files` and `uploads` are complete."""
+        self.flush()
+        if self._output is not None:
+            self._close()
+
+    def abort(self) -> None:
+        """Stop, and leave nothing that is not already a whole file."""
+        self._held = []
+        if self._sink is not None:
+            self._sink.abort()
+
+    def _open(self, first_rows: pa.Table) -> None:
+        settings = self._settings
+        self._name = f"{self._stem}-{self._count}{settings.suffix}"
+        self._count += 1
+        self._sink = SpillingSink(self._store, self._folder + self._name)
+        self._output = settings.begin(self._sink, first_rows)
+        self._index = FileIndexBuilder(settings.indexes) if settings.indexes else None
+        is_parquet = settings.suffix.endswith(".parquet")
+        self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
+
+    def _close(self) -> None:
+        assert self._output is not None and self._stats is not None and self._sink is not None
+        footer = self._output.close()
+        value_stats, columns = self._stats.finish(footer)
+        index = None if self._index is None else self._index.finish()
+        self._finish(self._sink, self._folder + self._name)
+        is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
+        if index is not None and is_beside:
+            beside = SpillingSink(self._store, self._folder + self._name + INDEX_SUFFIX)
+            beside.write(index)
+            self._finish(beside, self._folder + self._name + INDEX_SUFFIX)
+        rows = self._stats.row_count
+        self.files.append(
+            DataFile(
+                file_name=self._name,
+                file_size=self._sink.size,
+                row_count=rows,
+                value_stats=value_stats,
+                value_stats_cols=columns,
+                min_sequence_number=0,
+                max_sequence_number=rows - 1,
+                schema_id=self._settings.schema.id,
+                extra_files=(self._name + INDEX_SUFFIX,) if is_beside else (),
+                creation_time=_local_wall_clock_ms(),
+                embedded_file_index=None if is_beside else index,
+                file_source=SOURCE_APPEND,
+            )
+        )
+        self._output = self._sink = self._stats = self._index = None
+
+    def _finish(self, sink: SpillingSink, key: str) -> None:
+        upload = sink.finish(self._travelling)
+        if upload is not None:
+            self.uploads.append(upload)
+        else:
+            self.written_keys.append(key)
+
+
+def _local_wall_clock_ms() -> int:
+    """Now, as the format spells creation times: local wall clock, encoded as if it were UTC (format-metadata §7)."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)

@@ -1,0 +1,93 @@
+"""Parts of nested values that may not be null: checked, and filled where a null ROW around them hides them.
+
+Owns: NOT NULL inside of ROW, ARRAY, MAP and VECTOR. Must not know: tables, files; `conform` calls it per column.
+Source: data-layer §1.3. Invariants: a null that a reader could see in a required part is refused by name; one that nobody
+can see, below a null ROW, is none (Arrow marks it null all the same, and its Parquet writer would refuse it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...core.errors import InvalidArgument
+from ..projection.physical import list_of, map_of
+
+_kinds = pa.types
+
+
+def has_required_parts(kind: Any) -> bool:
+    """Is there a part inside of a type that may not be null? The keys of a MAP, which never are, do not count.
+
+    >>> has_required_parts(pa.list_(pa.int32())), has_required_parts(pa.struct([pa.field("x", pa.int32(), False)]))
+    (False, True)
+    """
+    if _kinds.is_struct(kind):
+        return any(not part.nullable or has_required_parts(part.type) for part in kind)
+    if _kinds.is_map(kind):
+        return not kind.item_field.nullable or has_required_parts(kind.key_type) or has_required_parts(kind.item_type)
+    if _kinds.is_list(kind) or _kinds.is_large_list(kind) or _kinds.is_fixed_size_list(kind):
+        return not kind.value_field.nullable or has_required_parts(kind.value_type)
+    return False
+
+
+def with_required_parts(array: Any, target: Any, where: str) -> Any:
+    """The array with its required parts filled below null ROWs.
+
+    Args:
+        array: `pa.Array`, of the target's shape; another one is given back as it is, for the cast to refuse.
+        target: the Arrow type of the column, whose fields say what is required.
+        where: the column, for the error.
+
+    Raises:
+        InvalidArgument: a required part is null; names it.
+    """
+    if not has_required_parts(target):
+        return array
+    if _kinds.is_struct(target) and _kinds.is_struct(array.type):
+        return _struct(array, target, where)
+    if _kinds.is_map(target) and _kinds.is_map(array.type):
+        kind = array.type
+        return map_of(
+            array,
+            kind,
+            lambda keys: with_required_parts(keys, target.key_type, f"{where}.key"),
+            lambda items: _part(items, target.item_field, f"{where}.value"),
+        )
+    if _kinds.is_list(target) and _kinds.is_list(array.type):
+        return list_of(array, array.type, lambda values: _part(values, target.value_field, f"{where}.element"))
+    if _kinds.is_fixed_size_list(target) and _kinds.is_fixed_size_list(array.type):
+        _part(array.flatten(), target.value_field, f"{where}.element")
+    return array
+
+
+def _part(array: Any, field: Any, where: str) -> Any:
+    if not field.nullable and array.null_count:
+        raise InvalidArgument(f"column {where!r} has {array.null_count} nulls, but it is NOT NULL")
+    return with_required_parts(array, field.type, where)
+
+
+def _struct(array: Any, target: Any, where: str) -> Any:
+    parts = []
+    for index, source in enumerate(array.type):
+        part, position = array.field(index), target.get_field_index(source.name)
+        if position >= 0:
+            field = target.field(position)
+            if array.null_count and (not field.nullable or has_required_parts(field.type)):
+                part = _filled(part, field.type, array.is_valid())
+            part = _part(part, field, f"{where}.{source.name}")
+        parts.append(part)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=mask)
+
+
+def _filled(part: Any, target: Any, visible: Any) -> Any:
+    """The part with something that is not null where it cannot be seen."""
+    anything = pa.array([None], pa.struct([pa.field("part", target, nullable=False)])).field(0)
+    if not part.type.equals(target):
+        anything = anything.cast(part.type)
+    chosen = pc.if_else(visible, pa.array(np.arange(len(part))), pa.scalar(len(part), pa.int64()))
+    return pa.concat_arrays([part, anything]).take(chosen)

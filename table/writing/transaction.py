@@ -1,0 +1,289 @@
+"""A transaction: appends, or one overwrite, that become one snapshot.
+
+Owns: `Transaction`, and what an overwrite, drop or truncate asks of the coordinator. Must not know: how it is committed.
+Source: api; design §3 (isolation). Invariants: nothing is visible before the block ends well; an exception publishes
+nothing and removes the files that were written; one identity is looked up before any row is written.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from ...coordinator.commit.committer import Committer, new_commit_user
+from ...coordinator.commit.message import CommitMessage, entries_of
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import CommitRequest, Isolation, Target
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import codec_of
+from ...core.rows.arrow import to_arrow
+from ...core.rows.values import to_arrow_scalar
+from .conform import batches_of
+from .writer import TableWriter, keys_of
+
+
+def check_identity(commit_user: str | None, identifier: int | None) -> None:
+    """Both or neither."""
+    if (commit_user is None) != (identifier is None):
+        raise InvalidArgument("commit_user and identifier make a commit exactly once: give both or neither")
+
+
+class Transaction:
+    """Collects changes; `receipt` is there once the block has ended.
+
+    Args:
+        committer, timeline: of the table's branch.
+        commit_user, identifier: the identity, both or neither.
+        fresh_user: for a commit without identifier: the commit user that nobody else has, where the caller wants to find
+            the snapshot by it.
+    """
+
+    def __init__(
+        self,
+        committer: Committer,
+        timeline: Timeline,
+        *,
+        commit_user: str | None,
+        identifier: int | None,
+        isolation: Isolation,
+        properties: dict[str, str],
+        watermark_ms: int | None = None,
+        fresh_user: str | None = None,
+    ) -> None:
+        check_identity(commit_user, identifier)
+        self._committer, self._timeline = committer, timeline
+        self._store, self._schema = committer.store, committer.schema
+        self._user = commit_user or fresh_user or new_commit_user(committer.schema)
+        self._identifier = identifier
+        self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
+        self._writer: TableWriter | None = None
+        self._given: list[CommitMessage] = []
+        self._operation: str | None = None
+        self._target: Callable[[list[CommitMessage]], Target] | None = None
+        self._read: Snapshot | None = None
+        self._receipt: Receipt | None = None
+        self._replayed = False
+
+    @property
+    def receipt(self) -> Receipt:
+        """The commit's receipt. Raises InvalidArgument before the block has ended well."""
+        if self._receipt is None:
+            raise InvalidArgument("the transaction has not been committed")
+        return self._receipt
+
+    @property
+    def replayed(self) -> bool:
+        """Had the identity landed before? Then rows that are given now are not written again."""
+        return self._replayed
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def append(self, data: Any) -> None:
+        """Add rows."""
+        if self._operation not in (None, "WRITE"):
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = "WRITE"
+        self._write(data)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        read_snapshot: int | None = None,
+    ) -> None:
+        """Replace a partition (in whole or part), the whole table, or each partition that `data` touches.
+
+        Args:
+            read_snapshot: id of the snapshot that `data` was made from; the latest by default.
+        """
+        spec = overwrite_spec(self._schema, partition, dynamic)
+        self._begin_overwrite(spec, snapshot_read(self._timeline, read_snapshot))
+        self._write(with_partition(data, spec, self._schema) if spec else data)
+        if self._writer is not None:
+            self._refuse_outside(self._writer.partitions, spec)
+
+    def append_messages(self, messages: Iterable[CommitMessage]) -> None:
+        """Add files that other processes wrote. Where nothing is committed, they are deleted as one's own are."""
+        if self._operation not in (None, "WRITE"):
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = "WRITE"
+        self._given.extend(messages)
+
+    def overwrite_messages(
+        self,
+        messages: Iterable[CommitMessage],
+        read_snapshot: Snapshot | None,
+        *,
+        partition: Mapping[str, Any] | str | None = None,
+        dynamic: bool = False,
+    ) -> None:
+        """As `overwrite`, with files that other processes wrote.
+
+        Args:
+            read_snapshot: the latest snapshot when the work began: the one whose files are replaced (H13).
+        """
+        self._given.extend(messages)
+        spec = overwrite_spec(self._schema, partition, dynamic)
+        self._begin_overwrite(spec, read_snapshot)
+        self._refuse_outside([m.partition for m in self._given], spec)
+
+    def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
+        """Delete the rows of partitions."""
+        codec = codec_of(self._schema)
+        specs = [codec.parse_spec(p) for p in partitions]
+        if not codec.fields:
+            raise InvalidArgument("the table has no partitions", next_step="use truncate()")
+        if not specs or not all(specs):
+            raise InvalidArgument("drop_partitions needs at least one partition column per partition")
+        self._begin("DELETE", self._timeline.latest())
+        target = self._partitions_target(specs)
+        self._target = lambda _: target
+
+    def truncate(self) -> None:
+        """Delete all rows."""
+        self._begin("TRUNCATE", self._timeline.latest())
+        self._target = lambda _: lambda partition: True
+
+    def _begin_overwrite(self, spec: dict[str, Any] | None, read_snapshot: Snapshot | None) -> None:
+        self._begin("OVERWRITE", read_snapshot)
+        if spec is None:
+            self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
+        else:
+            target = self._partitions_target([spec])
+            self._target = lambda _: target
+
+    def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
+        if self._operation is not None:
+            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+        self._operation = operation
+        self._read = read_snapshot
+
+    def _partitions_target(self, specs: list[dict[str, Any]]) -> Target:
+        codec = codec_of(self._schema)
+
+        @cache
+        def is_replaced(partition: bytes) -> bool:
+            values = codec.decode(partition)
+            return any(codec.matches(values, spec) for spec in specs)
+
+        return is_replaced
+
+    def _refuse_outside(self, partitions: Iterable[bytes], spec: dict[str, Any] | None) -> None:
+        """Rows of a static overwrite must lie in the partition that it replaces."""
+        if not spec:
+            return
+        target = self._partitions_target([spec])
+        outside = [p for p in partitions if not target(p)]
+        if outside:
+            path = codec_of(self._schema).path(outside[0])
+            raise InvalidArgument(f"the data has rows of partition {path}, outside of the one to be replaced, {spec}")
+
+    def _write(self, data: Any) -> None:
+        if self._replayed:
+            return
+        if self._writer is None:
+            self._writer = TableWriter(self._store, self._schema, str(uuid.uuid4()), travelling=True)
+        self._writer.write(data)
+
+    # ----------------------------------------------------------------------------------------------------- the block
+
+    def __enter__(self) -> Transaction:
+        if self._identifier is not None:
+            self._receipt = self._committer.lookup(self._user, self._identifier)
+            self._replayed = self._receipt is not None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._replayed:
+            return
+        if kind is not None:
+            self._abandon()
+            return
+        if self._operation is None:
+            raise InvalidArgument("the transaction changed nothing")
+        messages = [*(self._writer.finish() if self._writer is not None else []), *self._given]
+        try:
+            self._receipt = self._committer.commit(self._request(messages))
+        except LakelatchError as error:
+            if not error.sent:
+                self._abandon()
+            raise
+
+    def _request(self, messages: list[CommitMessage]) -> CommitRequest:
+        return CommitRequest(
+            kind="APPEND" if self._target is None else "OVERWRITE",
+            entries=entries_of(messages),
+            commit_user=self._user,
+            identifier=self._identifier,
+            uploads=tuple(upload for m in messages for upload in m.uploads),
+            target=self._target(messages) if self._target is not None else None,
+            read_snapshot=self._read,
+            isolation=self._isolation,
+            operation=self._operation,
+            watermark_ms=self._watermark_ms,
+            properties=self._properties,
+        )
+
+    def _abandon(self) -> None:
+        """Only where no snapshot that names the files can have been sent (H5)."""
+        if self._writer is not None:
+            self._writer.abort()
+        if self._given:
+            with suppress(StoreUnavailable):  # they are orphans then; what went wrong first is what is told
+                self._store.delete_many(keys_of(self._schema, self._given))
+
+
+def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:
+    """The snapshot that an overwrite replaces: the one that its rows were made from, where the caller says so (H13).
+
+    Raises:
+        CommitConflict: it is gone: what came after it cannot be told from what it held.
+    """
+    if read_snapshot is None:
+        return timeline.latest()
+    found = timeline.find(read_snapshot)
+    if found is None:
+        raise CommitConflict(f"snapshot {read_snapshot}, from which the rows were made, is not there any more")
+    return found
+
+
+def overwrite_spec(
+    schema: TableSchema, partition: Mapping[str, Any] | str | None, dynamic: bool
+) -> dict[str, Any] | None:
+    """What an overwrite replaces: values by partition column ({} = the whole table), None = each partition it touches.
+
+    Raises:
+        InvalidArgument: the arguments contradict each other or the table.
+    """
+    codec = codec_of(schema)
+    if dynamic and partition is not None:
+        raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
+    if not dynamic and partition is None and codec.fields:
+        raise InvalidArgument("overwrite of a partitioned table: say which partition, partition={} or dynamic=True")
+    if dynamic and not codec.fields:
+        raise InvalidArgument("dynamic=True needs a partitioned table")
+    return None if dynamic else codec.parse_spec(partition or {})
+
+
+def with_partition(data: Any, spec: Mapping[str, Any], schema: TableSchema) -> Iterable[pa.RecordBatch]:
+    """Batches with the partition's columns filled in where the data leaves them out."""
+    for batch in batches_of(data):
+        for name, value in spec.items():
+            if name not in batch.schema.names:
+                field = schema.by_name[name]
+                scalar = to_arrow_scalar(value, field.type, to_arrow(field.type))
+                batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
+        yield batch

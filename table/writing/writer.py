@@ -1,0 +1,226 @@
+"""Rows to data files: routed to their partitions, written, and described for the commit.
+
+Owns: `TableWriter`. Must not know: commits, Spark. Source: data-layer §1, §7 (bucket -1 and above 0), §10 (partition paths).
+Invariants: a row lands in the partition and the bucket of its own values; rows of one bucket keep their order; memory is bounded
+by `HELD_BYTES` however many places are open; after `abort` the names of whole files that are left are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...backends.store import Store
+from ...coordinator.commit.attempt import check_manifest_format
+from ...coordinator.commit.message import CommitMessage
+from ...core import options as opt
+from ...core.errors import StoreUnavailable, Unsupported
+from ...core.file_index.options import index_specs
+from ...core.metadata.schema import TableSchema
+from ...core.paths import TablePaths
+from ...core.places import codec_of
+from ...core.rows.bucket import BucketFunction, buckets
+from ...core.rows.values import column_values
+from ...core.side_effects import check_side_effects
+from ..formats.writing import output_of
+from .conform import Conformer, batches_of
+from .data_writer import DataFileWriter, FileSettings
+
+Place = tuple[bytes, int]
+"""Partition row and bucket."""
+HELD_BYTES = 256 << 20
+UNAWARE_BUCKET = 0
+NO_TOTAL_BUCKETS = -1
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Refuse tables that cannot be written yet, naming feature and option."""
+    options = schema.options
+    check_side_effects(schema.option_texts)
+    if schema.primary_keys:
+        raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
+    if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
+        raise Unsupported(f"option 'bucket' = {schema.bucket}: a table without a primary key has -1 or above 0")
+    if schema.bucket > 1 and not schema.bucket_keys:
+        raise Unsupported(
+            f"writing with option 'bucket' = {schema.bucket} and without '{opt.BUCKET_KEY.key}' is not supported: by which"
+            " columns rows go to buckets is not said"
+        )
+    check_manifest_format(schema)
+    if options.get(opt.DATA_EVOLUTION):
+        raise Unsupported(f"writing with option '{opt.DATA_EVOLUTION.key}' = true is not supported yet")
+    if options.get(opt.EXTERNAL_PATHS):
+        raise Unsupported(f"writing with option '{opt.EXTERNAL_PATHS.key}' is not supported yet")
+    for field in schema.fields:
+        if getattr(field.type, "root", "") == "BLOB":
+            raise Unsupported(f"writing column {field.name!r} of type BLOB is not supported yet")
+    output_of(schema)
+    index_specs(schema.fields, schema.option_texts)
+
+
+class TableWriter:
+    """Writes rows of one job (or one task of it) into data files.
+
+    Args:
+        job: names of data files begin with it, so that what a failed job left can be listed and removed.
+        travelling: small files stay in memory and travel with the commit (only where writer and committer are one process).
+    """
+
+    def __init__(self, store: Store, schema: TableSchema, job: str, *, travelling: bool = False) -> None:
+        check_writable(schema)
+        self._store, self._schema, self._job, self._travelling = store, schema, job, travelling
+        self._settings = FileSettings.of(schema)
+        self._codec = codec_of(schema)
+        self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self._conform = Conformer(schema.fields)
+        self._bucket_of = bucket_function(schema)
+        self._writers: dict[Place, DataFileWriter] = {}
+        self.row_count = 0
+
+    def write(self, data: Any) -> None:
+        """Write rows: anything that `batches_of` takes."""
+        for batch in batches_of(data):
+            if batch.num_rows:
+                self.write_batch(self._conform(batch))
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write a batch that already has the table's columns, order and types."""
+        self.row_count += batch.num_rows
+        for place, rows in self._by_place(batch):
+            self._writer(place).write(rows)
+        while sum(w.held_bytes for w in self._writers.values()) > HELD_BYTES:
+            max(self._writers.values(), key=lambda w: w.held_bytes).flush()
+
+    @property
+    def partitions(self) -> list[bytes]:
+        """The partitions that rows were written to."""
+        return list(dict.fromkeys(partition for partition, _ in self._writers))
+
+    def finish(self) -> list[CommitMessage]:
+        """Close all files; one message per (partition, bucket)."""
+        messages = []
+        for (partition, bucket), writer in self._writers.items():
+            writer.finish()
+            messages.append(
+                CommitMessage(
+                    partition,
+                    bucket,
+                    self._schema.bucket,
+                    new_files=tuple(writer.files),
+                    uploads=tuple(writer.uploads),
+                )
+            )
+        return messages
+
+    def abort(self) -> list[str]:
+        """Delete what was written; the keys of whole files that could not be deleted are returned."""
+        written = []
+        for writer in self._writers.values():
+            writer.abort()
+            written.extend(writer.written_keys)
+        try:
+            self._store.delete_many(written)
+        except StoreUnavailable:
+            return written
+        return []
+
+    def _writer(self, place: Place) -> DataFileWriter:
+        writer = self._writers.get(place)
+        if writer is None:
+            partition, bucket = place
+            folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
+            prefix = self._schema.options.get(opt.DATA_FILE_PREFIX)
+            stem = f"{prefix}{self._job}-{len(self._writers)}"
+            writer = DataFileWriter(self._store, self._settings, folder, stem, self._travelling)
+            self._writers[place] = writer
+        return writer
+
+    def _by_place(self, batch: pa.RecordBatch) -> Iterator[tuple[Place, pa.RecordBatch]]:
+        """The batch cut by partition and bucket, rows in their order; only distinct places are looked at one by one."""
+        fields = self._codec.fields
+        columns = [batch.column(f.name) for f in fields]
+        if self._bucket_of is not None:
+            columns.append(pa.array(self._bucket_of(batch)))
+        if not columns:
+            yield (self._codec.encode(()), UNAWARE_BUCKET), batch
+            return
+        codes, firsts = partition_codes(columns)
+        heads = [column.take(firsts) for column in columns]
+        values = [column_values(head, f.type) for head, f in zip(heads, fields, strict=False)]
+        rows = zip(*values, strict=True) if values else repeat((), len(firsts))
+        partitions = [self._codec.encode(row) for row in rows]
+        numbers = repeat(UNAWARE_BUCKET) if self._bucket_of is None else heads[-1].to_pylist()
+        places = list(zip(partitions, numbers, strict=False))
+        if len(places) == 1:
+            yield places[0], batch
+            return
+        sorted_batch = batch.take(pc.sort_indices(codes))
+        counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(codes).to_pylist()}
+        start = 0
+        for code, place in enumerate(places):
+            yield place, sorted_batch.slice(start, counts[code])
+            start += counts[code]
+
+
+def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | None:
+    """What says of each row of a batch to which fixed bucket it goes; None for a table without buckets.
+
+    Raises:
+        InvalidArgument: an unknown function, or one that does not take the key's type.
+    """
+    if schema.bucket < 1:
+        return None
+    fields = [schema.by_name[name] for name in schema.bucket_keys]
+    if not fields:
+        return _only_bucket
+    function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
+    return partial(buckets, key_fields=fields, total=schema.bucket, function=function)
+
+
+def _only_bucket(batch: pa.RecordBatch) -> Any:
+    """Tables of old writers have one bucket without a key."""
+    return np.zeros(batch.num_rows, np.int32)
+
+
+def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
+    """The objects that messages add: data files in their buckets' folders, and the indexes beside them."""
+    codec = codec_of(schema)
+    paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
+    return [
+        paths.data_file(codec.path(m.partition), m.bucket, name)
+        for m in messages
+        for file in (*m.new_files, *m.compact_after)
+        for name in (file.file_name, *file.extra_files)
+    ]
+
+
+def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
+    """Number the distinct combinations of some columns 0, 1, 2 … in order of first sight.
+
+    Returns:
+        The number of each row, and the index of the first row of each number.
+
+    >>> codes, firsts = partition_codes([pa.array(["a", "b", "a", None])])
+    >>> codes.to_pylist(), firsts.to_pylist()
+    ([0, 1, 0, 2], [0, 1, 3])
+    """
+    combined: pa.Array | None = None
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        indices = encoded.indices.cast(pa.int64())
+        if combined is None:
+            combined = indices
+        else:
+            wide = pc.add(pc.multiply(combined, len(encoded.dictionary)), indices)
+            combined = wide.dictionary_encode().indices.cast(pa.int64())
+    assert combined is not None
+    numbered = combined.dictionary_encode()
+    codes = numbered.indices
+    firsts = pc.index_in(numbered.dictionary, value_set=combined)
+    return codes, firsts
