@@ -26,8 +26,8 @@ import pyarrow as pa
 
 import lakelatch as ll
 from lakelatch.coordinator.history.rule import timeline
-from lakelatch.core.avro.records.blocks import MAGIC, blocks_of
-from lakelatch.core.avro.records.columns import Columns, read_columns
+from lakelatch.core.avro.blocks import MAGIC, blocks_of
+from lakelatch.core.avro.columns import Columns, read_columns
 from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest, encode_manifest_list

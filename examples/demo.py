@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from flights import flights
 
 import lakelatch as ll
-from lakelatch.coordinator.journal.lines.lines import read_journal
+from lakelatch.coordinator.journal.lines import read_journal
 from lakelatch.coordinator.protocol import events as ev
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.recovery.recover.recover import RecoveredCommit, Recovery, recover_journal
+from lakelatch.coordinator.recovery.recover import RecoveredCommit, Recovery, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import Entry, line_of
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import Entry, line_of
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ...core.errors import TableCorrupt
 from ...core.metadata.snapshot import Snapshot
 from ..history.timeline import Timeline
 from ..protocol.events import SnapshotRef
-from . import pages as pages
+from . import pages
 from .memory import Memory, Remembered, is_ours, memory_of, name_of
 from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
 

@@ -16,8 +16,8 @@ from planted import Planted
 import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.core.metadata.data_file import ManifestEntry
-from lakelatch.table.verify.whole.finding import Finding
-from lakelatch.table.verify.whole.whole import verify_store
+from lakelatch.table.verify.finding import Finding
+from lakelatch.table.verify.whole import verify_store
 
 
 def findings(table: ll.Table, **how: Any) -> list[Finding]:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import lakelatch as ll
-from lakelatch.coordinator.history.rule.timeline import contiguous_runs
+from lakelatch.coordinator.history.timeline import contiguous_runs
 
 from . import writer
 

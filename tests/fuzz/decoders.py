@@ -22,9 +22,9 @@ from golden_tables import packed, unpack
 from pyarrow import orc
 
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.coordinator.journal.lines.lines import Entry, parse_journal
+from lakelatch.coordinator.journal.lines import Entry, parse_journal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.core.avro.records.records import read_records
+from lakelatch.core.avro.records import read_records
 from lakelatch.core.blob_file import decode_lengths, index_size
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.file_index.options import KINDS, takes

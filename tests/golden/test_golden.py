@@ -21,7 +21,7 @@ from report import tell
 from values import assert_same_rows, encode_rows
 
 from lakelatch.backends.local import LocalStore
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
 from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from lakelatch.core.metadata.snapshot import Snapshot

@@ -9,8 +9,8 @@ import pytest
 from interop.domains import ATOMIC
 from values import decode, encode_column
 
-from lakelatch.core.casts.rules.columns import CastFailure
-from lakelatch.core.casts.rules.texts import nested_text
+from lakelatch.core.casts.columns import CastFailure
+from lakelatch.core.casts.texts import nested_text
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import AtomicType, DataType, parse_type, string
 from lakelatch.table.projection.physical import OutOfRange

@@ -11,7 +11,7 @@ import pytest
 from values import assert_same_rows
 
 import lakelatch as ll
-from lakelatch.core.casts.rules.allowed import retyping
+from lakelatch.core.casts.allowed import retyping
 from lakelatch.core.rows.types import parse_type, sql, type_json
 
 pytestmark = pytest.mark.java

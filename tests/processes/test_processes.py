@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.history.rule.timeline import contiguous_runs
+from lakelatch.coordinator.history.timeline import contiguous_runs
 
 SECONDS = 400
 SCHEMA = pa.schema([("v", pa.int64())])

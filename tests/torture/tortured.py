@@ -14,7 +14,7 @@ from typing import Any
 from contention.contended import Books, Contention
 
 import lakelatch as ll
-from lakelatch.coordinator.journal.lines.lines import parse_journal
+from lakelatch.coordinator.journal.lines import parse_journal
 from lakelatch.coordinator.protocol.events import CommitRequested
 from lakelatch.coordinator.protocol.machine import Phase, fold
 

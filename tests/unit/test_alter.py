@@ -13,7 +13,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.schema_commit import change_schema, create_schema
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.metadata.schema_changes import SchemaChange

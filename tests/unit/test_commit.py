@@ -12,8 +12,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import MemoryJournal, read_journal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, fold
 from lakelatch.core.errors import (
@@ -491,7 +491,7 @@ def test_threads_share_one_committer(store: Lab) -> None:
 
 def test_memory_journals_forget_the_oldest() -> None:
     journal = MemoryJournal(limit=10)
-    from lakelatch.coordinator.journal.lines.lines import Entry
+    from lakelatch.coordinator.journal.lines import Entry
 
     for number in range(25):
         journal.record(Entry("c", "t", number, ev.HintWritten(number)))

@@ -11,9 +11,9 @@ import pytest
 from fragile import ROWS, Died, Fragile, die, dying_in_the_second_attempt, names, only, opened, recovered, snapshots
 
 import lakelatch as ll
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import read_journal
-from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import read_journal
+from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.core.errors import TableCorrupt
 
 DAMAGED = b'{"commit": ?, "event": "TakenOver", "at_ms": 1}'

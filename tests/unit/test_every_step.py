@@ -15,9 +15,9 @@ from fragile import COUNTER, Died, Fragile, opened, recovered
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.object_journal import ObjectJournal
-from lakelatch.coordinator.recovery.recover.recover import Recovery
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.object_journal import ObjectJournal
+from lakelatch.coordinator.recovery.recover import Recovery
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown, StoreUnavailable
 

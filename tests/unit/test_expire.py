@@ -11,7 +11,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.request import CommitRequest
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance.deletion import Steps
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention, expirable

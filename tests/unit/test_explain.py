@@ -14,8 +14,8 @@ import pytest
 import lakelatch as ll
 from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY
 from lakelatch.coordinator.explain import explain, timeline_of
-from lakelatch.coordinator.history.rule.timeline import BASE_PROPERTY
-from lakelatch.coordinator.journal.lines.lines import Entry
+from lakelatch.coordinator.history.timeline import BASE_PROPERTY
+from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.core.metadata.snapshot import Snapshot

@@ -29,8 +29,8 @@ from histories import (
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.history.rule.rule import Evidence, Gap, the_history
-from lakelatch.coordinator.history.rule.timeline import contiguous_runs
+from lakelatch.coordinator.history.rule import Evidence, Gap, the_history
+from lakelatch.coordinator.history.timeline import contiguous_runs
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown, TableCorrupt, TableNotFound
 from lakelatch.core.metadata.snapshot import parse_snapshot
 

@@ -36,15 +36,15 @@ from identities import (
 
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.identities import memory as identity
-from lakelatch.coordinator.identities import pages as pages
+from lakelatch.coordinator.identities import pages
 from lakelatch.coordinator.identities import recall as identity_recall
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, memory_of
 from lakelatch.coordinator.identities.pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identities.recall import Known, named_files, recall
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import Entry
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention

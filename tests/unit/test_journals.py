@@ -11,9 +11,9 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, sn
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import BoundJournal, Entry, read_journal
-from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import BoundJournal, Entry, read_journal
+from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
 from lakelatch.table.table import Table

@@ -7,8 +7,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import Damage, Entry
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import Damage, Entry
 
 PROCESSES, ROUNDS = 8, 40
 

@@ -18,9 +18,9 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Created, PutOutcome, Unknown
-from lakelatch.coordinator.history.rule.timeline import Timeline
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.recovery.recover.recover import recover_journal
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.schema_commit import change_schema
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.layout import differences, held_files

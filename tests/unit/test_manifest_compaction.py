@@ -10,7 +10,7 @@ import pytest
 import lakelatch as ll
 from lakelatch.coordinator.commit.attempt import FileNames, MetadataWriter
 from lakelatch.coordinator.commit.manifest_compaction import Merge, merge_manifests
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import ADD, ManifestEntry
 from lakelatch.core.metadata.folding import MergePlan, live
 from lakelatch.core.metadata.manifest import ManifestFile, decode_manifest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.core.avro.records.records import read_records
+from lakelatch.core.avro.records import read_records
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
 from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.options import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME

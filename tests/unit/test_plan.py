@@ -17,7 +17,7 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.history.rule import timeline
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise

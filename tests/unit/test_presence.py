@@ -9,8 +9,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.history.rule.presence import FEW_FILES, MANY_FOLDERS, sizes_of
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.presence import FEW_FILES, MANY_FOLDERS, sizes_of
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.paths import TablePaths
 
 COUNTER = itertools.count()

@@ -12,10 +12,10 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, re
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.recovery.recover.recover import RecoveredCommit, recover_journal
+from lakelatch.coordinator.recovery.recover import RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 

@@ -11,8 +11,8 @@ from fragile import ROWS, Fragile, only, opened, recovered, recovered_later, sna
 from full_disk import Filling, length_of, room_for
 
 from lakelatch.backends.store import AlreadyThere, Created, Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.lines import BoundJournal, Entry, read_journal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import BoundJournal, Entry, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 

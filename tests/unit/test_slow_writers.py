@@ -26,8 +26,8 @@ from fragile import (
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Unknown
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable
 from lakelatch.table.table import Table

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.avro.records.records import read_records
+from lakelatch.core.avro.records import read_records
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.data_file import NO_STATS, SimpleStats
 from lakelatch.core.metadata.schema import TableSchema, parse_schema

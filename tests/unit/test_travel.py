@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.history.rule.timeline import Timeline
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import Snapshot

@@ -16,9 +16,9 @@ import pytest
 
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.request import CommitRequest
-from lakelatch.coordinator.journal.lines.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines.object_journal import FOLDER, ObjectJournal
-from lakelatch.coordinator.recovery.recover.recover import recover_journal
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.core.errors import LakelatchError, OutcomeUnknown
 from lakelatch.core.metadata.folding import live
 from lakelatch.lab.actors import data_entry
