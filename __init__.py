@@ -53,13 +53,13 @@ _HOMES = {
         "CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation RetriesExhausted"
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
     ),
-    "core.predicate": "col",
-    "core.schema_changes": (
+    "core.predicates.predicate": "col",
+    "core.metadata.schema_changes": (
         "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
         " update_default update_nullability update_type"
     ),
-    "coordinator.receipt": "Receipt",
-    "coordinator.recovery": "RecoveredCommit Recovery recover",
+    "coordinator.commit.receipt": "Receipt",
+    "coordinator.recovery.recover": "RecoveredCommit Recovery recover",
     "table.create": "Schema create_table is_table open_table",
     "table.table": "Table",
 }

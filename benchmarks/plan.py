@@ -25,7 +25,7 @@ import fastavro
 import pyarrow as pa
 
 import lakelatch as ll
-from lakelatch.coordinator.history.rule import timeline
+from lakelatch.coordinator.history import timeline
 from lakelatch.core.avro.blocks import MAGIC, blocks_of
 from lakelatch.core.avro.columns import Columns, read_columns
 from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats

@@ -1,6 +1,6 @@
 """A change of a table's schema, told once it stands against the table's first commit.
 
-Owns: `alter`. Must not know: what a change says (`core.schema_changes`), how a commit is made.
+Owns: `alter`. Must not know: what a change says (`core.metadata.schema_changes`), how a commit is made.
 Source: decision 18. Invariants: a change of the layout is told as made only if no file was committed under another; one that lost
 to the first files is taken back as a whole, and told as not committed; all other changes are one atomic create.
 """

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from lakelatch.coordinator.watching.watcher import telemetry
+from lakelatch.coordinator.watching import telemetry
 
 
 class Exported:

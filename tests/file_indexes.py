@@ -53,7 +53,7 @@ def answer(index: FileIndex, where: Predicate, columns: Mapping[str, IndexedColu
 
 
 def column(values: list[Any], data_type: AtomicType) -> pa.Table:
-    """A table of one column `c`, values in the form of `core.values`."""
+    """A table of one column `c`, values in the form of `core.rows.values`."""
     return pa.table({"c": to_arrow_array(values, data_type, to_arrow(data_type))})
 
 

@@ -51,7 +51,7 @@ def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def values_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a table, values in the form of `core.values`."""
+    """The rows of a table, values in the form of `core.rows.values`."""
     columns = {f.name: column_values(table[f.name], f.type) for f in FIELDS}
     return [{name: values[i] for name, values in columns.items()} for i in range(table.num_rows)]
 

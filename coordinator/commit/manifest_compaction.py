@@ -1,7 +1,7 @@
 """Manifest compaction: reading the manifests that a merge needs, and saying what takes their place.
 
 Owns: `Merge` (inputs and outputs, side by side), making one, and keeping it over attempts (`Merges`). Must not know: when it is
-due (`core.folding`), the machine.
+due (`core.metadata.folding`), the machine.
 Source: commit-protocol §2.3, §2.4, §2.6; H15. Invariants: the live files before and after are the same; a merge is used on
 another base only if its inputs still stand there, side by side, in order.
 """

@@ -3,7 +3,7 @@
 Owns: finding the latest snapshot, reading what snapshots reference. Must not know: how a commit is made, who made it.
 Source: format-metadata §1, commit-protocol §5; H7, H21, H25.
 Invariants: without a gap in the ids no hint is needed (H7): one listing says more than any hint; where there is a gap, one
-rule (`history`) decides for everybody; what is missing is told by file name.
+rule (`rule`) decides for everybody; what is missing is told by file name.
 """
 
 from __future__ import annotations

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Owns which commits of which users have landed, however long ago.
+
+Must not know: how a snapshot is published.
+Begin with `memory`, then `recall`.
+"""

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Owns what became of a commit whose answer was lost.
+
+Must not know: journals.
+Begin with `resolution`.
+"""

@@ -1,4 +1,4 @@
-"""Commits as others see them while they run: log records in `logged`, spans and metrics in `telemetry`; off until asked for.
+"""Commits as others see them while they run: log records in `logs`, spans and metrics in `telemetry`; off until asked for.
 
 Owns: `Watch`, who is told what. Must not know: what a commit does next, or how any of it is carried out.
 Source: design §3 (events out). Invariants: nobody who watches changes an outcome (H17): what a watcher raises ends its

@@ -1,4 +1,4 @@
-"""Casts to text and from text (see `casts`).
+"""Casts to text and from text (see `rules`).
 
 Owns: what Java prints and parses, letter by letter. Must not know: columns of a table. Source: data-layer §1.5.
 

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Owns snapshots, schemas, manifests and their entries, deletion vectors, and changes of them.
+
+Must not know: stores, how a commit is made (`coordinator`).
+Begin with `snapshot`, then `manifest`.
+"""

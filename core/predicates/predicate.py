@@ -1,7 +1,7 @@
 """Predicates: conditions on rows, as values.
 
 Owns: the tree (`Comparison`, `And`, `Or`, `Not`), `col()`, and binding to columns: names checked, literals coerced.
-Must not know: Arrow (see `predicate_arrow`), SQL text (`predicate_text`), statistics (`pruning`).
+Must not know: Arrow (see `arrow`), SQL text (`sql`), statistics (`pruning`).
 Sources: design/api.md; data-layer §10; the golden README on floats.
 
 Invariants: a predicate is frozen and hashable; it has SQL's three values: a comparison with null is unknown, and so is

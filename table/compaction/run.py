@@ -1,6 +1,6 @@
 """Compaction of append tables: many small files become few large ones, beside writers.
 
-Owns: `run_compaction`: batches, their commits, what is given up. Must not know: which files are chosen (`compact_plan`),
+Owns: `run_compaction`: batches, their commits, what is given up. Must not know: which files are chosen (`plan`),
 how rows are rewritten (`rewrite`), where that runs.
 
 Source: data-layer §9; commit-protocol §1.4; design §3 (isolation), §7; H12, H13.

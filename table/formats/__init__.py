@@ -1,1 +1,5 @@
-"""TODO."""
+"""Owns data files: Parquet, ORC, Avro, BLOB; read and written by one interface.
+
+Must not know: which rows are wanted, snapshots.
+Begin with `reading` and `writing`, which choose by format.
+"""

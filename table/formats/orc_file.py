@@ -5,8 +5,8 @@ Must not know: splits, partitions, predicates. Source: data-layer §1.3; observe
 liborc reads a fraction of a second on 1970-01-01 a second late where the writer's zone is east of Greenwich.
 
 Invariants: memory holds one stripe of the columns that are needed; a time that nanoseconds cannot hold is refused, never
-wrapped around; Arrow's reader is shown no file whose end has not passed `orc_tail`, and no stripe of a small one that has not
-passed `orc_streams`.
+wrapped around; Arrow's reader is shown no file whose end has not passed `core.orc.tail`, and no stripe of a small one
+that has not passed `core.orc.streams`.
 """
 
 from __future__ import annotations

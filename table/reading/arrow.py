@@ -4,7 +4,7 @@ Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read f
 Must not know: how files were chosen, formats. Source: data-layer §1.1, §1.5.
 
 Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
-`core.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
+`core.rows.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
 """
 
 from __future__ import annotations

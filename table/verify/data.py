@@ -28,7 +28,7 @@ from .files import Expected
 from .finding import Findings
 
 _COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
-"""Types whose bounds a footer gives in the Python form of `core.values`."""
+"""Types whose bounds a footer gives in the Python form of `core.rows.values`."""
 _SURELY_WHOLE = 32
 """Text bounds in a footer may be cut where they are longer than this."""
 

@@ -1,6 +1,6 @@
 """Checks that the files which snapshots reference are there, with the right size.
 
-Owns: what is expected, and what is said of what is missing. Must not know: what is inside the files (see `verify_data`),
+Owns: what is expected, and what is said of what is missing. Must not know: what is inside the files (see `data`),
 how states are folded, how the store is asked. Source: format-metadata §1, §7, §8.1.
 Invariants: nothing outside of the table's folder is ever asked for (H16); a file that several snapshots need is asked
 for once.

@@ -1,7 +1,7 @@
 """Checks of what a snapshot says its state is: lists, manifests, entries, counts.
 
 Owns: reading each manifest once however many snapshots name it, the fold of the state, what must add up.
-Must not know: whether data files exist (see `verify_files`), which snapshots are asked for.
+Must not know: whether data files exist (see `files`), which snapshots are asked for.
 Source: format-metadata §4.5, §7, §8.1, §11; commit-protocol §2.
 Invariants: snapshots are checked in ascending order; where the base list names the manifests of the snapshot before, its
 state is carried on and only the delta is folded; where it does not (manifest compaction), both states are compared: a

@@ -156,7 +156,7 @@ def test_each_answer(name: str, make: Callable[[], BaseException], answer: Answe
 
 
 def test_every_answer_is_in_the_table() -> None:
-    of_hdfs_alone = {Answer.BROKEN_OFF}  # tests/unit/test_client_that_dies.py
+    of_hdfs_alone = {Answer.BROKEN_OFF}  # tests/unit/backends/test_client_that_dies.py
     assert {answer for _, _, answer in ANSWERS} == set(OUTCOMES) == set(Answer) - of_hdfs_alone
 
 

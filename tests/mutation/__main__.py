@@ -29,7 +29,7 @@ from .score import summary, table
 ROOT = Path(__file__).resolve().parents[2]
 UNDER_TEST = ("coordinator/**/*.py", "backends/answers.py", "backends/durable.py", "backends/object_store.py")
 JUDGES = (
-    *("tests/unit/test_*.py", "tests/contract/test_*.py", "tests/cli/test_*.py"),
+    *("tests/unit/**/test_*.py", "tests/contract/test_*.py", "tests/cli/test_*.py"),
     *("tests/infrastructure/test_package.py", "tests/mutation/explored.py"),
     *("tests/lab/test_simulate.py", "tests/lab/test_stories.py", "tests/lab/test_troubled_tables.py"),
 )

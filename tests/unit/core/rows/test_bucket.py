@@ -140,7 +140,7 @@ def test_function_hive() -> None:
         BucketFunction.parse("crc")
 
 
-VECTORS = json.loads((Path(__file__).parent / "vectors" / "buckets.json").read_text())
+VECTORS = json.loads((Path(__file__).parent / "buckets.json").read_text())
 """Keys out of tables that Apache Paimon wrote: [bucket, key values ...] in the encoding of the golden tables."""
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predicates import FIELDS, predicates, tables, values_of
 from pyroaring import BitMap
-from unit.test_deletion_vectors import mark
-from unit.test_expire import expired
+from unit.coordinator.maintenance.test_expire import expired
+from unit.table.reading.test_deletion_vectors import mark
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore

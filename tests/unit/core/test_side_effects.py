@@ -99,7 +99,7 @@ def test_doctor_says_nothing_of_options_where_there_is_nothing_to_say(tmp_path: 
 
 
 def test_the_page_lists_every_option() -> None:
-    page = (Path(__file__).parents[2] / "docs/maintenance.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/maintenance.md").read_text()
     for effect in SIDE_EFFECTS:
         assert f"| `{effect.option}` | {'refused' if effect.refused else 'written'} |" in page
     assert left_undone({}) == []

@@ -271,5 +271,5 @@ def test_events_survive_the_journal_and_fold_to_the_same_state() -> None:
 
 def test_the_page_in_docs_shows_the_table() -> None:
     """The diagram is generated from the table."""
-    page = Path(__file__).parents[2] / "docs" / "commit-machine.md"
+    page = Path(__file__).parents[4] / "docs" / "commit-machine.md"
     assert page.read_text() == diagram.page(), "run `make diagram`"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.test_deletion_vectors import file_names, mark, table_of
+from unit.table.reading.test_deletion_vectors import file_names, mark, table_of
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore

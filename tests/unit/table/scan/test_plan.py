@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
-from lakelatch.coordinator.history.rule import timeline
+from lakelatch.coordinator.history import timeline
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, DELETE, NO_STATS, DataFile, ManifestEntry, SimpleStats

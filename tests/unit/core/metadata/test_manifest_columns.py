@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakelatch.core.avro.records import columns as avro_columns
+from lakelatch.core.avro import columns as avro_columns
 from lakelatch.core.errors import LakelatchError
 from lakelatch.core.metadata.data_file import DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest
