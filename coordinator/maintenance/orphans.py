@@ -90,8 +90,8 @@ def _files(listed: dict[str, ObjectInfo], steps: Steps) -> tuple[ObjectInfo, ...
 def data_pattern(schema: TableSchema) -> re.Pattern[str]:
     """Keys of files in the folders of buckets, as deep as the table has partition columns.
 
-    >>> from ...core.schema import new_schema
-    >>> from ...core.types import AtomicType, Field
+    >>> from ...core.metadata.schema import new_schema
+    >>> from ...core.rows.types import AtomicType, Field
     >>> schema = new_schema([Field(0, "dt", AtomicType("INT"))], partition_keys=["dt"])
     >>> [bool(data_pattern(schema).match(key)) for key in ("dt=1/bucket-0/data-1.parquet", "notes/bucket-0/data-1.parquet")]
     [True, False]

@@ -64,7 +64,7 @@ def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, nega
         columns: by name in the predicate, those that the file has and that can be asked for.
         negated: the rows are wanted for which the predicate is false.
 
-    >>> from ..predicate import col
+    >>> from ..predicates.predicate import col
     >>> column = IndexedColumn("a", AtomicType("INT"))
     >>> asked_of((col("a") == 1) & (col("b") == 2), {"a": column}).question
     Question(op='in', keys=(1,))

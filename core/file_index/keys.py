@@ -194,7 +194,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
         data_type: of the column in the file.
         trimmed: readers drop the blanks at the values' ends, which the index has.
 
-    >>> from ..predicate import col
+    >>> from ..predicates.predicate import col
     >>> question_of(col("a") != 5, True, AtomicType("INT"))
     Question(op='in', keys=(5,))
     """

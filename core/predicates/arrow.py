@@ -63,7 +63,7 @@ def to_arrow_mask(predicate: Predicate, table: Any, fields: Sequence[Field]) -> 
         One boolean per row, never null.
 
     >>> from .predicate import bind, col
-    >>> from .types import AtomicType
+    >>> from ..rows.types import AtomicType
     >>> fields = [Field(0, "a", AtomicType("INT"))]
     >>> rows = pa.table({"a": pa.array([1, 2, None], pa.int32())})
     >>> to_arrow_mask(bind(col("a") > 1, fields), rows, fields).to_pylist()

@@ -27,7 +27,7 @@ def split_predicate(
 ) -> tuple[Predicate | None, Predicate | None]:
     """A predicate as (what only looks at partition columns, the rest); both together are the whole; None is nothing.
 
-    >>> from .predicate import col
+    >>> from ..predicates.predicate import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
     >>> str(part), str(rest)
     ('month = 1', 'x > 2')
@@ -86,7 +86,7 @@ def may_match(
     Returns:
         False only if no row can match.
 
-    >>> from .predicate import col
+    >>> from ..predicates.predicate import col
     >>> may_match(col("a") > 5, {"a": ColumnStats(1, 5, 0)}, 10), may_match(col("b") > 5, {}, 10)
     (False, True)
     """

@@ -18,7 +18,7 @@ def located(store: Store, key: str) -> tuple[Store, str]:
         store: of the table.
         key: relative to the table's root, or a whole URL.
 
-    >>> from ..backends.memory import MemoryStore
+    >>> from ...backends.memory import MemoryStore
     >>> located(MemoryStore("memory://doctest/t"), "FILE:/data/x/bucket-0/data-1.orc")[1]
     'data-1.orc'
     """

@@ -56,7 +56,7 @@ class ParquetForm:
     def of(fields: Iterable[Field]) -> ParquetForm:
         """The form for a table's columns.
 
-        >>> from ..core.types import AtomicType, decimal
+        >>> from ...core.rows.types import AtomicType, decimal
         >>> form = ParquetForm.of([Field(0, "f", AtomicType("FLOAT")), Field(1, "d", decimal(38, 0))])
         >>> form.bounded, form.dictionaries
         (('d',), ('f',))

@@ -67,7 +67,7 @@ def output_of(schema: TableSchema, target_bytes: int = orc_form.STRIPE_BYTES) ->
 def suffix_of(schema: TableSchema) -> str:
     """What data files' names end with.
 
-    >>> from ..core.types import AtomicType, Field
+    >>> from ...core.rows.types import AtomicType, Field
     >>> options = {"file.format": "orc", "file.suffix.include.compression": "true"}
     >>> suffix_of(TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts=options))
     '.zst.orc'

@@ -189,7 +189,7 @@ def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], 
     Raises:
         Unsupported: a column changed its type in a way that Apache Paimon has no cast for; names the column and both types.
 
-    >>> from ..core.types import string
+    >>> from ...core.rows.types import string
     >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
     >>> batch = pa.record_batch({"a": pa.array([1], pa.int32())})
     >>> [str(plan.column(name, batch, "file").type) for name in ("a", "b")]

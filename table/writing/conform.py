@@ -59,7 +59,7 @@ class Conformer:
     Args:
         fields: the table's columns.
 
-    >>> from ..core.types import string
+    >>> from ...core.rows.types import string
     >>> conformer = Conformer((Field(0, "a", AtomicType("BIGINT")), Field(1, "b", string())))
     >>> conformer(pa.record_batch({"a": pa.array([1], pa.int8())})).to_pylist()
     [{'a': 1, 'b': None}]
