@@ -2,7 +2,7 @@
 
 Owns: `Verdict`, `judge`, the order in which tests are tried, and what a timeout is. Must not know: how a sample is drawn, or
 how a score is printed. A mutant is first shown to a few tests that are cheap or have noticed others in its file lately, and
-only if these pass to all that run its line: what survives has survived all of them.
+only if these pass to all that run its line, as far as patience goes: what survives has survived all of them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 
 from .children import Children, Result, Task
 from .mutants import Mutant
 
 FIRST_TESTS = 25
+PATIENCE_SECONDS = 60.0
+"""Tests that take longer together, without a mutant, are not all asked: a line that a thousand tests run would take ten minutes.
+What they might have noticed counts as survived, so that the score is a lower bound."""
 LEAST_SECONDS, TIMES = 20.0, 8.0
 """A test of a mutant may take its own time so often, and so long in any case: the machine may be busy."""
 
@@ -116,12 +120,18 @@ class Judge:
         killers = self._killers.setdefault(case.mutant.file, Counter())
         if not case.asked:
             case.tests.sort(key=lambda test: (self.seconds[test] + 0.02) / (1 + killers[test]))
+            case.tests = case.tests[: self._within_patience(case.tests)]
         first = 0 if case.control else case.asked
         case.asked = len(case.tests) if case.asked or case.control else FIRST_TESTS
         tests = case.tests[first : case.asked]
         files = tuple(dict.fromkeys(test.partition("::")[0] for test in tests))
         limits = {test: LEAST_SECONDS + TIMES * self.seconds[test] for test in tests}
         return Task(files, limits, None if case.control else case.mutant)
+
+    def _within_patience(self, tests: Sequence[str]) -> int:
+        """How many of the tests, in their order, take no longer together than there is patience; the first few in any case."""
+        together = accumulate(self.seconds[test] for test in tests)
+        return max(FIRST_TESTS, sum(seconds <= PATIENCE_SECONDS for seconds in together))
 
     def _conclude(self, case: _Case, result: Result) -> None:
         if case.control:
