@@ -22,7 +22,6 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.side_effects import check_side_effects
-from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
 from ..identities.recall import recall
@@ -173,10 +172,6 @@ class Committer:
             if landed is not None:
                 follow_landed(timeline, found.last[1], self._around, landed)
             return self._replay_receipt(found.last[1], commit_user, identifier, landed)
-
-    def know(self, base: Base) -> None:
-        """Take over what a reader of the table has just learnt, so that the first commit need not read it again."""
-        self._knows.newest.learn(base)
 
     def settle(self) -> None:
         """Wait for hints and clean-up of commits that were already told."""
