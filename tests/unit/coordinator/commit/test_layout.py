@@ -18,6 +18,8 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import Created, PutOutcome, Unknown
+from lakelatch.coordinator.commit.layout import schema_named
+from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.recovery.recover import recover_journal
@@ -450,3 +452,15 @@ def test_first_rows_of_a_journal_are_read_with_the_newest_schema_once_they_are_t
     found = recover_journal(journal, store, MACHINE, writers_are_gone=True)
     assert [commit.outcome for commit in found.commits] in (["finished"], ["landed"])
     check(store, True, None)
+
+
+def test_the_first_snapshot_may_name_the_first_schema() -> None:
+    """A table without snapshots whose newest schema has another layout: its first snapshot names the writer's own schema."""
+    store = Turns()
+    writer = new_schema(from_arrow_schema(FIELDS))
+    store.put_if_absent("schema/schema-0", writer.to_json())
+    newest = changed(writer, CHANGES["directory"], has_snapshots=False, time_ms=1)
+    store.put_if_absent("schema/schema-1", newest.to_json())
+    timeline = Timeline(store, TablePaths())
+    assert schema_named(writer, Base(None, (), 1, 0), timeline) == 0
+    assert schema_named(newest, Base(None, (), 1, 0), timeline) == 1

@@ -462,6 +462,15 @@ def many() -> tuple[MeteredStore, Table, Memory]:
     return store, table, memory
 
 
+def test_a_leaf_may_lie_as_deep_as_a_hash_is_long() -> None:
+    """A user whose hash shares all its bits but the last with another's is still found."""
+    bits = pages.bits_of("query-0")
+    deepest = [bits[:n] + ("1" if bits[n] == "0" else "0") for n in range(64)] + [bits]
+    page = pages.Page({}, {prefix: f"leaf-{len(prefix)}" for prefix in deepest})
+    assert page.prefix_of("query-0") == bits
+    assert len(bits) == 64
+
+
 def test_a_missing_page_or_leaf_is_an_error_and_never_an_unknown_user() -> None:
     store, table, memory = many()
     assert memory.page is not None
