@@ -125,7 +125,7 @@ class Settler:
             return (None if stands else self._inputs_conflict(base)) or Followed({})
         if self._read_files is None:
             manifests = base.manifests if is_read else self.timeline.manifests(read) if read else ()
-            self._read_files = replaced_files(request.target, self.timeline.entries(manifests) if read else ())
+            self._read_files = replaced_files(request.target, self.timeline.entries(manifests))
         if is_read:
             return Followed(self._read_files)
         changes = self._since.since(read, base.snapshot)

@@ -450,6 +450,18 @@ def test_the_journal_replays_to_the_same_end(store: Lab, tmp_path: Any) -> None:
     assert state.ours.id == 2
 
 
+def test_an_overwrite_counts_the_files_that_it_adds_and_deletes(store: Lab) -> None:
+    """The event that a journal keeps says how large the change was."""
+    journal = MemoryJournal()
+    table = opened(store, journal)
+    table.append(rows("a", 1))
+    table.append(rows("a", 2))
+    receipt = table.overwrite(rows("a", 3), partition={"part": "a"})
+    assert receipt.snapshot_id == 3
+    collected = [entry.event for entry in journal.entries() if isinstance(entry.event, ev.ChangesCollected)]
+    assert [(event.added, event.deleted) for event in collected] == [(1, 0), (1, 0), (1, 2)]
+
+
 def test_a_hint_is_never_needed_and_a_late_one_is_not_written(store: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """H7: garbage, stale, missing hints change nothing; story (d): no hint an hour later."""
     table = opened(store)

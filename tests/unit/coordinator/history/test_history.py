@@ -558,3 +558,12 @@ def test_a_process_that_never_wrote_is_told_that_the_table_is_gone(store: Fragil
     drop(store)
     with pytest.raises(TableNotFound, match="dropped or renamed"):
         table.append(rows(1))
+
+
+def test_a_run_beside_a_snapshot_that_is_gone_inherits_nothing(store: Fragile) -> None:
+    """Two runs of ids belong together only where both ends of the gap can be read."""
+    timeline = filled(store, 1, 2, 3, 4).timeline
+    assert timeline._inherits(4, 3)
+    store.delete_many(["snapshot/snapshot-2"])
+    assert not timeline._inherits(3, 2)
+    assert not timeline._inherits(5, 4)

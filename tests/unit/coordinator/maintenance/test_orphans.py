@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from lakelatch.coordinator.maintenance.orphans import DAY_MS, apply_clean, data_
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
+from lakelatch.table.maintenance import _orphans_until
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -178,3 +180,12 @@ def test_where_data_may_lie() -> None:
     assert pattern.match("data/here/a b=1/c%3Dd=2/bucket-postpone/data--u-1.avro")
     assert not pattern.match("a b=1/c%3Dd=2/bucket-0/data-1.parquet")
     assert not pattern.match("data/here/a b=1/bucket-0/data-1.parquet")
+
+
+def test_what_is_an_hour_old_may_be_an_orphan() -> None:
+    """G7: a younger file may belong to a job that is about to commit it."""
+    now_ms = 1_700_000_000_000
+    hour_ago = datetime.fromtimestamp(now_ms / 1000 - 3600, timezone.utc)
+    assert _orphans_until(now_ms, hour_ago) == now_ms - 3_600_000
+    with pytest.raises(InvalidArgument, match="younger than an hour"):
+        _orphans_until(now_ms, hour_ago + timedelta(milliseconds=1))
