@@ -96,13 +96,22 @@ def test_an_interrupt_after_the_send_leaves_with_the_identity(
     unknown = unknown_of(caught.value)
     assert unknown.identity["snapshot_id"] == 2
     assert (unknown.identity["commit_user"], unknown.identity["identifier"]) == ("etl", 4)
-    assert kind.__name__ in str(unknown)
+    assert f"interrupted by {kind.__name__}: stop" in str(unknown)
     assert (2 in table.timeline.snapshot_ids()) == lands
     receipt = unknown.resolve(timeout=5.0)
     assert receipt.snapshot_id == 2
     assert table.append(ROWS, commit_user="etl", identifier=4).replayed
     assert table.to_arrow().num_rows == 2
     assert table.verify(snapshots="all") == []
+
+
+def test_an_interrupt_without_a_text_is_named_by_its_kind() -> None:
+    store, table = opened()
+    store.at, store.error = ("create snapshot/snapshot-2", "after"), KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.append(ROWS)
+    assert "KeyboardInterrupt" in str(unknown_of(caught.value))
+    assert "KeyboardInterrupt:" not in str(unknown_of(caught.value))
 
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)

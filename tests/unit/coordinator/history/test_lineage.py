@@ -125,9 +125,12 @@ def test_a_listing_that_lacks_what_is_there_is_not_believed(store: Fragile) -> N
         return iter([info for info in whole(prefix) if shown(info)])
 
     store.list = lagging  # type: ignore[method-assign]
-    found = opened(store).timeline.latest(first)
-    assert found is not None
-    assert found.id == 5
+    found = opened(store).timeline.look(first)
+    assert found.snapshot is not None
+    assert found.snapshot.id == 5
+    assert found.unhinted is None, "EARLIEST is there, and is not written again"
+    store.delete_many(["snapshot/EARLIEST"])
+    assert opened(store).timeline.look(first).unhinted == 1
 
 
 def test_what_was_seen_and_is_gone_is_not_believed_either(store: Fragile) -> None:

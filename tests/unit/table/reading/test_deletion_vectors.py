@@ -208,3 +208,15 @@ def test_any_damage_ends_in_one_error() -> None:
             errors += 1
             assert INDEX in str(error)
     assert errors > 100
+
+
+def test_an_append_beside_vectors_reads_none_of_them() -> None:
+    """An append changes no index entry: it costs what it costs on any other table."""
+    table = table_of(range(10))
+    mark(table, {file_names(table)[0]: {3}})
+    warm = Table(table.store, table.schema)
+    rows = pa.table({"x": pa.array([1], pa.int32())})
+    warm.append(rows)
+    receipt = warm.append(rows)
+    assert receipt.requests == 6
+    assert warm.to_arrow().num_rows == 11
