@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from histories import (
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
+from lakelatch.coordinator.history.lineage import Fork, Standing, Untold, _as_prepared, check_lineage, did_it_land
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from lakelatch.core.metadata.snapshot import parse_snapshot
@@ -199,3 +201,32 @@ def test_a_merge_whose_base_is_gone_is_not_used_again(store: Fragile) -> None:
     modes = [e.event.mode for e in table.committer.journal.entries() if isinstance(e.event, ev.ManifestsCompacted)]
     assert modes == ["minor", "none"]
     assert values(store) == [1, 2, 3, 4, 9]
+
+
+def test_a_first_snapshot_that_expired_is_not_sent_again(store: Fragile) -> None:
+    """H6, H9: it landed and is gone by now; a writer whose answer was lost must not take its name for one that never was."""
+    table = filled(store, 1, 2, 3)
+    first = table.timeline.snapshot(1)
+    delete(store, 1)
+    store.put("snapshot/EARLIEST", b"2")
+    timeline = opened(store).timeline
+    assert did_it_land(timeline, _as_prepared(first)) == Standing()
+    unnamed = replace(timeline.snapshot(2), properties={})
+    store.put("snapshot/snapshot-2", unnamed.to_json())
+    assert isinstance(did_it_land(opened(store).timeline, _as_prepared(first)), Standing), (
+        "its manifest is in the latest"
+    )
+
+
+def test_a_name_below_the_history_that_is_anothers_by_now_proves_nothing(store: Fragile) -> None:
+    """H6: a name that expiry freed was taken; that says neither that ours landed nor that it did not."""
+    table = filled(store, 1, 2, 3, 4, 5)
+    first = table.timeline.snapshot(1)
+    delete(store, 2, 3)
+    store.put("snapshot/EARLIEST", b"4")
+    timeline = opened(store).timeline
+    assert isinstance(check_lineage(timeline, _as_prepared(first)), Fork), "its own bytes, on a freed name"
+    replaced_base(store, 1)
+    found = check_lineage(opened(store).timeline, _as_prepared(first))
+    assert isinstance(found, Untold)
+    assert "another's by now" in found.reason

@@ -162,7 +162,17 @@ def test_trouble_is_noted_where_it_was_met(exported: Exported) -> None:
     assert named(exported, "collect").events == ()
 
 
-@pytest.mark.parametrize(("kind", "reason"), list(RETRY_REASONS.items()), ids=lambda value: str(value))
+REPEATS: dict[type[ev.Event], str] = {
+    ev.RetryGranted: "lost race",
+    ev.BaseAged: "base too old",
+    ev.FoundNothing: "nothing landed",
+    ev.ReadBackFailed: "no answer to a look",
+    ev.LineageUnread: "no answer to a look",
+}
+"""As docs/observability.md lists them."""
+
+
+@pytest.mark.parametrize(("kind", "reason"), list(REPEATS.items()), ids=lambda value: str(value))
 def test_retries_are_counted_by_reason(exported: Exported, kind: Callable[..., ev.Event], reason: str) -> None:
     """Only where the commit goes on after them."""
     arguments: dict[Any, tuple[Any, ...]] = {ev.RetryGranted: (5,), ev.ReadBackFailed: ("x",), ev.LineageUnread: ("x",)}
@@ -171,6 +181,7 @@ def test_retries_are_counted_by_reason(exported: Exported, kind: Callable[..., e
     traced.happened(event, replace(at(Phase.DONE), outcome=do.Undecided(OURS, "why")))
     traced.happened(ev.HintSkipped("late"), at(Phase.COLLECT))
     assert exported.metrics()["lakelatch.retries"] == {(reason,): 1}
+    assert REPEATS == RETRY_REASONS
 
 
 @pytest.fixture
