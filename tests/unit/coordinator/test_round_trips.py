@@ -1,0 +1,412 @@
+"""What each operation asks of the store, by kind of file: a read of what a cache or an answer already holds is a defect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fragile import Died, Fragile
+from histories import expire as expire_histories
+from unit.table.reading.test_deletion_vectors import mark
+
+import lakelatch as ll
+from lakelatch.backends.metered import MeteredStore, StoreRequest
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.recovery.recover import recover_journal
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.errors import OutcomeUnknown
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.table import Table
+
+FIELDS = pa.schema([("p", pa.string()), ("v", pa.int64())])
+VERBS = {"put_if_absent": "create", "get_range": "get part of", "delete_many": "delete", "head": "look at"}
+KINDS = (
+    ("snapshot/snapshot-", "snapshot"),
+    ("snapshot/EARLIEST", "EARLIEST"),
+    ("snapshot/LATEST", "LATEST"),
+    ("snapshot/", "snapshots"),
+    ("schema/schema-", "schema"),
+    ("schema/", "schemas"),
+    ("manifest/manifest-list-", "list"),
+    ("manifest/index-manifest-", "index manifest"),
+    ("manifest/", "manifest"),
+    ("index/", "index"),
+    ("tag/", "tags"),
+    ("branch/", "branches"),
+    ("consumer/", "consumers"),
+    ("statistics/", "statistics"),
+)
+
+
+def rows(part: str, *values: int) -> pa.Table:
+    return pa.table({"p": [part] * len(values), "v": pa.array(values, pa.int64())})
+
+
+def kind_of(key: str) -> str:
+    return next((kind for prefix, kind in KINDS if key.startswith(prefix)), "data" if "bucket-" in key else key)
+
+
+@dataclass
+class World:
+    """A table in a store that counts, and that can be struck before the next create of a snapshot."""
+
+    folder: Path
+    strikes: Fragile = field(default_factory=Fragile)
+    asked: Counter[str] = field(default_factory=Counter)
+    sent: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        create = self.strikes.put_if_absent
+
+        def remembered(key: str, data: bytes) -> PutOutcome:
+            self.sent[key] = data
+            return create(key, data)
+
+        self.strikes.put_if_absent = remembered  # type: ignore[method-assign]
+        self.store = MeteredStore(self.strikes, self._count)
+        self.others = MeteredStore(self.strikes)
+
+    def _count(self, request: StoreRequest) -> None:
+        verb = VERBS.get(request.operation, request.operation)
+        self.asked[f"{verb} {kind_of(request.key)}"] += request.requests
+
+    def opened(self, journal: Any = None) -> Table:
+        return Table(self.store, self.schema, journal=journal)
+
+    def fill(self, commits: int, **options: str) -> Table:
+        """A table with a commit for each number, by a handle that knows it."""
+        made = {"commit.min-retry-wait": "1 ms", **options}
+        self.schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"], options=made)
+        self.strikes.put("schema/schema-0", self.schema.to_json())
+        table = self.opened()
+        for number in range(commits):
+            table.append(rows("a", number), commit_user="etl", identifier=number)
+        table.committer.settle()
+        return table
+
+    def cost_of(self, operation: Callable[[], Any], *tables: Table) -> str:
+        """The requests of an operation, its hint and its cleaning up included: "2 get snapshot, create snapshot"."""
+        self.asked.clear()
+        operation()
+        for table in tables:
+            table.committer.settle()
+        return ", ".join(f"{count} {what}" if count > 1 else what for what, count in sorted(self.asked.items()))
+
+    def another(self, part: str = "b", times: int = 1) -> None:
+        """Another process appends, and is not counted."""
+        other = Table(self.others, self.schema)
+        for _ in range(times):
+            other.append(rows(part, 9))
+        other.committer.settle()
+
+    def silent(self, number: int, *, lands: bool) -> None:
+        """The next creates of a snapshot get no answer, the first of them lands or none."""
+        key = f"snapshot/snapshot-{number}"
+
+        def unanswered() -> Unknown:
+            if lands:
+                self.strikes.put(key, self.sent[key])
+            return Unknown("no answer")
+
+        self.strikes.before[f"create {key}"] = unanswered
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def beaten(world: World, table: Table, times: int) -> str:
+    first = max(table.timeline.snapshot_ids()) + 1
+    for number in range(first, first + times):
+        world.strikes.before[f"create snapshot/snapshot-{number}"] = world.another
+    return world.cost_of(lambda: table.append(rows("c", 1)), table)
+
+
+def first_append(world: World) -> str:
+    table = world.fill(0)
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def warm_append(world: World) -> str:
+    table = world.fill(2)
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def cold_append(world: World) -> str:
+    world.fill(2)
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def append_after_another(world: World) -> str:
+    table = world.fill(2)
+    world.another()
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def append_after_five_others(world: World) -> str:
+    table = world.fill(2)
+    world.another(times=5)
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def append_that_lost_once(world: World) -> str:
+    return beaten(world, world.fill(2), 1)
+
+
+def append_that_lost_twice(world: World) -> str:
+    return beaten(world, world.fill(2), 2)
+
+
+def append_whose_answer_was_lost(world: World) -> str:
+    table = world.fill(2)
+    world.silent(3, lands=True)
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def append_whose_send_was_lost(world: World) -> str:
+    table = world.fill(2)
+    world.silent(3, lands=False)
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def replay(world: World) -> str:
+    table = world.fill(4)
+    return world.cost_of(lambda: table.append(rows("a", 3), commit_user="etl", identifier=3), table)
+
+
+def replay_elsewhere(world: World) -> str:
+    world.fill(4)
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 3), commit_user="etl", identifier=3), table)
+
+
+def append_of_a_new_user(world: World) -> str:
+    world.fill(4)
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 1), commit_user="new", identifier=1), table)
+
+
+def look_up(world: World) -> str:
+    committer = world.fill(4).committer
+    return world.cost_of(lambda: (committer.lookup("etl", 2), committer.lookup("nobody", 2)))
+
+
+def overwrite_of_a_partition(world: World) -> str:
+    table = world.fill(2)
+    return world.cost_of(lambda: table.overwrite(rows("a", 5), partition={"p": "a"}), table)
+
+
+def dynamic_overwrite(world: World) -> str:
+    table = world.fill(2)
+    return world.cost_of(lambda: table.overwrite(rows("a", 5), dynamic=True), table)
+
+
+def overwrite_after_another(world: World) -> str:
+    table = world.fill(2)
+    world.another()
+    return world.cost_of(lambda: table.overwrite(rows("a", 5), partition={"p": "a"}), table)
+
+
+def overwrite_that_lost_once(world: World) -> str:
+    table = world.fill(2)
+    world.strikes.before["create snapshot/snapshot-3"] = world.another
+    return world.cost_of(lambda: table.overwrite(rows("a", 5), partition={"p": "a"}), table)
+
+
+def truncate(world: World) -> str:
+    table = world.fill(2)
+    return world.cost_of(table.truncate, table)
+
+
+def overwrite_beside_vectors(world: World) -> str:
+    table = world.fill(1)
+    mark(table, {table.entries()[0].file.file_name: {0}})
+    again = world.opened()
+    return world.cost_of(lambda: again.overwrite(rows("a", 5), partition={"p": "a"}), again)
+
+
+def compact(world: World) -> str:
+    table = world.fill(5)
+    return world.cost_of(lambda: table.compact(min_files=2), table)
+
+
+def append_that_merges_manifests(world: World) -> str:
+    table = world.fill(5, **{"manifest.merge-min-count": "3"})
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def rollback(world: World) -> str:
+    table = world.fill(4)
+    return world.cost_of(lambda: table.rollback(snapshot=2), table)
+
+
+def expire(world: World) -> str:
+    world.fill(6)
+    return world.cost_of(lambda: expire_histories(world.store))
+
+
+def clean(world: World) -> str:
+    table = world.fill(3)
+    return world.cost_of(lambda: table.clean(older_than=datetime.now(timezone.utc) - timedelta(hours=2)))
+
+
+def alter(world: World) -> str:
+    table = world.fill(2)
+    return world.cost_of(lambda: table.alter(ll.add_column("w", "INT")))
+
+
+def alter_of_the_layout(world: World) -> str:
+    table = world.fill(0)
+    return world.cost_of(lambda: table.alter(ll.set_option("bucket", "2"), ll.set_option("bucket-key", "v")))
+
+
+def explain(world: World) -> str:
+    table = world.fill(3)
+    return world.cost_of(lambda: (table.explain(), table.explain(("etl", 2))))
+
+
+def resolve(world: World) -> str:
+    table = world.fill(2)
+    key = "snapshot/snapshot-3"
+    create = world.strikes.put_if_absent
+    world.strikes.put_if_absent = (  # type: ignore[method-assign]
+        lambda name, data: Unknown("no answer") if name == key else create(name, data)
+    )
+    with pytest.raises(OutcomeUnknown) as unknown:
+        table.append(rows("a", 1))
+    world.strikes.put_if_absent = create  # type: ignore[method-assign]
+    table.committer.settle()
+    return world.cost_of(lambda: unknown.value.resolve(timeout=5), table)
+
+
+def read(world: World) -> str:
+    world.fill(3)
+    table = world.opened()
+    return world.cost_of(lambda: table.to_arrow(where="v = 1"))
+
+
+def recover(world: World) -> str:
+    """A writer died right after its send."""
+    world.fill(2)
+    journal = FileJournal(world.folder / "journal.jsonl")
+    dying = world.opened(journal)
+    create = world.strikes.put_if_absent
+
+    def dies(key: str, data: bytes) -> PutOutcome:
+        answer = create(key, data)
+        if key.startswith("snapshot/snapshot-"):
+            raise Died
+        return answer
+
+    world.strikes.put_if_absent = dies  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        dying.append(rows("a", 1))
+    world.strikes.put_if_absent = create  # type: ignore[method-assign]
+    return world.cost_of(lambda: recover_journal(journal, world.store, MACHINE, writers_are_gone=True))
+
+
+EXPECTED: dict[Callable[[World], str], str] = {
+    first_append: (
+        "create EARLIEST, create schema, create snapshot, get LATEST, 2 get schema, get snapshot, list "
+        "schemas, 2 list snapshots, put LATEST, put data, 2 put list, put manifest"
+    ),
+    warm_append: "create snapshot, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    cold_append: (
+        "create snapshot, 2 get list, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, 2 "
+        "put list, put manifest"
+    ),
+    append_after_another: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, 4 get snapshot, list snapshots, put LATEST, "
+        "put data, 3 put list, put manifest"
+    ),
+    append_after_five_others: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, 5 get snapshot, list snapshots, put LATEST, "
+        "put data, 3 put list, put manifest"
+    ),
+    append_that_lost_once: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, 4 get snapshot, list snapshots, put LATEST, "
+        "put data, 3 put list, put manifest"
+    ),
+    append_that_lost_twice: (
+        "3 create snapshot, delete list, get LATEST, 4 get list, 7 get snapshot, 2 list snapshots, put "
+        "LATEST, put data, 4 put list, put manifest"
+    ),
+    append_whose_answer_was_lost: "create snapshot, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
+    append_whose_send_was_lost: "2 create snapshot, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
+    replay: "get EARLIEST, 3 get snapshot, list snapshots",
+    replay_elsewhere: "get EARLIEST, 3 get snapshot, list snapshots",
+    append_of_a_new_user: (
+        "create snapshot, 2 get list, 3 get snapshot, list schemas, 2 list snapshots, put LATEST, put data, 2 "
+        "put list, put manifest"
+    ),
+    look_up: "2 get snapshot, 2 list snapshots",
+    overwrite_of_a_partition: (
+        "create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
+        "put manifest"
+    ),
+    dynamic_overwrite: (
+        "create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
+        "put manifest"
+    ),
+    overwrite_after_another: (
+        "create snapshot, 2 get list, 3 get manifest, 5 get snapshot, 2 list snapshots, put LATEST, put data, "
+        "2 put list, put manifest"
+    ),
+    overwrite_that_lost_once: (
+        "2 create snapshot, delete list, get LATEST, 3 get list, 3 get manifest, 6 get snapshot, 2 list "
+        "snapshots, put LATEST, put data, 3 put list, put manifest"
+    ),
+    truncate: ("create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, 2 put list, put manifest"),
+    overwrite_beside_vectors: (
+        "create snapshot, get index manifest, 2 get list, get manifest, 5 get snapshot, list schemas, 2 list "
+        "snapshots, put LATEST, put data, put index manifest, 2 put list, put manifest"
+    ),
+    compact: (
+        "create snapshot, 5 get data, 2 get list, 5 get manifest, get schema, 2 get snapshot, list schemas, "
+        "list snapshots, put LATEST, put data, 2 put list, put manifest"
+    ),
+    append_that_merges_manifests: (
+        "create snapshot, 3 get manifest, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
+    ),
+    rollback: (
+        "create snapshot, create tags, get EARLIEST, 6 get list, 16 get manifest, get schema, 7 get snapshot, "
+        "2 list schemas, list snapshots, put LATEST, 2 put list, 2 put manifest"
+    ),
+    expire: (
+        "delete list, 5 delete snapshot, get EARLIEST, 12 get list, 5 get manifest, get schema, 8 get "
+        "snapshot, 2 list branches, 2 list changelog/, list consumers, list schemas, 5 list snapshots, 2 list "
+        "tags, put EARLIEST"
+    ),
+    clean: (
+        "delete manifest, 6 get list, get schema, 3 get snapshot, list , 2 list branches, 2 list changelog/, "
+        "list schemas, 2 list snapshots, 2 list tags, look at manifest, put manifest"
+    ),
+    alter: "create schema, get schema, 4 get snapshot, list schemas, 2 list snapshots",
+    alter_of_the_layout: (
+        "create EARLIEST, 2 create schema, 2 create snapshot, get LATEST, 2 get list, 2 get schema, 7 get "
+        "snapshot, 5 list schemas, 5 list snapshots, 2 put LATEST, 4 put list"
+    ),
+    explain: "get EARLIEST, 2 get list, 2 get manifest, 7 get snapshot, 2 list snapshots",
+    resolve: (
+        "create snapshot, 2 get EARLIEST, 2 get list, get manifest, 5 get snapshot, look at data, 2 look at manifest"
+    ),
+    read: "get data, 2 get list, 3 get manifest, get snapshot, list snapshots",
+    recover: "get EARLIEST, 2 get snapshot",
+}
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"), list(EXPECTED.items()), ids=lambda value: getattr(value, "__name__", "")
+)
+def test_what_an_operation_asks_of_the_store(world: World, operation: Callable[[World], str], expected: str) -> None:
+    assert operation(world) == expected
