@@ -49,4 +49,11 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "with so many partitions a manifest is read, or its bounds are compared first: what is found is the same, and where"
         " the cheaper of the two ends is an estimate",
     ),
+    Equivalent(
+        "coordinator/recovery/past.py",
+        "pasts",
+        "isinstance(of_commit[0], Entry) and isinstance(of_commit[0].event, ev.CommitRequested) → without"
+        " `isinstance(of_commit[0], Entry)`",
+        "damage is only ever put behind an entry of its commit; the question is there for the type checker",
+    ),
 )

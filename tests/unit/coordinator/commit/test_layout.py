@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.layout import differences, held_files
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.schema_changes import SchemaChange, changed
+from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
@@ -464,3 +466,26 @@ def test_the_first_snapshot_may_name_the_first_schema() -> None:
     timeline = Timeline(store, TablePaths())
     assert schema_named(writer, Base(None, (), 1, 0), timeline) == 0
     assert schema_named(newest, Base(None, (), 1, 0), timeline) == 1
+    landed = filled_snapshot(store)
+    store.put_if_absent("schema/schema-2", replace(writer, id=2).to_json())
+    assert schema_named(writer, Base(replace(landed, schema_id=1), (), 1, 0), timeline) == 1
+    assert schema_named(newest, Base(landed, (), 2, 0), timeline) == 1
+
+
+def test_a_snapshot_names_the_newest_schema_of_the_same_layout() -> None:
+    store = Turns()
+    writer = new_schema(from_arrow_schema(FIELDS))
+    store.put_if_absent("schema/schema-0", writer.to_json())
+    newest = changed(writer, [ll.add_column("extra", "INT")], has_snapshots=False, time_ms=1)
+    store.put_if_absent("schema/schema-1", newest.to_json())
+    assert schema_named(writer, Base(None, (), 1, 0), Timeline(store, TablePaths())) == 1
+
+
+def filled_snapshot(store: Turns) -> Snapshot:
+    """A snapshot of the first schema, which is not in the store's history."""
+    again = Turns()
+    again.put_if_absent("schema/schema-0", store.get("schema/schema-0"))
+    table = Table(again, new_schema(from_arrow_schema(FIELDS)))
+    table.append(ROWS)
+    (landed,) = table.snapshots()
+    return landed

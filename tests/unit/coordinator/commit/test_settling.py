@@ -380,3 +380,25 @@ def test_other_index_files_go_with_the_partition_that_is_replaced(table: Table) 
     replace_a(table, 7)
     assert [e.file.file_name for e in index_of(table)] == ["index-of-1"]
     check(table, [7, 10])
+
+
+def test_a_conflict_names_three_files_and_counts_the_others(table: Table) -> None:
+    for number in range(4):
+        table.append(rows("a", 100 + number))
+    part = next(e.partition for e in files(table) if e.file.row_count == 3)
+    of_a = [e.deletion() for e in files(table) if e.partition == part]
+    meanwhile(table, lambda: publish(table, "OVERWRITE", of_a))
+    with pytest.raises(CommitConflict, match=r"read the table: [^,]+, [^,]+, [^,]+ and 2 more") as conflict:
+        replace_a(table, 7)
+    assert len(of_a) == 5
+    assert sum(e.file.file_name in str(conflict.value) for e in of_a) == 3
+
+
+def test_vector_files_without_vectors_stay_out_of_the_way(table: Table) -> None:
+    """An index manifest of Apache Paimon may list a file of deletion vectors that holds none."""
+    (file,) = [e for e in files(table) if e.file.row_count == 3]
+    table.store.put("index/index-empty", b"\x01")
+    empty = IndexEntry(ADD, file.partition, file.bucket, IndexFile("DELETION_VECTORS", "index-empty", 1, 0, None))
+    publish(table, "APPEND", (), [empty], [])
+    replace_a(table, 7)
+    check(table, [7, 10])

@@ -469,6 +469,10 @@ def test_a_leaf_may_lie_as_deep_as_a_hash_is_long() -> None:
     page = pages.Page({}, {prefix: f"leaf-{len(prefix)}" for prefix in deepest})
     assert page.prefix_of("query-0") == bits
     assert len(bits) == 64
+    assert pages._covers(page.leaves)
+    deeper = {**page.leaves, bits + "0": "leaf-65", bits + "1": "leaf-66"}
+    del deeper[bits]
+    assert not pages._covers(deeper), "no hash is as long"
 
 
 def test_a_missing_page_or_leaf_is_an_error_and_never_an_unknown_user() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
+from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.recovery.recover import RecoveredCommit, recover_journal
+from lakelatch.coordinator.recovery.recover import FORGOTTEN_AFTER_MS, RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
 
@@ -329,3 +331,16 @@ def test_what_orphan_cleaning_took_is_not_published(store: Fragile, journal: Any
     assert commit.outcome == "unknown"
     assert "is gone" in commit.reason
     assert snapshots(store) == [1]
+
+
+def test_a_mark_stays_for_a_day_to_the_millisecond(store: Fragile, journal: Any) -> None:
+    """A writer that wakes up within the day finds that its commit was taken over."""
+    store.before["create snapshot/snapshot-1"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    assert only(recovered_later(journal, store)).outcome == "finished"
+    last_ms = max(line.at_ms for line in journal().lines() if isinstance(line, Entry))
+    for more_ms, left in ((0, True), (1, False)):
+        then = replace(MACHINE, wall_s=lambda more_ms=more_ms: (last_ms + FORGOTTEN_AFTER_MS + more_ms) / 1000)
+        recover_journal(journal(), store, then, writers_are_gone=False)
+        assert bool(names(store, FOLDER)) == left or isinstance(journal(), FileJournal)
