@@ -74,9 +74,9 @@ def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
 
 
 def _read(store: Store, info: ObjectInfo) -> Root | None:
-    kind, branch = _kind_of(info.key) or ("", "")
+    kind, branch = cast("tuple[RootKind, str]", _kind_of(info.key))  # as `list_roots` found it
     try:
-        return Root(info, cast(RootKind, kind), branch, parse_snapshot(store.get(info.key), info.key))
+        return Root(info, kind, branch, parse_snapshot(store.get(info.key), info.key))
     except ObjectNotFound:
         return None
 

@@ -25,7 +25,16 @@ from histories import (
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
-from lakelatch.coordinator.history.lineage import Fork, Standing, Untold, _as_prepared, check_lineage, did_it_land
+from lakelatch.coordinator.history.base import ref_of
+from lakelatch.coordinator.history.lineage import (
+    Fork,
+    Standing,
+    Untold,
+    _as_prepared,
+    base_stands,
+    check_lineage,
+    did_it_land,
+)
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from lakelatch.core.metadata.snapshot import parse_snapshot
@@ -230,3 +239,14 @@ def test_a_name_below_the_history_that_is_anothers_by_now_proves_nothing(store: 
     found = check_lineage(opened(store).timeline, _as_prepared(first))
     assert isinstance(found, Untold)
     assert "another's by now" in found.reason
+
+
+def test_a_base_below_earliest_does_not_stand(store: Fragile) -> None:
+    """H6: expiry raises EARLIEST before it deletes: the name may be freed at any moment, or have been created again."""
+    timeline = filled(store, 1, 2, 3).timeline
+    first, second = (ref_of(timeline.snapshot(number)) for number in (1, 2))
+    assert base_stands(timeline, first)
+    store.put("snapshot/EARLIEST", b"2")
+    assert not base_stands(timeline, first)
+    assert base_stands(timeline, second)
+    assert not base_stands(timeline, None)

@@ -694,3 +694,9 @@ def test_what_is_remembered_is_what_a_dictionary_remembers(seed: int) -> None:
         cold = Known()
         for user in (f"u{n}" for n in range(60)):
             assert recall(user, base, timeline, cold).last == model.get(user)
+
+
+def test_a_memory_from_the_second_snapshot_on_is_not_all_history() -> None:
+    """G3: the user of snapshot 1 is not among those that it knows."""
+    assert Memory(since=1).complete
+    assert not Memory(since=2).complete

@@ -10,7 +10,7 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, sn
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.store import Unknown
+from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import BoundJournal, Entry, read_journal
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
@@ -119,3 +119,25 @@ def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) 
     assert only(recovered(lambda: FileJournal(tmp_path / "j"), store)).outcome == "finished"
     assert snapshots(store) == []
     assert Table(store, schema, branch="dev").to_arrow().num_rows == 1
+
+
+def test_an_object_whose_create_had_no_answer_stays_when_its_commit_ends(store: Fragile) -> None:
+    """The request may arrive once more, after a deletion: then a recovery would find a commit that never ended."""
+    create, unanswered = store.put_if_absent, [True]
+
+    def landed_without_an_answer(key: str, data: bytes) -> PutOutcome:
+        outcome = create(key, data)
+        return Unknown("no answer") if key.startswith(FOLDER) and unanswered and unanswered.pop() else outcome
+
+    store.put_if_absent = landed_without_an_answer  # type: ignore[method-assign]
+    table = opened(store, "object")
+    assert table.append(ROWS).snapshot_id == 1
+    table.committer.settle()
+    (left,) = names(store, FOLDER)
+    assert b"LineageVerified" in store.get(left), "all that happened is in it"
+    assert only(recovered(lambda: ObjectJournal(store), store)).outcome == "landed"
+    store.put_if_absent = create  # type: ignore[method-assign]
+    answered = opened(store, "object")
+    answered.append(ROWS)
+    answered.committer.settle()
+    assert names(store, FOLDER) in ([], [left]), "an object whose create was answered goes"
