@@ -1,7 +1,7 @@
 """Table options: names, types, defaults.
 
 Owns: parsing of option texts (memory sizes, durations, booleans) and the options that lakelatch honours.
-Must not know: tables, stores. Source: format/schema §6; format/commit §4, §9; format/manifests §4; the format's own texts.
+Must not know: tables, stores. Source: format/schema §6; format/commit §4, §9; format/manifests §5; the format's own texts.
 Invariant: an option that is not set has the format's default, but for `commit.*`, whose defaults carry 100 writers
 (architecture §3).
 """

@@ -2,7 +2,7 @@
 
 Owns: `Change`, the one form of it, for a request and for what other snapshots did (`Landed`); `Group`, its part in one partition
 and bucket, and whether that is a compaction. Must not know: stores, requests, what is a conflict with what.
-Source: format/data-files §4, §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: a change is judged by
+Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: a change is judged by
 what it holds, never by the kind that its snapshot gives itself: an APPEND may delete files, a COMPACT may delete rows.
 """
 

@@ -407,7 +407,7 @@ def test_a_transaction_that_fails_publishes_nothing(store: Lab) -> None:
     ],
 )
 def test_manifest_compaction_keeps_every_row_and_few_manifests(store: Lab, mode: str, options: dict[str, str]) -> None:
-    """format/manifests §4: minor and full merges give the same state."""
+    """format/manifests §5: minor and full merges give the same state."""
     table = opened(store, **options)
     for value in range(40):
         table.append(rows(f"p{value % 5}", value))
