@@ -3,7 +3,7 @@
 Owns: URL forms, the requests in the words of Azure's own client, the table of its answers. Must not know: tables.
 Invariants: one operation is one request to the Blob endpoint (adlfs looks at listings first, and overwrites by deleting
 in places); a create is one `Put Blob` with `If-None-Match: *`; the client repeats nothing; a folder of an account with a
-hierarchical namespace is no object. Source: object-stores §1, object-store-servers §1 and §4.
+hierarchical namespace is no object. Source: format/stores §1, §5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns: `Answer`, how an error of any client is taken apart, and what an answer me
 client library (errors are recognised by the shape of what they carry and the names of their classes), retries, tables.
 Invariants: only a refusal that proves that nothing was applied may become an exception of a create; a refusal that may
 be about our own earlier send is `AlreadyThere` (H3); what proves nothing is `Unknown` (H2). No error is "created".
-Source: object-stores §1, object-store-servers §3 and §7.
+Source: format/stores §1, §4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ tables. Invariants: one operation is one request, sent by us on gcsfs's own sess
 calls repeat what they send, and wrap refusals in exceptions that no longer say which: 403 is a bare `OSError`);
 a create is one upload with `ifGenerationMatch=0`, whatever the size; a large file is one upload too, from a temporary
 file: every repeat begins at the start, so there is no half-sent session to ask about.
-Source: object-stores §1, object-store-servers §1 and §4.
+Source: format/stores §1, §5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns: the atomic create by a rename that refuses an existing target, the words o
 Invariants: a name appears with all its bytes or not at all: bytes go to a temporary file beside it, which is closed, and
 only then renamed (an HDFS file is visible, and short, while it is written); a create never renames over anything; what
 failed before the rename was sent is an error, what failed after it is unknown.
-Source: object-store-servers §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
+Source: format/stores §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns: the atomic create by hard link, what each errno means for it, URL forms. Must not know: tables.
 Invariants: a name appears with all its bytes or not at all (`os.link` / `os.replace` of a synced temporary file, never
 `os.rename` for a create, nor `O_EXCL` in place: readers would see half a file); what was answered outlives a crash.
-Source: object-stores §4.
+Source: format/stores §3.
 """
 
 from __future__ import annotations

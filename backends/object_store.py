@@ -3,7 +3,7 @@
 Owns: `FsspecStore`. A subclass brings the file system, the create request, the table of answers and uploads in parts;
 it may replace any request by a cheaper one. Must not know: any particular store, tables.
 Invariants: the client below does not retry and caches no listing; every request has a deadline from outside (a client's
-own read timeout did not end a swallowed answer: object-store-servers §3); `Created` only if the store said so.
+own read timeout did not end a swallowed answer: format/stores §4); `Created` only if the store said so.
 Synchronous file systems join through `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
 """
 

@@ -1,7 +1,7 @@
 """Any store that fsspec knows and lakelatch does not: to be read, and to be written by one writer that says so.
 
 Owns: the way from an fsspec URL to a `FsspecStore`. Must not know: tables, any particular store.
-Invariant: `capabilities.atomic_create` is None: fsspec's own create looks first and writes then (object-store-servers §1:
+Invariant: `capabilities.atomic_create` is None: fsspec's own create looks first and writes then (format/stores §1:
 26 right rounds in 50 on one of them), so a table here is refused for writing (`UnsafeBackend`, G9) unless storage option
 `allow_unsafe` takes the risk by name.
 """

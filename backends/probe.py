@@ -3,7 +3,7 @@
 Owns: the question, what its answers mean, and the memory of stores that passed. Must not know: tables, why the key exists.
 Invariants: the probe writes an object's own bytes only, so a store that lets it pass lost nothing; a store is remembered
 only after it refused. One probe in sequence finds stores that ignore the condition, not those that check and then put.
-Source: object-stores §0.4, object-store-servers §1.
+Source: format/stores §1, §2.
 """
 
 from __future__ import annotations

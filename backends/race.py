@@ -3,7 +3,7 @@
 Owns: the race and its count. Must not know: tables, how results are shown.
 Invariants: only keys under the prefix that was given are touched, and they are deleted at the end; a round is right only
 if one racer was told that it won, and the object holds that racer's bytes.
-Source: object-store-servers §1 (one server: 41 right rounds in 100, though a sequential probe passes).
+Source: format/stores §1 (one server: 41 right rounds in 100, though a sequential probe passes).
 """
 
 from __future__ import annotations

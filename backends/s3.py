@@ -4,7 +4,7 @@ Owns: the requests in S3's words, the table of S3's answers, the client's settin
 Invariants: one operation is one request (s3fs's own `cat_file` and `info` are two at times, its `rm` hides errors);
 a create is one PUT with `If-None-Match: *` whatever the size (some servers ignore a condition on a multipart upload,
 an empty `open("xb")` of s3fs loses it); an old botocore that would drop the condition in silence is refused.
-Source: object-stores §1, object-store-servers §3 and §4.
+Source: format/stores §1, §4, §5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Telling how a snapshot came to be, from the table alone or from a journal.
 
-Owns: the text of `explain`. Must not know: how a commit is made. Source: design §3 (event sourced).
+Owns: the text of `explain`. Must not know: how a commit is made. Source: architecture §3 (event sourced).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns: `create_schema`, `change_schema`: the loop over lost races.
 Must not know: what a change says (`core.metadata.schema_changes`).
-Source: format-metadata §2 (evolution). Invariants: a change is applied to the newest schema there is, anew after a lost race;
+Source: format/schema §4 (evolution). Invariants: a change is applied to the newest schema there is, anew after a lost race;
 no answer is believed that the file itself does not confirm (H2, H3).
 """
 

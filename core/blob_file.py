@@ -1,6 +1,6 @@
 """Files of BLOBs: one value after the other, and their lengths at the end.
 
-Owns: the index and the frame around a value. Must not know: stores, columns. Source: data-layer §9; format-metadata §1.
+Owns: the index and the frame around a value. Must not know: stores, columns. Source: format/data-files §7; format/snapshot §1.
 """
 
 from __future__ import annotations

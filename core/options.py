@@ -1,8 +1,9 @@
 """Table options: names, types, defaults.
 
 Owns: parsing of option texts (memory sizes, durations, booleans) and the options that lakelatch honours.
-Must not know: tables, stores. Source: data-layer §12, commit-protocol §1.5, §2, §6.1; the format's own texts.
-Invariant: an option that is not set has the format's default, but for `commit.*`, whose defaults carry 100 writers (design §3).
+Must not know: tables, stores. Source: format/schema §6; format/commit §4, §9; format/manifests §5; the format's own texts.
+Invariant: an option that is not set has the format's default, but for `commit.*`, whose defaults carry 100 writers
+(architecture §3).
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class TableOptions:
             self.get(option)
 
     def stats_mode_of(self, column: str, position: int) -> str:
-        """The statistics mode of a column: its own option, else the table's (format-metadata §6)."""
+        """The statistics mode of a column: its own option, else the table's (format/statistics §1)."""
         own = self.texts.get(f"fields.{column}.stats-mode")
         if own is not None:
             return own

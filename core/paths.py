@@ -1,7 +1,7 @@
 """Every name and path of the format, in one place, and the one gate that no hostile name passes (H16).
 
 Owns: where each file of a table lies, relative to the table's root. Must not know: stores, bytes.
-Source: format-metadata §1, §10. Invariant: what comes out of here never leaves the table's directory.
+Source: format/snapshot §1; format/binary-row §3. Invariant: what comes out of here never leaves the table's directory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where every file lies that a table's metadata names, and whether it may be touched there.
 
 Owns: `FilePlaces` (data files by partition and bucket), `FileKeys` (the same by manifest entry), external paths.
-Must not know: stores, which files there are. Source: format-metadata §1, §7, §8.1; data-layer §10.4.
+Must not know: stores, which files there are. Source: format/snapshot §1; format/manifests §6, §7; format/binary-row §3.
 Invariant: a key never leaves the table's directory; a file outside of it is shown as the whole URL that it has (H16).
 """
 

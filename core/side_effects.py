@@ -1,7 +1,7 @@
 """Options that promise more of a commit than its snapshot, and what becomes of that promise here.
 
 Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written.
-Source: commit-protocol §1.3 (callbacks), §7; data-layer (options). Invariant: a table whose rows or metadata would be wrong after
+Source: format/commit §8; format/snapshot §5; format/schema §6. Invariant: a table whose rows or metadata would be wrong after
 a commit of ours, for somebody who goes by the option, is refused by the option's name; the rest is told by `doctor`.
 """
 

@@ -1,6 +1,6 @@
 """Who takes part: writers with the shipped committer, and one that follows the format's plain rules.
 
-Owns: the roles that add rows. Must not know: schedules, faults, invariants. Source: commit-protocol §1, §4.4, §9.
+Owns: the roles that add rows. Must not know: schedules, faults, invariants. Source: format/commit §2, §6, §12.
 Invariant: a role is a plain function of its stage; everything that it learns comes through the stage's store.
 """
 
@@ -227,7 +227,8 @@ def recoverer() -> Role:
 
 
 def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
-    """A writer by the format's own rules on a store without a lock: does the name exist? If not, rename over it (§4.4).
+    """A writer by the format's own rules on a store without a lock: does the name exist? If not, rename over it
+    (format/commit §6).
 
     Args:
         overwrites_names: as on S3; else its rename refuses an existing target, as on HDFS.

@@ -1,7 +1,7 @@
 """What must hold in every state of a table, whatever happened to whom.
 
 Owns: `violations`. Must not know: schedules, how a state came about beyond what was told, what was published, and which
-snapshots somebody removed on purpose. Source: design §1 (G1–G6), H12, H13.
+snapshots somebody removed on purpose. Source: architecture §1 (G1–G6), H12, H13.
 Invariants: what callers were told is compared with what readers see; a row may leave the table only by a snapshot that was
 entitled to remove it, because it had read it, and no row comes back by a snapshot that did not add it.
 """

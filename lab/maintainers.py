@@ -1,7 +1,7 @@
 """Who looks after a table, or does away with it: expiry, rollbacks, orphan cleaning, new schemas, lost hints, drop and create.
 
-Owns: the roles that add no rows. Must not know: schedules, faults, invariants. Source: commit-protocol §6, §7.5, §9;
-format-metadata §2. Invariant: what is shipped is run as shipped.
+Owns: the roles that add no rows. Must not know: schedules, faults, invariants. Source: format/commit §9, §11, §12;
+format/schema §4. Invariant: what is shipped is run as shipped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) 
 
 
 def rollback(to: int, *, tells: bool = True) -> Role:
-    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (§7.5).
+    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (format/commit §11).
 
     Args:
         tells: writes LATEST.

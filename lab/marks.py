@@ -1,7 +1,8 @@
 """Index files with deletion vectors, as the lab's actors write them and its readers apply them.
 
 Owns: the bytes of such an index file, and which rows it marks. Must not know: who deletes what, what must hold.
-Source: data-layer §6.1. Invariant: vectors are read by the shipped decoder, so that a damaged one is an error here too.
+Source: format/deletion-vectors §1. Invariant: vectors are read by the shipped decoder, so that a damaged one is an error here
+too.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns: `MUTANTS`, each one function of the product replaced, and the scenarios that must kill it; the kill table. Those of
 what a commit changes are in `mutants_of_changes`. Must not know: how scenarios are explored.
-Source: design §8, §10; commit-protocol §1.10, §4.4.
+Source: architecture §8, docs/hazards.md; format/commit §5, §6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bugs in what a commit changes: overwrites, compactions, index files, identities, row ids, lineage; planted one at a time.
 
-Owns: `CHANGES`. Must not know: how scenarios are explored. Source: design §3 (isolation), §10; H8, H12, H13.
+Owns: `CHANGES`. Must not know: how scenarios are explored. Source: architecture §3 (isolation); H8, H12, H13.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Planting one bug at a time, and hunting it.
 
-Owns: `Mutant`, `Hunt`, `Kill`. Must not know: which bugs there are. Source: design §8.
+Owns: `Mutant`, `Hunt`, `Kill`. Must not know: which bugs there are. Source: architecture §8.
 Invariant: a mutant is undone when its block ends, whatever happened in it.
 """
 

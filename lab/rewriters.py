@@ -1,6 +1,6 @@
 """Who rewrites or marks rows that are there: compactions, and deletions by deletion vectors.
 
-Owns: those roles. Must not know: schedules, faults, invariants. Source: commit-protocol §9; data-layer §6; H12.
+Owns: those roles. Must not know: schedules, faults, invariants. Source: format/commit §12; format/deletion-vectors §2; H12.
 Invariant: a compaction writes the rows that it read, but for those that were marked; a deletion marks rows, and nothing else.
 """
 
@@ -85,7 +85,7 @@ def deleter(row: str) -> Role:
 
 
 def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> CommitRequest | None:
-    """One index file holds the vectors of all files of the table; it is replaced as a whole (format-metadata §8.1)."""
+    """One index file holds the vectors of all files of the table; it is replaced as a whole (format/manifests §7)."""
     marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
     names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
     owner = next((name for name in names if row in rows_in(name)), None)

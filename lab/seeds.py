@@ -1,7 +1,7 @@
 """Seeded runs: many writers, real manifests, probabilistic faults, skewed clocks; and what must be true at the end.
 
 Owns: `run_seed`, the record of what was published, the comparison with what was told. Must not know: how time passes.
-Source: design §8 (seeds). Invariants: what is expected is folded from the snapshots as they were published, never read
+Source: architecture §8 (seeds). Invariants: what is expected is folded from the snapshots as they were published, never read
 from the table that is being judged; a seed replays to the same trace, byte for byte.
 """
 

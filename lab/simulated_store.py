@@ -2,7 +2,7 @@
 
 Owns: `Request`, `Reply`, the pure `answer` and `strike`, and `SimulatedStore`: the shipped object-store adapter (retries,
 outcome classifier, all of it) over a wire that the lab holds in its hand. Must not know: tables, schedules, actors.
-Source: object-stores §1, design §4; H1–H4, H9. Invariants: `answer` and `strike` change nothing that they are given; a
+Source: format/stores §1; architecture §4; H1–H4, H9. Invariants: `answer` and `strike` change nothing that they are given; a
 fault that says "applied" is applied exactly as the request without it would be.
 """
 

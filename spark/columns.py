@@ -1,7 +1,7 @@
 """A DataFrame's columns, made ready for a table's: by name, and cast in Spark only where Spark keeps every value.
 
 Owns: what is refused before the job runs, what Spark casts, what is left to the executors' `Conformer`. Must not know:
-tasks, commits. Source: api (columns are matched by name); pyspark §1 (Arrow hand-overs map by position).
+tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow hand-overs map by position).
 
 Invariant: after `Columns.select` the frame's columns are named by position, and `Columns.names` says what each one is: two
 columns of one type cannot be swapped, nor names that differ in case only be mixed up.

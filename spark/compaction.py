@@ -1,8 +1,8 @@
 """Compaction as a Spark job: executors rewrite, the driver commits.
 
 Owns: `compact`. Must not know: which files are chosen, how they are rewritten, what is given up (see `table.compact`).
-Source: design §6, §7; pyspark §3. Invariants: one action and one commit per batch; a batch that fails leaves no file, or the
-error names them.
+Source: architecture §6, §7; format/spark §3. Invariants: one action and one commit per batch; a batch that fails leaves no
+file, or the error names them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns: one patch, in the daemon's own process. Must not know: anything else of lakelatch.
 
 Before each task Spark 4.1 asks Python to invalidate its import caches, and Python then reads the directories of
-`pyspark.zip`, the py4j archive and Spark's core jar again: 0.1 s of CPU for each task (pyspark §3.0). This daemon leaves
+`pyspark.zip`, the py4j archive and Spark's core jar again: 0.1 s of CPU for each task (format/spark §3). This daemon leaves
 the archives' caches alone; archives do not change while a job runs. Spark 4.2 does not need it. To use it::
 
     spark.python.daemon.module = lakelatch.spark.daemon

@@ -1,6 +1,6 @@
 """Storage options in the words of Hadoop's clients, so that Spark's own scan opens what lakelatch opens.
 
-Owns: the names. Must not know: sessions, tables, plans. Source: design §6; the documentation of Hadoop's S3A, ABFS and HDFS
+Owns: the names. Must not know: sessions, tables, plans. Source: architecture §6; the documentation of Hadoop's S3A, ABFS and HDFS
 clients and of Google's connector. Invariants: an option that has no equal is never dropped in silence: the answer is None,
 and the files are read by Arrow; no options mean the configuration that the session has; nothing is set in a session: the
 names go into one reader's options (H19).

@@ -1,7 +1,7 @@
 """A bound predicate as a Spark column expression that keeps the same rows.
 
 Owns: the translation, and the cases in which Spark's comparisons differ from the format's. Must not know: plans, files.
-Source: core/predicate; the golden README on floats.
+Source: core/predicates; format/binary-row §2 (floats).
 
 Invariants: for every row `to_column` is true exactly where `to_arrow_mask` is; what cannot be said so is
 `Untranslatable`, and the caller lets Arrow judge. Of zeros Spark says -0.0 = 0.0, the format -0.0 < 0.0.

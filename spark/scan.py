@@ -1,7 +1,7 @@
 """A table as a DataFrame: the driver plans, Spark's own Parquet reader scans, Arrow reads what Spark would misread.
 
 Owns: `read`, which files go which way, how they are packed into tasks. Must not know: how files are chosen or decoded.
-Source: api; design §6; pyspark §3.a.
+Source: architecture §6; format/spark §4.
 
 Invariants: a frame shows one snapshot, whatever is committed later; both legs give the same types, and together the rows
 that `Table.to_arrow` gives; Spark never infers a column from a path, nor a type from a file.
@@ -40,7 +40,7 @@ from .types import spark_schema, unread_by_spark
 _LOG = logging.getLogger("lakelatch.spark")
 
 NATIVE_FILES = 32
-"""Up to so many files Spark plans in the driver; beyond, each path costs it milliseconds (pyspark §3.a) …"""
+"""Up to so many files Spark plans in the driver; beyond, each path costs it milliseconds (format/spark §4) …"""
 NATIVE_FILE_BYTES = 4 << 20
 """… which files of this mean size are worth."""
 TASK_BYTES = 128 << 20
@@ -257,7 +257,7 @@ def native_root(store: Store) -> str:
 
 
 def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
-    """Splits as groups for few, large tasks: a task costs a Python worker more than a file does (pyspark §3.0).
+    """Splits as groups for few, large tasks: a task costs a Python worker more than a file does (format/spark §3).
 
     Args:
         tasks: that run at once: so many groups are made, where there are splits enough to go round.

@@ -2,7 +2,7 @@
 
 Owns: whether the session knows a type, tells case apart, can open a scheme, and how many tasks to make. Must not know:
 tables, plans.
-Source: pyspark §1; design §6. Invariant: a session is only ever asked, nothing is set in it.
+Source: format/spark §1; architecture §6. Invariant: a session is only ever asked, nothing is set in it.
 """
 
 from __future__ import annotations

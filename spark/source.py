@@ -1,7 +1,7 @@
 """The data source `lakelatch`: SQL, temporary views and `spark.read.format(...)`, where habit counts more than speed.
 
 Owns: `register`, the source, its reader. Must not know: how rows are written or committed (see `source_writer`).
-Source: pyspark §1. Spark's Python data sources have no column pruning in any version: `lakelatch.spark.read` is the fast
+Source: format/spark §1. Spark's Python data sources have no column pruning in any version: `lakelatch.spark.read` is the fast
 way, `.schema(...)` of some columns the poor man's one here.
 
 Invariants: options are checked, a misspelt one is an error; the reader pins its snapshot when it is made; filters are
@@ -143,7 +143,7 @@ class TableSourceReader(DataSourceReader):
         return [SplitPartition(task, splits) for splits in packed(plan.splits, _TASKS, TASK_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Of no partitions at all Spark still runs one task, with nothing (pyspark §1).
+        # Of no partitions at all Spark still runs one task, with nothing (format/spark §1).
         if isinstance(partition, SplitPartition):
             yield from partition.task.read(partition.splits)
 

@@ -1,7 +1,8 @@
 """The options of the data source, checked.
 
 Owns: their names, their values, the table that they mean. Must not know: reading, writing.
-Source: api; pyspark §1 (keys arrive in lower case). Invariant: an option that is not known is an error, never ignored.
+Source: architecture §6; format/spark §1 (keys arrive in lower case). Invariant: an option that is not known is an error, never
+ignored.
 """
 
 from __future__ import annotations

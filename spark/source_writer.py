@@ -1,7 +1,7 @@
 """Writing through the data source: planned in one process, written in many, committed in yet another.
 
 Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made.
-Source: pyspark §1 (life cycle); H5.
+Source: format/spark §1 (life cycle); H5.
 
 Spark calls `abort` also after `commit` raised, in another process that knows nothing of why. So `commit` itself removes
 what it can prove to be unneeded, and `abort` deletes only where commit cannot have been called: where a task sent no

@@ -1,7 +1,7 @@
 """What runs on executors: rows into data files, splits into rows, small files into large ones. Pickled whole to the workers.
 
 Owns: `WriteTask`, `RewriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
-Source: pyspark §3, §8.
+Source: format/spark §3, §5.
 
 Invariants: each attempt of a task has its own file names, so that a retried or speculative attempt never touches another's
 files; an attempt that fails deletes what it wrote before it lets the error go; an attempt without rows says nothing.

@@ -2,7 +2,7 @@
 
 Owns: the mapping in both directions, for types and for Arrow arrays on their way to Spark; which columns Spark's own
 Parquet reader reads as the format means them. Must not know: files, plans, sessions.
-Source: data-layer §1.3; pyspark §1.
+Source: format/data-files §3; format/spark §2.
 
 | format | Spark | remark |
 |---|---|---|

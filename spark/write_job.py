@@ -1,7 +1,7 @@
 """A DataFrame into a table: one Spark job, one commit, in the user's own process.
 
 Owns: `write`, and the cleaning up after a job that failed. Must not know: how rows become files, how a commit is made.
-Source: api; design §6; pyspark §3.b, §8.
+Source: architecture §6; format/spark §5.
 
 Invariants: exactly one action runs on the frame; an identity that has landed runs none; an overwrite replaces what was
 there before the job began (H13); files are deleted only while nothing that names them can have been sent (H5).

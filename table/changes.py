@@ -1,6 +1,7 @@
 """Changes of a table's rows, as its users ask for them: each one commit.
 
-Owns: the methods of `Table` that change rows. Must not know: what a commit is made of. Source: api; design §3 (isolation).
+Owns: the methods of `Table` that change rows. Must not know: what a commit is made of. Source: architecture §3 (isolation);
+architecture §5.
 """
 
 from __future__ import annotations

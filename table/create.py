@@ -1,6 +1,6 @@
 """Making, opening and recognising tables.
 
-Owns: `create_table`, `open_table`, `is_table`. Must not know: rows, commits. Source: api; format-metadata §2.
+Owns: `create_table`, `open_table`, `is_table`. Must not know: rows, commits. Source: architecture §5; format/schema §1.
 Invariant: a table begins with one atomic create of `schema-0`: of two creators at once, one makes it.
 """
 

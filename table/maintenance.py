@@ -1,7 +1,7 @@
 """The part of a table that looks after it: expiry, compaction, rollback, orphans.
 
-Owns: `Maintenance`, which `Table` is. Must not know: how any of it is done, rows. Source: api; commit-protocol §6, §7.6, §9.
-Invariant: it goes by the options that the table has now, not by those that it was opened with.
+Owns: `Maintenance`, which `Table` is. Must not know: how any of it is done, rows. Source: architecture §7;
+format/commit §9, §11, §12. Invariant: it goes by the options that the table has now, not by those that it was opened with.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Maintenance(ABC):
             Unsupported: changelogs that outlive snapshots, files outside of the table.
             CommitConflict: the history changed meanwhile: run it again.
 
-        Source: commit-protocol §6.
+        Source: format/commit §9.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://expire-doctest/t", pa.schema([("v", pa.int64())]))
@@ -139,7 +139,7 @@ class Maintenance(ABC):
             TableCorrupt: a file is missing, damaged, or holds other rows than its manifest says.
             RetriesExhausted, StoreUnavailable, OutcomeUnknown: as any commit's; run it again.
 
-        Source: data-layer §9.
+        Source: format/data-files §6.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://compact-doctest/t", pa.schema([("v", pa.int64())]))
@@ -195,7 +195,7 @@ class Maintenance(ABC):
             TableCorrupt: files of that state are gone; names them.
             CommitConflict: another overwrite came in between.
 
-        Source: commit-protocol §7.6.
+        Source: format/commit §11.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> table = ll.create_table("memory://rollback-doctest/t", pa.schema([("v", pa.int64())]))
@@ -235,7 +235,7 @@ class Maintenance(ABC):
             TableCorrupt: what a snapshot, tag or branch names cannot be read: nothing is known to be an orphan then.
             InvalidArgument: less than an hour ago.
 
-        Source: commit-protocol §9.
+        Source: format/commit §12.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> print(ll.create_table("memory://orphans-doctest/t", pa.schema([("v", pa.int64())])).orphans())

@@ -1,6 +1,6 @@
 """What a table says of itself, as rows: history, files, partitions.
 
-Owns: the columns of these views. Must not know: how they are printed. Source: commit-protocol §7.8 (names of columns).
+Owns: the columns of these views. Must not know: how they are printed. Source: format/snapshot §6 (names of columns).
 """
 
 from __future__ import annotations

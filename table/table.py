@@ -1,7 +1,8 @@
 """A table, as its users hold it.
 
 Owns: `Table`: the methods that people type, each a few lines over the rooms below. Must not know: Spark, the shell.
-Source: api. Invariants: reading pins one snapshot per call; a table of `at()` is read only; every change is one commit.
+Source: architecture §5. Invariants: reading pins one snapshot per call; a table of `at()` is read only; every change is one
+commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which snapshot is meant: by id, by tag, by time.
 
 Owns: `snapshot_at` and its errors, which say what there is instead; `schema_at`. Must not know: rows, files.
-Source: commit-protocol §5; data-layer §5.3. Invariants: a missing snapshot inside the range that exists is damage, one outside
+Source: format/snapshot §3, §4. Invariants: a missing snapshot inside the range that exists is damage, one outside
 of it is a question that cannot be answered; clocks of several writers need not agree to a minute (see `SKEW_MS`).
 """
 

@@ -1,8 +1,8 @@
 """One attempt of a commit as bytes: delta manifests, lists, index manifest, snapshot. Pure.
 
 Owns: what each file of an attempt says, given the base it stands on. Must not know: stores, the machine, retries.
-Source: commit-protocol §1.6–1.8, format-metadata §11. Invariants: whatever depends on the base is derived from it here,
-for each attempt anew (A14); counts add up: total = base's total + delta; sizes are exact.
+Source: format/commit §2. Invariants: whatever depends on the base is derived from it here,
+for each attempt anew; counts add up: total = base's total + delta; sizes are exact.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Blob:
 
 @dataclass
 class FileNames:
-    """Names of one commit's metadata files: its uuid, and a counter per kind (format-metadata §1)."""
+    """Names of one commit's metadata files: its uuid, and a counter per kind (format/snapshot §1)."""
 
     uuid: str
     counters: dict[str, int] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def build_snapshot(
     writer_id: str,
     now_ms: int,
 ) -> Snapshot:
-    """The snapshot of an attempt: everything inherited from the base is inherited here (commit-protocol §1.6)."""
+    """The snapshot of an attempt: everything inherited from the base is inherited here (format/commit §2)."""
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
     watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id

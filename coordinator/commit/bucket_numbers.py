@@ -1,7 +1,7 @@
 """What files of fixed buckets get from the base that they land on: their sequence numbers, and whether their bucket count fits.
 
 Owns: `BucketMemory` (what each manifest says of its buckets, read once), `numbered`, the check `another_bucket_count`.
-Must not know: stores, how files are written. Source: data-layer §7 (rescale), §8; H14.
+Must not know: stores, how files are written. Source: format/binary-row §5; format/data-files §6; H14.
 
 Numbers are given at the commit, on the base of each attempt: those of one bucket are unique and grow with the snapshots, however
 many writers there are. (Apache Paimon's writers restore the largest number when they begin to write, so that two at once give the
@@ -127,7 +127,7 @@ def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[byt
 def another_bucket_count(
     entries: Iterable[ManifestEntry], alive: Iterable[ManifestEntry], codec: PartitionCodec
 ) -> Conflict | None:
-    """All live files of a partition have one bucket count: a reader looks for a key in one bucket only (data-layer §7).
+    """All live files of a partition have one bucket count: a reader looks for a key in one bucket only (format/binary-row §5).
 
     Args:
         entries: of the commit.

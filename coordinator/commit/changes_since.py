@@ -1,9 +1,9 @@
 """What other snapshots did since a commit read the table, read from their files.
 
 Owns: `ChangesSince`: the changes between two snapshots, each read once. Must not know: what is a conflict, the machine.
-Source: design §3 (isolation); format-metadata §3, §8.1; H18, H22. Invariants: what was read is kept under the identity of its
-snapshot, never under its id; of index files nothing is read where the name of the index manifest stayed; what cannot be
-proven to be the same deletion vector counts as another.
+Source: architecture §3 (isolation); format/snapshot §2; format/manifests §7; H18, H22. Invariants: what was read is kept under
+the identity of its snapshot, never under its id; of index files nothing is read where the name of the index manifest stayed;
+what cannot be proven to be the same deletion vector counts as another.
 """
 
 from __future__ import annotations

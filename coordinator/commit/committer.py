@@ -1,7 +1,7 @@
 """The way into the coordinator: one committer per open table, from request to receipt.
 
 Owns: what is known between commits, the journal, the safety probe, outcomes as receipts and errors.
-Must not know: rows, Arrow, Spark; how the machine works inside. Source: design §3, §4 (probe).
+Must not know: rows, Arrow, Spark; how the machine works inside. Source: architecture §3, §4 (probe).
 Invariants: three answers, never two (receipt, an error that says "not committed", `OutcomeUnknown`); a committer that
 landed a commit knows the next base without reading.
 """

@@ -1,7 +1,7 @@
 """Conflict checks: what others did since a commit read the table, and whether it may still stand. Pure.
 
 Owns: a short list of named functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
-Must not know: stores; it is given what other snapshots changed. Source: design §3 (isolation table), H12, H13, H22.
+Must not know: stores; it is given what other snapshots changed. Source: architecture §3 (isolation table), H12, H13, H22.
 Invariants: a file that the commit did not read is never deleted by it; what replaces a file that others deleted, or deleted
 rows of, meanwhile never lands; the kind of another snapshot never lets a commit land that its content forbids.
 """

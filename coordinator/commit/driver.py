@@ -1,7 +1,7 @@
 """Turns the machine's effects into work, and the work's answers into events, until the caller can be told.
 
 Owns: the loop, the threads, the journal's order. Must not know: what an effect means (`run`), which comes next (machine).
-Source: design §3. Invariants: events are recorded before their effects begin; uploads of effects that came together go
+Source: architecture §3. Invariants: events are recorded before their effects begin; uploads of effects that came together go
 out together; what follows `Conclude` happens off the acknowledged path and can change no outcome (H17).
 """
 

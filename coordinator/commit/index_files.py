@@ -1,7 +1,7 @@
 """The index files of a commit: deletion vectors of files that go are taken out, all others are kept byte for byte.
 
 Owns: `with_vectors_of` (index files, divided), `combine_index` (the complete list after a commit). Must not know: what a vector
-marks, which files go, how the list is written. Source: data-layer §6.1, §6.3; format-metadata §8.1; H12.
+marks, which files go, how the list is written. Source: format/deletion-vectors §1, §2; format/manifests §7; H12.
 Invariants: a replaced index file is named by a DELETE, so that whoever changed it meanwhile is a conflict; the vector of a
 file that lives on is never lost: its deleted rows would come back.
 """
@@ -75,7 +75,7 @@ def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[
 
 
 def combine_index(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry] | Conflict:
-    """The complete list of live index files after some changes (format-metadata §8.1).
+    """The complete list of live index files after some changes (format/manifests §7).
 
     A DELETE must name a file that is live, else somebody replaced it meanwhile, and the marks of one of both would be
     lost (H12).

@@ -1,7 +1,7 @@
 """The layout of a table's files is decided once: by the commit of its first files, or by a change of options before it.
 
 Owns: the checks of a commit against the layout, `follow_first_files`. Must not know: how a commit is made, what an option does.
-Source: format-metadata §2, decision 18. Two names decide: of the next schema, and of the next snapshot. So a change of the layout
+Source: format/schema §4, decision 18. Two names decide: of the next schema, and of the next snapshot. So a change of the layout
 takes the name of the next snapshot, by an empty one, before it makes its schema and again before it is told; and first files
 that come after such a snapshot take the name of the next schema before they are told. Invariants: the schema that a snapshot
 names has the layout of its files; rows that were told are found by whoever reads with the newest schema.

@@ -2,7 +2,7 @@
 
 Owns: `Merge` (inputs and outputs, side by side), making one, and keeping it over attempts (`Merges`). Must not know: when it is
 due (`core.metadata.folding`), the machine.
-Source: commit-protocol §2.3, §2.4, §2.6; H15. Invariants: the live files before and after are the same; a merge is used on
+Source: format/manifests §5; H15. Invariants: the live files before and after are the same; a merge is used on
 another base only if its inputs still stand there, side by side, in order.
 """
 

@@ -1,7 +1,7 @@
 """What writers hand to the committer: the files they made, per (partition, bucket).
 
 Owns: `CommitMessage` (it is pickled from executors to the driver), `PendingUpload`, and turning messages into entries.
-Must not know: how files are written, or what is done with the entries. Source: commit-protocol §1.1.
+Must not know: how files are written, or what is done with the entries. Source: format/commit §1.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Restoration(CommitRequest):
     """A rollback: an overwrite by files that the table has held before.
 
     Those that are live stay as they are, and the base is written without deletions, which would hide those that come back
-    (commit-protocol §2.2).
+    (format/manifests §4).
     """
 
     restores = True

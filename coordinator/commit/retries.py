@@ -2,7 +2,7 @@
 
 Owns: the policy, composed of tenacity's values from the table's `commit.*` options, and how a winner makes room for
 those who lost. Must not know: what is retried.
-Source: design §3 (retries): full jitter; a time budget before an attempt budget. tenacity retries *conflicts* here;
+Source: architecture §3 (retries): full jitter; a time budget before an attempt budget. tenacity retries *conflicts* here;
 single requests are retried below, in the backends.
 """
 
@@ -96,7 +96,7 @@ class Crowd:
     """How many others were met lately, and how long their turns are.
 
     A writer that just won starts its next commit sooner than those who lost can try again, and would win for ever
-    (design §3). So whoever met others leaves them their turns first, and forgets them as they stay away.
+    (architecture §3). So whoever met others leaves them their turns first, and forgets them as they stay away.
 
     >>> crowd = Crowd()
     >>> crowd.observe(others=4, attempt_s=0.01, now_s=0.0); crowd.turns_s(1.0), crowd.turns_s(60.0)

@@ -1,6 +1,6 @@
 """What new files of tables with tracked rows get from the base that they land on: the ids of their rows.
 
-Owns: `tracked`. Must not know: stores, how files are written. Source: data-layer §9 (row tracking).
+Owns: `tracked`. Must not know: stores, how files are written. Source: format/data-files §7 (row tracking).
 Invariant: an id is given once: numbers begin at the base's `nextRowId`, at each attempt anew, so that of two writers at once the
 one that lands second numbers its rows behind the first one's.
 """

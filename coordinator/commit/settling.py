@@ -1,7 +1,7 @@
 """Settling: what a request becomes on the base of one attempt, or the conflict that keeps it from landing there.
 
 Owns: `Settler` (one per commit: it keeps what was read, from attempt to attempt) and `Settled` (one per attempt). Must not
-know: the machine, how files are written or published, retries. Source: design §3 (isolation table), H12, H13, H14, H22.
+know: the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
 Invariants: whatever depends on the base is derived from it here, for each attempt anew; nothing is written; every check sees
 the whole change: data files, index files, and the schema.
 """

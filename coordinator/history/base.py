@@ -1,6 +1,6 @@
 """What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
 
-Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: design §3 (base knowledge has an age), H6.
+Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: architecture §3 (base knowledge has an age), H6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns: the one classifier: reading a name back, the lineage check, and both together for whoever asks later; taking a snapshot
 away again that landed on another table. Must not know: commits, who asks, the order of steps (the machine).
-Source: design §3 (VERIFY), decisions 1, 3, 16 and 17; H2, H3, H6, H9, H21.
+Source: architecture §3 (VERIFY), decisions 1, 3, 16 and 17; H2, H3, H6, H9, H21.
 Invariants: what cannot be read, or not be told, is `Untold`, never a loss and never a fork; a base below EARLIEST proves
 nothing; after an unanswered send, another's snapshot under the name proves a loss only where the history reaches it.
 """

@@ -1,7 +1,7 @@
 """A table's history in its store: schemas, snapshots, lists and manifests, read.
 
 Owns: finding the latest snapshot, reading what snapshots reference. Must not know: how a commit is made, who made it.
-Source: format-metadata §1, commit-protocol §5; H7, H21, H25.
+Source: format/snapshot §1, §3; H7, H21, H25.
 Invariants: without a gap in the ids no hint is needed (H7): one listing says more than any hint; where there is a gap, one
 rule (`rule`) decides for everybody; what is missing is told by file name.
 """

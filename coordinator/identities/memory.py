@@ -2,7 +2,7 @@
 
 Owns: `Memory`, which travels in a property of each snapshot of ours, and how long names are shortened.
 Must not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`).
-Source: design §3 (identity), decision 13; H8. Invariants: a memory says from which snapshot on it is complete, and never
+Source: architecture §3 (identity), decision 13; H8. Invariants: a memory says from which snapshot on it is complete, and never
 more than that; it forgets nobody: a user leaves the property only into a page that the property names.
 """
 

@@ -1,7 +1,7 @@
 """Reading what a table remembers: the memory through a base, and one user in it.
 
 Owns: `recall`, the one walk past snapshots of other writers; `Known`, what a committer need not read twice.
-Must not know: the machine, how snapshots are written. Source: design §3 (identity), decision 13; H8, H18, H24.
+Must not know: the machine, how snapshots are written. Source: architecture §3 (identity), decision 13; H8, H18, H24.
 Invariants: the look-up goes through the very base that a publish will stand on, and the memory that the publish carries is
 the same one; a page that is missing is an error, because a user must never be taken for unknown by guessing.
 """

@@ -1,6 +1,6 @@
 """A journal in a file of JSON lines that any number of processes share.
 
-Owns: `FileJournal`. Must not know: what becomes of a commit. Source: design §3 (event sourced).
+Owns: `FileJournal`. Must not know: what becomes of a commit. Source: architecture §3 (event sourced).
 Invariants: each line is one write in append mode, so that the order of lines is the order in which they came; what a writer
 takes for kept is what `read_lines` finds, and what it takes for another's mark too. So the file must lie on a file system
 whose appends are atomic, as local ones are.

@@ -1,7 +1,7 @@
 """Where the events of commits go: the coordinator's state is only ever a fold of them.
 
 Owns: the `Journal` seam, its form in memory, what one commit writes to (`BoundJournal`), lines and what they say. Must not
-know: what becomes of a commit, where the lines of a journal that is shared are kept (`shared_journal`). Source: design §3
+know: what becomes of a commit, where the lines of a journal that is shared are kept (`shared_journal`). Source: architecture §3
 (event sourced). Invariants: a line is written before the effects that follow from its event begin; what a journal holds of
 a commit is a prefix of its events; a line that was cut off is dropped on reading, one that is damaged is told by name and
 number; no credentials ever reach a journal (H19).

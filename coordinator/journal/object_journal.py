@@ -1,7 +1,7 @@
 """A journal beside the table: what another machine needs to finish a commit, as one object per decisive step.
 
 Owns: `ObjectJournal`, where its objects lie, `open_journal`. Must not know: what becomes of a commit.
-Source: commit-protocol §9. Invariants: an object holds all events of its commit so far, and is created atomically: of a
+Source: format/commit §12. Invariants: an object holds all events of its commit so far, and is created atomically: of a
 writer and somebody who takes its commit over, one comes first; nothing is written before a snapshot is about to be sent; an
 object goes once it is known how the commit ended, unless its name must stay taken: against a writer that may wake up, or a
 send of the journal itself that may land late (H9).

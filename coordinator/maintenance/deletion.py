@@ -1,7 +1,7 @@
 """Deleting what a plan lists: in order, in batches, with a second look first.
 
 Owns: `Steps`, the order of deletion, and the second look. Must not know: why something is to go.
-Source: commit-protocol §6.3; H10, H11; invariant A17 (roots deleted last).
+Source: format/commit §10; H10, H11. Invariant: roots are deleted last (architecture §7).
 Invariants: what a run that is cut off leaves behind can be planned and deleted again; a file that a root reaches which
 came, or changed, since the plan was made stays.
 """

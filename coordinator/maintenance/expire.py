@@ -1,7 +1,7 @@
 """Snapshot expiry: a table's oldest snapshots, and the files that only they need.
 
 Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the shell.
-Source: commit-protocol §6; H6, H7, H10, H11. Invariants: candidates are taken before the roots that stay are listed, so that
+Source: format/commit §9; H6, H7, H10, H11. Invariants: candidates are taken before the roots that stay are listed, so that
 what a commit adds meanwhile is seen; all roots of all branches protect what they reach; the snapshot files go last, oldest
 first, so that a run that is cut off is finished by the next; EARLIEST is raised before anything is deleted; the newest
 snapshot stays.

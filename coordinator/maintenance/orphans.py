@@ -1,7 +1,7 @@
 """Files that nothing names: what jobs that died, lost races and cut-off deletions left behind.
 
 Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the shell.
-Source: commit-protocol §9; H10, H11. Invariants: candidates are listed first and what is used is looked up after them; a file
+Source: format/commit §12; H10, H11. Invariants: candidates are listed first and what is used is looked up after them; a file
 that any root of any branch mentions stays, live or deleted; only folders that the format knows are looked into, and files are
 told apart by their whole path; one whose age the store does not say stays.
 """

@@ -1,7 +1,7 @@
 """What roots reach: lists, manifests, index files, statistics, data files.
 
 Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots are to go, what is deleted.
-Source: commit-protocol §6.3, §9; H11. Invariants: a file that any root names is reached; a list or manifest that is missing
+Source: format/commit §10, §12; H11. Invariants: a file that any root names is reached; a list or manifest that is missing
 while its root is still there ends the whole run, because what it names would look unused; memory holds what concerns the
 candidates for deletion, not all files of the table.
 """

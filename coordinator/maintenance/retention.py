@@ -1,7 +1,7 @@
 """How much history a table keeps, and so how much of it may go.
 
 Owns: `Retention` (options and arguments, as Apache Paimon's expire_snapshots has them) and `expirable`, the pure choice.
-Must not know: stores. Source: commit-protocol §6.1, §6.2; H6.
+Must not know: stores. Source: format/commit §9; H6.
 Invariants: the newest snapshot stays; a snapshot goes only after all older ones; one that is so young that a commit may be
 under way to its very name stays, whatever was asked for.
 """
@@ -77,7 +77,7 @@ class Retention:
 
 
 def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, time_ms: int) -> None:
-    """Changelogs that outlive their snapshots would have to be written down first (commit-protocol §10)."""
+    """Changelogs that outlive their snapshots would have to be written down first (format/snapshot §5)."""
     for option, snapshots in (
         (opt.CHANGELOG_RETAINED_MAX, most),
         (opt.CHANGELOG_RETAINED_MIN, least),

@@ -1,7 +1,7 @@
 """Rollback: an earlier state as the next snapshot.
 
 Owns: `RollbackPlan`, what a rollback commits, and the tag that protects what comes back. Must not know: how it is committed.
-Source: commit-protocol §7.6; H6, H10. Invariants: no snapshot is taken away and no id is freed: whoever commits meanwhile meets
+Source: format/commit §11; H6, H10. Invariants: no snapshot is taken away and no id is freed: whoever commits meanwhile meets
 one more overwrite; a state some of whose files are gone is not rolled back to; a tag holds the files that come back before
 they are looked for, because Apache Paimon's expiry goes by the snapshot that once deleted them.
 """

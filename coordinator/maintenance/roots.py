@@ -1,7 +1,7 @@
 """The roots of a table: snapshots, tags and long-lived changelogs of every branch, and where consumers stand.
 
 Owns: finding and reading them. Must not know: what they reach, what is deleted.
-Source: format-metadata §1; commit-protocol §6.3, §10. Invariants: manifests and data belong to all branches, so roots are
+Source: format/snapshot §1, §5; format/commit §10. Invariants: manifests and data belong to all branches, so roots are
 always looked for in all of them; a root that is listed and damaged is an error, never skipped (H11).
 """
 

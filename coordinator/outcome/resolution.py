@@ -1,7 +1,7 @@
 """Finding out how a commit ended whose answer never came, by whoever asks: its writer, or another machine with its journal.
 
 Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built.
-Source: design §3 (resolve), H2, H6, H9. Invariants: *committed* only when found by identity in a lineage that stands; *not
+Source: architecture §3 (resolve), H2, H6, H9. Invariants: *committed* only when found by identity in a lineage that stands; *not
 committed* only when every name that was tried is another's; in between the last snapshot is sent again, the same bytes to
 the same name, and only while its base is seen to stand: never on knowledge from when it was built (H6).
 """

@@ -1,8 +1,8 @@
 """What a journal tells of its commits: the fold of their entries, as far as these count.
 
-Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, what is done about a commit. Source: design §3.
-Invariants: what a writer added after its commit was taken over does not count; of a commit that a damaged line may belong to,
-nothing is told but what was known before that line, or was found out after it.
+Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, what is done about a commit. Source:
+architecture §3. Invariants: what a writer added after its commit was taken over does not count; of a commit that a damaged
+line may belong to, nothing is told but what was known before that line, or was found out after it.
 """
 
 from __future__ import annotations

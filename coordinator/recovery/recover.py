@@ -1,7 +1,7 @@
 """After a crash: what became of the commits in a journal, and finishing those that can be finished.
 
 Owns: `recover`, what it tells. Must not know: how commits are made (the machine), what a journal's entries mean (`past`), how
-it keeps them, how a commit is resolved (`resolution`). Source: design §3 (event sourced), H2, H5, H9.
+it keeps them, how a commit is resolved (`resolution`). Source: architecture §3 (event sourced), H2, H5, H9.
 Invariants: a commit is finished, or told as not landed, only after it was taken over in its journal, so that a writer that is
 merely slow makes no further attempt (`shared_journal`); nothing is done about a commit that a damaged line may belong to;
 what is deleted is what one rule says (`past`); what is run twice tells the same.
@@ -135,7 +135,7 @@ def recover(
     Raises:
         TableNotFound: there is neither a table nor a journal.
 
-    Source: design §3. Example:
+    Source: architecture §3. Example:
 
     >>> import lakelatch as ll, pyarrow as pa
     >>> url, rows = "memory://doctest-recover/t", pa.table({"v": [1]})

@@ -1,7 +1,7 @@
 """Commits as others see them while they run: log records in `logs`, spans and metrics in `telemetry`; off until asked for.
 
 Owns: `Watch`, who is told what. Must not know: what a commit does next, or how any of it is carried out.
-Source: design §3 (events out). Invariants: nobody who watches changes an outcome (H17): what a watcher raises ends its
+Source: architecture §3 (events out). Invariants: nobody who watches changes an outcome (H17): what a watcher raises ends its
 watching, and nothing else; where nobody listens a commit pays for one look at a logger's level.
 """
 

@@ -1,7 +1,7 @@
 """Avro containers, opened up to their blocks.
 
 Owns: the container's header, its blocks and their codecs. Must not know: what the records of a block are.
-Source: Avro specification 1.11 (object container files); format-metadata §4.1. Invariant: bytes that are cut off or
+Source: Avro specification 1.11 (object container files); format/manifests §1. Invariant: bytes that are cut off or
 damaged raise `Irregular`; nothing is read beyond them.
 """
 

@@ -1,7 +1,7 @@
 """The fields of an Avro schema, and how values of their types are read.
 
 Owns: `layout_of`. Must not know: bytes, containers, what the records mean.
-Source: Avro specification 1.11 (schemas); format-metadata §4.1.
+Source: Avro specification 1.11 (schemas); format/manifests §1.
 
 Invariant: a type that no manifest ever has raises `Irregular`.
 """

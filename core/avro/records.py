@@ -2,7 +2,7 @@
 
 Owns: reading any container that a manifest, list or index manifest comes in (Avro with every codec; ORC and Parquet,
 which older tables may use), and writing Avro with zstandard. Must not know: what the records mean.
-Source: format-metadata §4.1, §4.3. Invariant: bytes that are cut off or damaged give `TableCorrupt` with the file's
+Source: format/manifests §1, §2. Invariant: bytes that are cut off or damaged give `TableCorrupt` with the file's
 name; a container is read whole or not at all.
 """
 

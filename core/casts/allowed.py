@@ -1,7 +1,7 @@
 """Which types a column may change to.
 
 Owns: the decision for one pair of types. Must not know: how old values are read as the new type (`table`).
-Source: format-metadata §2 (retype matrix). Invariant: what is allowed here, Apache Paimon allows and can read.
+Source: format/schema §5 (retype matrix). Invariant: what is allowed here, Apache Paimon allows and can read.
 """
 
 from __future__ import annotations

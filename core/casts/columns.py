@@ -1,6 +1,6 @@
 """What casts are made of: columns as NumPy arrays and back, values one by one, decimals that must fit.
 
-Owns: `Cast`, `CastFailure`, the ways between forms. Must not know: which casts there are. Source: data-layer §1.5.
+Owns: `Cast`, `CastFailure`, the ways between forms. Must not know: which casts there are. Source: format/schema §5.
 """
 
 from __future__ import annotations

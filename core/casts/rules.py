@@ -1,7 +1,7 @@
 """Old values as a column's new type, to the results of Apache Paimon: which casts there are, and those of numbers and bytes.
 
 Owns: `cast_of`. Times and texts have modules of their own. Must not know: schemas, nesting, files.
-Source: data-layer §1.5; docs/decisions/0011. Apache Paimon's casts are Java's, not SQL's: whole numbers wrap around, fractions
+Source: format/schema §5; decision 11. Apache Paimon's casts are Java's, not SQL's: whole numbers wrap around, fractions
 are cut, decimals that do not fit are null, texts that mean nothing fail the read.
 
 Invariants: nulls stay null; a result has exactly the Arrow type of the new data type; columns are converted as columns, or

@@ -1,6 +1,6 @@
 """Casts to text and from text (see `rules`).
 
-Owns: what Java prints and parses, letter by letter. Must not know: columns of a table. Source: data-layer §1.5.
+Owns: what Java prints and parses, letter by letter. Must not know: columns of a table. Source: format/schema §5.
 
 Invariants: a text that Apache Paimon cannot parse is a `CastFailure`, never null; the local zone is UTC.
 """

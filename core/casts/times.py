@@ -1,6 +1,6 @@
 """Casts between dates, times, timestamps and seconds (see `rules`).
 
-Owns: the arithmetic. Must not know: texts. Source: data-layer §1.5; docs/decisions/0011.
+Owns: the arithmetic. Must not know: texts. Source: format/schema §5; decision 11.
 Invariants: the local zone is UTC, wherever the process runs; numbers, never `datetime`, so that no value is lost.
 """
 

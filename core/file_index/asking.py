@@ -1,8 +1,8 @@
 """A predicate as questions to the indexes of a data file.
 
 Owns: `asked_of`: which index is asked what, worked out once for all files of a layout. Must not know: an index's bytes.
-Source: data-layer §10. Invariant: where no index can answer nothing is asked, and all rows may be kept; a negation is carried
-down to the comparisons: "not surely true" of a part says nothing about its negation.
+Source: format/file-indexes §5. Invariant: where no index can answer nothing is asked, and all rows may be kept; a negation is
+carried down to the comparisons: "not surely true" of a part says nothing about its negation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bitmap indexes: for each value of a column the rows that have it.
 
 Owns: the bytes of versions 1 and 2, what they say of a comparison. Must not know: containers, columns.
-Source: format-metadata §8.4. Version 2 has its values sorted in blocks, so that one of them is found without reading all.
+Source: format/file-indexes §3. Version 2 has its values sorted in blocks, so that one of them is found without reading all.
 
 Invariant: a value's rows are exactly those that had it; a single row stands in the place of its bitmap's offset.
 """

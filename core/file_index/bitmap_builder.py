@@ -1,7 +1,7 @@
 """Makes bitmap indexes.
 
 Owns: the bytes of versions 1 and 2 as they are written. Must not know: how they are read (see `bitmap`), containers.
-Source: format-metadata §8.4. Apache Paimon writes the bitmaps in the order of a hash table; here they are sorted.
+Source: format/file-indexes §3. Apache Paimon writes the bitmaps in the order of a hash table; here they are sorted.
 """
 
 from __future__ import annotations

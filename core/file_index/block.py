@@ -1,7 +1,7 @@
 """Bytes of an index that are read piece by piece, and never beyond their end.
 
 Owns: `Block`, `Cursor`. Must not know: what the bytes mean, where they lie.
-Source: format-metadata §8.4. Invariants: nothing is read that was not asked for; a number that points outside of the bytes is
+Source: format/file-indexes §3. Invariants: nothing is read that was not asked for; a number that points outside of the bytes is
 one `TableCorrupt` that names the file; no count makes memory grow beyond the bytes that are there.
 """
 

@@ -1,6 +1,6 @@
 """Bloom filters: a column's values as bits that each of them sets.
 
-Owns: its bytes, what it says of a comparison. Must not know: containers, columns. Source: format-metadata §8.4.
+Owns: its bytes, what it says of a comparison. Must not know: containers, columns. Source: format/file-indexes §2.
 Invariant: a value that was added is found; the number of bits is a multiple of eight, and one byte more than needed, as
 Apache Paimon counts them.
 """

@@ -1,6 +1,6 @@
 """Bit-sliced indexes (`bsi`): a column's numbers as slices, those below zero apart by their magnitude.
 
-Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format-metadata §8.4;
+Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format/file-indexes §4;
 Apache Paimon's `BitSliceIndexBitmapFileIndex`, which calls the kind outdated.
 
 Invariant: exact for every number but the smallest of 64 bits, which has no magnitude and is refused.

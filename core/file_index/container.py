@@ -1,6 +1,6 @@
 """The container of a data file's indexes: which column has which kinds, and where each lies.
 
-Owns: the head's bytes. Must not know: what is inside of an index. Source: format-metadata §8.4.
+Owns: the head's bytes. Must not know: what is inside of an index. Source: format/file-indexes §1.
 Invariant: `parse_container(write_container(x))` finds every part of x.
 """
 

@@ -1,7 +1,7 @@
 """The sorted values of a range-bitmap index, in chunks.
 
 Owns: finding a value's number, and the bytes. Must not know: which rows have a value.
-Source: format-metadata §8.4; Apache Paimon's `ChunkedDictionary`.
+Source: format/file-indexes §4; Apache Paimon's `ChunkedDictionary`.
 
 A chunk's head says its first value and that value's number; the values behind it follow in bytes of their own, so that one
 look-up reads the heads and one chunk.

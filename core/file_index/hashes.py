@@ -1,7 +1,7 @@
 """Hashes of keys, 64 bits wide, over whole columns.
 
 Owns: XXH64 of texts, Thomas Wang's hash of numbers. Must not know: what is done with them.
-Source: format-metadata §8.4; the algorithms' public descriptions. Invariant: the hash is Apache Paimon's, bit for bit: its
+Source: format/file-indexes §2; the algorithms' public descriptions. Invariant: the hash is Apache Paimon's, bit for bit: its
 shifts keep the sign.
 """
 

@@ -1,7 +1,7 @@
 """Keys: values of a column in the one form that every kind of index compares, and how an index spells them.
 
 Owns: `key_array` (a column's keys), `KeyForm` (their bytes), `Question` and `question_of` (a comparison in terms of keys).
-Must not know: containers, kinds. Source: format-metadata §8.4, §10; what Apache Paimon makes of each type.
+Must not know: containers, kinds. Source: format/file-indexes §1; format/binary-row §2; what Apache Paimon makes of each type.
 
 | type | key |
 |---|---|

@@ -1,8 +1,8 @@
 """Which indexes the options of a table ask for.
 
 Owns: `IndexSpec`, `index_specs`, which types a kind takes. Must not know: bytes, files.
-Source: data-layer §12; Apache Paimon's `FileIndexOptions`: `file-index.<kind>.columns` lists columns (`m[key]` for one key of a
-MAP), `file-index.<kind>.<column>.<option>` says more of one.
+Source: format/file-indexes §1; Apache Paimon's `FileIndexOptions`: `file-index.<kind>.columns` lists columns (`m[key]` for one
+key of a MAP), `file-index.<kind>.<column>.<option>` says more of one.
 
 Invariant: what Apache Paimon refuses to write is refused here, by the option's name, before anything is written.
 """

@@ -1,6 +1,6 @@
 """Range-bitmap indexes: a sorted dictionary of a column's values, and the rows' numbers in it as bit slices.
 
-Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format-metadata §8.4;
+Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format/file-indexes §4;
 Apache Paimon's `RangeBitmap`. Invariant: numbers in the dictionary sort as the values do, so that every range is exact.
 """
 

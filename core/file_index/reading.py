@@ -1,7 +1,7 @@
 """What the indexes of a data file answer.
 
 Owns: `FileIndex`: from what is asked to the rows that may be kept. Must not know: stores, schemas, which file it is.
-Source: data-layer §10; format-metadata §8.4.
+Source: format/file-indexes §1, §5.
 
 Invariants: a row that the predicate keeps is never left out; an index is read only where it is asked; where
 nothing is known all rows may be kept.

@@ -1,7 +1,7 @@
 """Roaring bitmaps in the portable form that all Roaring libraries share.
 
 Owns: reading one that nothing vouches for, and writing one as Apache Paimon does. Must not know: what the positions mean.
-Source: format-metadata §8.4, the Roaring format's public specification.
+Source: format/file-indexes §3, the Roaring format's public specification.
 Invariant: bytes are checked before the library in C sees them: index files carry no checksum, and a bitmap whose parts are
 out of order is undefined behaviour there.
 """

@@ -1,7 +1,7 @@
 """Makes the indexes of one data file while it grows.
 
 Owns: `FileIndexBuilder`: from batches to a container. Must not know: where the container goes, files.
-Source: format-metadata §8.4. Invariant: every index is about every row of the file, in its order.
+Source: format/file-indexes §1. Invariant: every index is about every row of the file, in its order.
 """
 
 from __future__ import annotations

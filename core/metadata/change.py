@@ -2,8 +2,8 @@
 
 Owns: `Change`, the one form of it, for a request and for what other snapshots did (`Landed`); `Group`, its part in one partition
 and bucket, and whether that is a compaction. Must not know: stores, requests, what is a conflict with what.
-Source: data-layer §1.4, §6, §9; format-metadata §7, §8.1; H22. Invariant: a change is judged by what it holds, never by the
-kind that its snapshot gives itself: an APPEND may delete files, a COMPACT may delete rows.
+Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: a change is judged by
+what it holds, never by the kind that its snapshot gives itself: an APPEND may delete files, a COMPACT may delete rows.
 """
 
 from __future__ import annotations

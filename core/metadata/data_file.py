@@ -1,7 +1,7 @@
 """A data file as a manifest describes it, and the statistics over its columns.
 
 Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and the identity of an entry.
-Must not know: Avro (see `manifest`), Arrow, paths. Source: format-metadata §4.5, §6, §7, §8.1.
+Must not know: Avro (see `manifest`), Arrow, paths. Source: format/manifests §3, §6, §7; format/statistics §1.
 
 Invariant: an entry that was read is written back byte for byte the same; partition and key rows are opaque bytes here.
 What manifests hold by the hundred thousand are named tuples: seven times faster made than frozen dataclasses of 21 fields.
@@ -42,7 +42,7 @@ NO_STATS = SimpleStats()
 
 
 class DataFile(NamedTuple):
-    """`_FILE` of a manifest entry; attribute names are the format's without the underscore (format-metadata §7)."""
+    """`_FILE` of a manifest entry; attribute names are the format's without the underscore (format/manifests §6)."""
 
     file_name: str
     file_size: int
@@ -89,7 +89,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def identity(self) -> EntryIdentity:
-        """What makes a DELETE meet its ADD: all of it byte for byte (commit-protocol §2.1)."""
+        """What makes a DELETE meet its ADD: all of it byte for byte (format/manifests §4)."""
         file = self.file
         return (
             self.partition,
@@ -130,7 +130,7 @@ class GlobalIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """An index file: deletion vectors, a hash index, or a global index (format-metadata §8.1)."""
+    """An index file: deletion vectors, a hash index, or a global index (format/manifests §7)."""
 
     index_type: str
     file_name: str

@@ -1,7 +1,7 @@
 """Deletion vectors: which rows of a data file are gone, by position.
 
 Owns: the bytes of one vector inside an index file, both kinds. Must not know: where index files lie, who reads rows.
-Source: data-layer §6.1; observed 22. Invariant: a vector is whole and meant for the file, or an error: a damaged one that is
+Source: format/deletion-vectors §1, §3. Invariant: a vector is whole and meant for the file, or an error: a damaged one that is
 taken for fewer marks brings deleted rows back.
 """
 

@@ -1,7 +1,7 @@
 """Editing columns where they are: by path, beside another, with fresh ids.
 
 Owns: walking to a field of a column's type and putting it back. Must not know: which edits the format allows.
-Source: format-metadata §2 (field ids). Invariant: what is not edited stays as it is, ids included.
+Source: format/schema §3 (field ids). Invariant: what is not edited stays as it is, ids included.
 """
 
 from __future__ import annotations

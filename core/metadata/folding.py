@@ -1,7 +1,7 @@
 """Folding manifest entries, and merging manifests: what lives, and how its description is kept short.
 
 Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction.
-Must not know: stores; a plan names the manifests to read, the caller reads them. Source: commit-protocol §2.
+Must not know: stores; a plan names the manifests to read, the caller reads them. Source: format/manifests §4.
 Invariants: folding before and after a merge gives the same live files in the same order; a DELETE whose ADD was not seen
 is kept by a minor merge and dropped by a full one, which has seen everything before it.
 """
@@ -37,7 +37,8 @@ def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]
 
 
 def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The files of a snapshot, from all its entries, base before delta. Order of manifests does not matter (§2.2)."""
+    """The files of a snapshot, from all its entries, base before delta. Order of manifests does not matter
+    (format/manifests §4)."""
     adds: dict[EntryIdentity, ManifestEntry] = {}
     deleted: set[EntryIdentity] = set()
     for entry in entries:
@@ -51,7 +52,7 @@ def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 def summarise(
     name: str, size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[Field], schema_id: int
 ) -> ManifestFile:
-    """The manifest list's line for a manifest (format-metadata §4.5).
+    """The manifest list's line for a manifest (format/manifests §3).
 
     Args:
         size: bytes of the manifest file, exact.
@@ -95,7 +96,7 @@ def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], 
 
 
 def _order(value: Any) -> Any:
-    """Java's order of values: text by code point, NaN above all numbers, -0.0 below 0.0 (format-metadata §10)."""
+    """Java's order of values: text by code point, NaN above all numbers, -0.0 below 0.0 (format/binary-row §2)."""
     return (isnan(value), value, copysign(1.0, value)) if isinstance(value, float) else value
 
 
@@ -115,7 +116,7 @@ class MergePlan:
 
 
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
-    """The manifest compaction that is due, None where none is (commit-protocol §2.3, §2.4)."""
+    """The manifest compaction that is due, None where none is (format/manifests §5)."""
     target = options.get(opt.MANIFEST_TARGET_SIZE)
     due = sum(m.file_size for m in manifests if must_change(m, target)) >= options.get(opt.MANIFEST_FULL_THRESHOLD)
     if due and len(manifests) > 1:

@@ -1,7 +1,7 @@
 """What the files of a table lie and look like by, as its options say: decided with the first file, and never after.
 
 Owns: `layout_of`, `differences`, `with_layout`, `held_files`. Must not know: files, stores, who changes options.
-Source: format-metadata §2 (options that cannot change once there is a snapshot). Invariant: two schemas without differences write
+Source: format/schema §4 (options that cannot change once there is a snapshot). Invariant: two schemas without differences write
 files that a reader of either finds and puts into the same buckets, whatever columns were renamed in between.
 """
 

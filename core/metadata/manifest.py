@@ -1,7 +1,7 @@
 """Manifests, manifest lists and index manifests: entries to bytes and back.
 
 Owns: what each field means, and what its absence means (the schemas: `manifest_schema`).
-Must not know: which snapshot uses them, where they lie. Source: format-metadata §4.2–4.5, §8.1.
+Must not know: which snapshot uses them, where they lie. Source: format/manifests §2, §3, §7.
 Invariants: a field that an older writer left out reads as null; an unknown `_KIND` or `_VERSION` is refused, never guessed.
 """
 
@@ -31,7 +31,7 @@ INDEX_MANIFEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One line of a manifest list: a manifest, and what its entries span (format-metadata §4.5)."""
+    """One line of a manifest list: a manifest, and what its entries span (format/manifests §3)."""
 
     file_name: str
     file_size: int

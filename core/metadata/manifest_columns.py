@@ -1,7 +1,7 @@
 """Manifests as columns: many entries looked at at once, and made into objects only where they are kept.
 
 Owns: `EntryColumns`: what each column of a manifest is, and entries out of rows. Must not know: predicates, stores.
-Source: format-metadata §4.5, §7. Invariants: row i, made into an entry, is what `decode_manifest` gives for it; what cannot
+Source: format/manifests §3, §6. Invariants: row i, made into an entry, is what `decode_manifest` gives for it; what cannot
 be decoded side by side goes through that, which names the file and the field.
 """
 

@@ -1,7 +1,7 @@
 """The three Avro schemas of the format's metadata, exactly as Apache Paimon writes them.
 
 Owns: field names, order and types of manifest list, manifest and index manifest. Must not know: what the fields mean.
-Source: format-metadata §4.2. Invariant: the order is canonical: newer readers copy blocks between files by layout.
+Source: format/manifests §2. Invariant: the order is canonical: newer readers copy blocks between files by layout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A schema file: columns, keys, options.
 
 Owns: `TableSchema`, its JSON both ways, and the rules a new schema must keep. Must not know: where the file lies.
-Source: format-metadata §2. Invariant: a schema that was read prints JSON that Apache Paimon reads as the same schema.
+Source: format/schema §1. Invariant: a schema that was read prints JSON that Apache Paimon reads as the same schema.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def check_schema(schema: TableSchema) -> None:
-    """The rules of the format for a schema that is about to be written (format-metadata §2)."""
+    """The rules of the format for a schema that is about to be written (format/schema §1)."""
     _check_columns(schema)
     _check_keys(schema)
     schema.options.check()

@@ -1,7 +1,7 @@
 """Changes of a schema: what each says, and the schema that comes of it.
 
 Owns: the changes, as values, and `changed`. Must not know: files, stores, who changes what at the same time.
-Source: format-metadata §2 (evolution). Invariants: a column keeps its field id for ever, and no id is used twice; what
+Source: format/schema §4 (evolution). Invariants: a column keeps its field id for ever, and no id is used twice; what
 would make an old file unreadable, or another engine refuse the table, is refused here, by name.
 """
 
@@ -296,7 +296,7 @@ def set_comment(comment: str | None) -> SchemaChange:
 
 
 def _check_option(draft: Draft, key: str, text: str | None) -> None:
-    """What files that are there depend on cannot change (format-metadata §2)."""
+    """What files that are there depend on cannot change (format/schema §4)."""
     old = draft.schema.option_texts.get(key)
     if text == old:
         return

@@ -1,7 +1,7 @@
 """A snapshot file: one published state of a table.
 
 Owns: `Snapshot`, its JSON both ways, its identity, and the properties that lakelatch adds to it.
-Must not know: where it lies, how it is published. Source: format-metadata §3; design §3 (identity).
+Must not know: where it lies, how it is published. Source: format/snapshot §2; architecture §3 (identity).
 Invariant: version 3 with a uuid is written; versions 1 to 3 are read; unknown keys are ignored.
 """
 
@@ -27,7 +27,7 @@ _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as its file says it; attribute names are the format's (format-metadata §3)."""
+    """A snapshot as its file says it; attribute names are the format's (format/snapshot §2)."""
 
     id: int
     schema_id: int
@@ -56,7 +56,7 @@ class Snapshot:
 
     @property
     def identity(self) -> str:
-        """What tells this snapshot from another with the same id: its uuid, else the names of its lists (design §3).
+        """What tells this snapshot from another with the same id: its uuid, else the names of its lists (architecture §3).
 
         >>> Snapshot(1, 0, "b", "d", "me", 7, "APPEND", 0, 1, 1).identity
         'b|d'

@@ -1,7 +1,7 @@
 """Bound predicates on Arrow columns, and on single rows.
 
 Owns: `to_arrow_mask` (columns, vectorised) and `evaluate` (one row of Python forms, for partitions). Must not know:
-text of predicates, statistics. Source: data-layer §10; the golden README on floats.
+text of predicates, statistics. Source: format/statistics §3; format/binary-row §2 (floats).
 
 Invariant: both answer the same for the same row, in SQL's three values; a mask has no nulls: unknown is false.
 """

@@ -2,7 +2,7 @@
 
 Owns: the tree (`Comparison`, `And`, `Or`, `Not`), `col()`, and binding to columns: names checked, literals coerced.
 Must not know: Arrow (see `arrow`), SQL text (`sql`), statistics (`pruning`).
-Sources: design/api.md; data-layer §10; the golden README on floats.
+Sources: architecture §5; format/statistics §3; format/binary-row §2 (floats).
 
 Invariants: a predicate is frozen and hashable; it has SQL's three values: a comparison with null is unknown, and so is
 its negation; a row is kept only where it is true. FLOAT and DOUBLE compare as in Java (NaN largest, -0.0 below 0.0).

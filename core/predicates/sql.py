@@ -1,7 +1,7 @@
 """Predicates as SQL text, the part that comes behind WHERE.
 
 Owns: the words and the grammar of `parse_where`. Must not know: columns' types (see `predicate.bind`), Arrow.
-Source: design/api.md. Invariants: text and `col()` give the same tree; every error names the position.
+Source: architecture §5. Invariants: text and `col()` give the same tree; every error names the position.
 
     condition  = and-term { OR and-term }
     and-term   = not-term { AND not-term }

@@ -1,7 +1,7 @@
 """The format's types as Arrow types, and Arrow's as the format's.
 
 Owns: the mapping in both directions, and the field ids that Parquet files carry. Must not know: files, readers, values.
-Source: data-layer §1.2, §1.3. Invariant: `from_arrow(to_arrow(t))` has t's Arrow form again; what Arrow cannot tell
+Source: format/data-files §2, §3. Invariant: `from_arrow(to_arrow(t))` has t's Arrow form again; what Arrow cannot tell
 apart (CHAR and STRING, MULTISET and MAP) is decided by the table's schema, never by Arrow's.
 """
 
@@ -104,7 +104,7 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def file_schema(fields: Iterable[Field]) -> pa.Schema:
-    """Columns as a data file holds them: every part carries its field id (data-layer §1.2)."""
+    """Columns as a data file holds them: every part carries its field id (format/data-files §2)."""
     return pa.schema([_file_field(f) for f in fields])
 
 
@@ -159,7 +159,8 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class FieldIds:
-    """Hands out field ids in the order that Apache Paimon does: the column first, inside a ROW the parts first (§2)."""
+    """Hands out field ids in the order that Apache Paimon does: the column first, inside a ROW the parts first
+    (format/schema §3)."""
 
     def __init__(self, highest: int = -1) -> None:
         self.highest = highest

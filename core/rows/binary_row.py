@@ -1,7 +1,7 @@
 """BinaryRow: a row of values as the bytes that manifests, keys and bucket hashes are made of.
 
 Owns: encoding and decoding of rows of atomic values. Must not know: which columns a row is about, Arrow, files.
-Source: format-metadata §5. Invariants: equal values give equal bytes (partitions are compared by their bytes);
+Source: format/binary-row §1. Invariants: equal values give equal bytes (partitions are compared by their bytes);
 `decode_row(encode_row(v, t), t) == v`; bytes that point outside of themselves give `TableCorrupt`, never other memory.
 
 Types with parts, VARIANT, BLOB and GEOMETRY are opaque here: null, or the bytes that lie in the row.

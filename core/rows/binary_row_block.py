@@ -1,6 +1,6 @@
 """BinaryRow for many rows at once: the bytes of key rows as a matrix, out of Arrow columns.
 
-Owns: the vectorised twin of `binary_row.row_bytes`. Must not know: hashes, buckets. Source: format-metadata §5.
+Owns: the vectorised twin of `binary_row.row_bytes`. Must not know: hashes, buckets. Source: format/binary-row §1.
 Invariant: row i of the matrix, cut at its length, is `row_bytes` of row i.
 """
 

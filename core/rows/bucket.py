@@ -1,7 +1,7 @@
 """Which bucket a row belongs to.
 
 Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options' texts but
-for the function's name. Source: format-metadata §9. Invariant: the bucket is Apache Paimon's, bit for bit, for every
+for the function's name. Source: format/binary-row §4. Invariant: the bucket is Apache Paimon's, bit for bit, for every
 key type and for null: a row in a wrong bucket is never found again.
 """
 

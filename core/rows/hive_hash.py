@@ -1,6 +1,6 @@
 """The hash of bucket function `hive`.
 
-Owns: Java's hash codes of single values. Must not know: buckets. Source: format-metadata §9.
+Owns: Java's hash codes of single values. Must not know: buckets. Source: format/binary-row §4.
 Invariant: hashes are signed 32-bit numbers; distinct values are hashed once, not once per row.
 """
 

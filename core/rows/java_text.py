@@ -1,7 +1,7 @@
 """How Java prints numbers and times: the text that partition directories are named after.
 
 Owns: `Double.toString`, `Float.toString`, `LocalDateTime.toString` and the format's own forms of time. Must not know:
-partitions, escaping. Source: format-metadata §10. Invariant: the text is Java's, character by character, since a second
+partitions, escaping. Source: format/binary-row §3. Invariant: the text is Java's, character by character, since a second
 writer must find the first one's directory.
 """
 

@@ -1,7 +1,7 @@
 """What a person writes as a value, turned into the value of a column.
 
 Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars. Must not know: predicates,
-partitions, Arrow columns. Sources: format-metadata §10, design/api.md ("a literal is coerced to the column's type").
+partitions, Arrow columns. Sources: format/binary-row §3; architecture §5 (a literal is coerced to the type of its column).
 
 Invariants: a literal is never cut or rounded to fit, but for a FLOAT or DOUBLE, whose nearest value is meant; what
 cannot be meant gives `InvalidArgument` that names column and value; coercing twice changes nothing.

@@ -1,7 +1,7 @@
 """Partitions: their values, the bytes that stand for them, the directory that holds them, and what a user calls them.
 
 Owns: `PartitionCodec` (values <-> BinaryRow <-> directory) and specs such as ``{"month": 1}`` or ``"month=1/day=2"``.
-Must not know: manifests, stores, which partitions exist. Source: format-metadata §10, observed.md 14.
+Must not know: manifests, stores, which partitions exist. Source: format/binary-row §3.
 
 Invariants: two partitions are the same if and only if their bytes are; a directory may serve several (null, '' and ' '
 share the default name), so values are never read back from a path; no value can leave its directory (H16).

@@ -1,7 +1,7 @@
 """Data types of the format: the values, their SQL spelling and their JSON form.
 
 Owns: `DataType` and its five shapes, `Field`, parsing and printing. Must not know: Arrow (see `arrow`), files.
-Source: format-metadata §2. Invariant: `parse_type(type_json(t)) == t` for every type.
+Source: format/schema §2. Invariant: `parse_type(type_json(t)) == t` for every type.
 """
 
 from __future__ import annotations

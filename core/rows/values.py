@@ -1,7 +1,7 @@
 """Values of a table as Python objects: what they look like, how they compare, and how they go to and from Arrow.
 
 Owns: the one Python form of every atomic type, the format's order over it, and the loss-free way from and to Arrow.
-Must not know: bytes of rows, files, what a user typed (see `literals`). Source: format-metadata §5, §10.
+Must not know: bytes of rows, files, what a user typed (see `literals`). Source: format/binary-row §1, §2.
 
 | type | Python form |
 |---|---|
@@ -94,7 +94,7 @@ def datetime_to_nanos(value: dt.datetime) -> int:
 
 
 def order_key(value: Any) -> Any:
-    """A key by which non-null values of one type sort as the format sorts them (§10).
+    """A key by which non-null values of one type sort as the format sorts them (format/binary-row §2).
 
     FLOAT and DOUBLE compare as Java does: NaN is equal to itself and above all, -0.0 is below 0.0. Text compares by
     code point, which is the order of its UTF-8 bytes.

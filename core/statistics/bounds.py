@@ -1,7 +1,7 @@
 """The smallest and largest value of Arrow columns, in the format's order.
 
 Owns: bounds of an array, bounds out of a Parquet footer, truncation. Must not know: modes, manifests, rows of bytes.
-Source: format-metadata §6, §10. Invariant: bounds enclose every non-null value, NaN and signed zeros included.
+Source: format/statistics §2; format/binary-row §2. Invariant: bounds enclose every non-null value, NaN and signed zeros included.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _raw_bytes(value: Any) -> bytes:
 
 
 def truncated(bounds: Bounds, length: int) -> Bounds:
-    """Bounds with text cut to so many code points (§6); others as they are.
+    """Bounds with text cut to so many code points (format/statistics §2); others as they are.
 
     The maximum is raised so that it stays above what was cut off; where nothing can be raised, both are unknown.
 

@@ -1,11 +1,11 @@
 """Statistics over the columns of a data file: computed while it is written, and read back.
 
 Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, what uses the
-bounds (see `pruning`). Source: format-metadata §6.
+bounds (see `pruning`). Source: format/statistics §1.
 
-Invariants: a minimum is never above, a maximum never below any value of the column, in the format's order (§10: NaN is
-the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is always safe; binary
-columns are written without bounds, as by Apache Paimon, whose filters would go wrong by them.
+Invariants: a minimum is never above, a maximum never below any value of the column, in the format's order
+(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is
+always safe; binary columns are written without bounds, as by Apache Paimon, whose filters would go wrong by them.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def collect_stats(
 
 
 def row_stats(rows: Iterable[Sequence[Any]], fields: Sequence[Field]) -> SimpleStats:
-    """Full statistics over rows of values, such as the partitions of a manifest's entries (§4.5); never truncated.
+    """Full statistics over rows of values, such as the partitions of a manifest's entries (format/manifests §3); never truncated.
 
     Args:
         rows: values in the form of `values`.
@@ -297,7 +297,7 @@ SYSTEM_FIELDS = {
 def file_stats_fields(
     fields: Sequence[Field], write_cols: Sequence[str] | None, stats_cols: Sequence[str] | None
 ) -> list[Field] | None:
-    """The columns that a file's value statistics are about (§6).
+    """The columns that a file's value statistics are about (format/statistics §1).
 
     Args:
         fields: columns of the schema that the file was written with.

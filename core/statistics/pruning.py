@@ -1,7 +1,7 @@
 """Which files, manifests and partitions cannot hold a row that a predicate keeps.
 
 Owns: testing bound predicates against statistics and partition values. Must not know: manifests' bytes, stores, rows.
-Source: format-metadata §6; data-layer §10.
+Source: format/statistics §1, §3.
 
 Invariant: a file with a matching row is never dropped, whatever is unknown about it and whoever wrote it; that includes
 bounds that a foreign writer computed without NaN (see `trust_float_bounds`).

@@ -1,8 +1,8 @@
 """Which small files of an append table are rewritten together.
 
 Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten, or committed.
-Source: data-layer §6.3, §9. Invariants: the files of a group are of one (partition, bucket); where a bucket keeps the order
-of its rows, they are neighbours in it; planning reads metadata only.
+Source: format/deletion-vectors §2; format/data-files §6. Invariants: the files of a group are of one (partition, bucket);
+where a bucket keeps the order of its rows, they are neighbours in it; planning reads metadata only.
 """
 
 from __future__ import annotations

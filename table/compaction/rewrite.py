@@ -1,7 +1,7 @@
 """Files of one (partition, bucket) to fewer, larger ones with the same rows.
 
 Owns: `Rewriter`; it is pickled to executors. Must not know: which files are worth it, commits.
-Source: data-layer §1.2, §9 (sequence numbers, file source). Invariants: the rows that are written are those that are live in
+Source: format/data-files §2, §6 (sequence numbers, file source). Invariants: the rows that are written are those that are live in
 the files that are read, in their order, or it fails; a rewrite that fails leaves no whole file, or names it.
 """
 

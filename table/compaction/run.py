@@ -3,7 +3,7 @@
 Owns: `run_compaction`: batches, their commits, what is given up. Must not know: which files are chosen (`plan`),
 how rows are rewritten (`rewrite`), where that runs.
 
-Source: data-layer §9; commit-protocol §1.4; design §3 (isolation), §7; H12, H13.
+Source: format/data-files §6; format/commit §3; architecture §3 (isolation); architecture §7; H12, H13.
 Invariants: a file that came after the plan is never touched, so a concurrent append always stays; files that another commit
 deleted, or deleted rows of, are never replaced: their group is given up; what a batch committed stands, whatever the next does.
 """

@@ -1,7 +1,7 @@
 """One Avro data file, read into the columns of a projection.
 
 Owns: blocks of records to Arrow arrays of their plain values. Must not know: splits, partitions, predicates.
-Source: data-layer §1.3. fastavro decodes: about half a million values a second and core, ten times slower than Parquet; no
+Source: format/data-files §3. fastavro decodes: about half a million values a second and core, ten times slower than Parquet; no
 library goes from these schemas (maps with any key, decimals, swapped time zones) to columns.
 
 Invariants: what a number means (time, date, decimal) is said by the table's schema, since the format uses Avro's own words

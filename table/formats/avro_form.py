@@ -1,8 +1,8 @@
 """The form of a table's Avro files: the schema in their header, codecs, values as Avro has them.
 
 Owns: `AvroOutput`, one growing file, and which columns Avro cannot hold. Must not know: stores, when a file is whole.
-Source: data-layer §1.3. Invariants: the header is Apache Paimon's, letter by letter; what a number means (time, date, decimal) is
-made plain on Arrow columns, so that fastavro only encodes.
+Source: format/data-files §3. Invariants: the header is Apache Paimon's, letter by letter; what a number means (time, date,
+decimal) is made plain on Arrow columns, so that fastavro only encodes.
 
 fastavro encodes row by row: an Avro file takes ten times the time of a Parquet file.
 """

@@ -1,7 +1,7 @@
 """A BLOB column over the rows of one run, read from the files that hold its values.
 
 Owns: which file gives the value of a row, and fetching values in bounded pieces. Must not know: other columns, plans.
-Source: data-layer §9.
+Source: format/data-files §7.
 
 Invariants: a newer file's value hides an older one's, but for a placeholder, which shows it; memory holds some values.
 """

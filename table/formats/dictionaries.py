@@ -1,7 +1,7 @@
 """Which columns of a Parquet file are not worth a dictionary.
 
 Owns: the guess, from the first rows. Must not know: files, schemas, what else speaks against a dictionary.
-Source: data-layer §1.4; measured: hashing every value of columns whose dictionary overflows costs a third of the writer's
+Source: format/data-files §4; measured: hashing every value of columns whose dictionary overflows costs a third of the writer's
 time, and makes files a tenth larger. Invariant: a wrong guess costs time or bytes, never a value.
 """
 

@@ -1,7 +1,7 @@
 """Files outside of a table's folder, where an option of the table names their place (`data-file.external-paths`).
 
 Owns: from such a file's URL to a store and a key. Must not know: which places are allowed (see `core.places`).
-Source: format-metadata §1. Invariant: a key that was checked when the read was planned is opened, and nothing around it.
+Source: format/snapshot §1. Invariant: a key that was checked when the read was planned is opened, and nothing around it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TIMESTAMP with 7 to 9 digits of the second in Parquet files: INT96, which pyarrow writes for all timestamps or for none.
 
 Owns: the twelve bytes of a value, and the change of a finished footer from FIXED_LEN_BYTE_ARRAY(12) to INT96. Must not
-know: tables, stores, when a file is whole. Source: data-layer §1.3; docs/decisions/0002.
+know: tables, stores, when a file is whole. Source: format/data-files §3; decision 2.
 
 Invariants: pages of both physical types hold the same bytes, so that only the footer changes, and nothing moves before it;
 a DECIMAL of twelve bytes, which carries an annotation, is left alone; no value is lost: Arrow's nanoseconds fit.

@@ -1,7 +1,7 @@
 """One ORC data file, read into the columns of a projection.
 
 Owns: which columns are read, stripe by stripe; what ORC's own writers store otherwise than it was meant.
-Must not know: splits, partitions, predicates. Source: data-layer §1.3; observed 1.
+Must not know: splits, partitions, predicates. Source: format/data-files §3.
 liborc reads a fraction of a second on 1970-01-01 a second late where the writer's zone is east of Greenwich.
 
 Invariants: memory holds one stripe of the columns that are needed; a time that nanoseconds cannot hold is refused, never

@@ -1,8 +1,8 @@
 """The form of a table's ORC files: types, field ids, codecs.
 
 Owns: `OrcOutput`, one growing file, and which columns ORC cannot hold. Must not know: stores, when a file is whole.
-Source: data-layer §1.2, §1.3. Invariant: a moment is stored as UTC has it, whatever the zone of this machine; what would be read
-as another one by a reader in another zone is refused.
+Source: format/data-files §2, §3. Invariant: a moment is stored as UTC has it, whatever the zone of this machine; what would be
+read as another one by a reader in another zone is refused.
 
 Field ids stand at columns and fields of ROWs; Arrow's writer has no place for those of elements, keys and values.
 """

@@ -1,7 +1,7 @@
 """One Parquet data file, read into the columns of a projection.
 
 Owns: which leaves and row groups are read. Must not know: splits, partitions, predicates beyond their row groups.
-Source: data-layer §1.3; format-metadata §7.
+Source: format/data-files §3; format/manifests §6.
 
 Invariants: memory holds one row group of the columns that are needed; an INT96 that nanoseconds cannot hold is refused,
 never wrapped around.
@@ -111,7 +111,7 @@ class ParquetFile:
         """Refuse times beyond the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.
 
         They are looked for as microseconds, which have room. There Apache Paimon's negative nanoseconds of the day (before 1970,
-        data-layer §1.3) come out 584 years late, so that a time of 2262 to 2554 cannot be told from one of 1677 to 1970; the
+        format/data-files §3) come out 584 years late, so that a time of 2262 to 2554 cannot be told from one of 1677 to 1970; the
         latter is meant. What people write for "never" (year 1, year 9999) is found.
         """
         if self._unit != "ns":

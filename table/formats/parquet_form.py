@@ -2,7 +2,7 @@
 
 Owns: `ParquetForm`: what is told to the Parquet writer, and why; `ParquetOutput`, one growing file. Must not
 know: stores, when a file is whole.
-Source: data-layer §1.3; docs/decisions 0002 and 0003. Invariant: a filter that a reader applies to footers and dictionaries
+Source: format/data-files §3; decisions 2 and 5. Invariant: a filter that a reader applies to footers and dictionaries
 never loses a row that it keeps when it looks at the values.
 """
 

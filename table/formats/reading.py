@@ -1,4 +1,4 @@
-"""Which reader a data file is opened with: its extension decides, never an option of the table (data-layer §1.4).
+"""Which reader a data file is opened with: its extension decides, never an option of the table (format/data-files §4).
 
 Owns: the list of formats. Must not know: how a format is read.
 """

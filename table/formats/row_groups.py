@@ -1,6 +1,6 @@
 """Which row groups of a Parquet file cannot hold a wanted row, by the statistics in its footer.
 
-Owns: footer statistics in the form of `core.statistics`. Must not know: stores, manifests. Source: data-layer §10.
+Owns: footer statistics in the form of `core.statistics`. Must not know: stores, manifests. Source: format/statistics §3.
 Invariant: only types whose footer bounds are exact for every writer are used (integers, DATE, text); no row that matches is lost.
 """
 

@@ -1,7 +1,7 @@
 """In which format new data files are written: option `file.format`, and what each format takes.
 
 Owns: the list of formats, their codecs, the suffix of names. Must not know: how a format is written, rows.
-Source: data-layer §1.3, §1.4; observed 13.
+Source: format/data-files §3, §4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns: the variants of a leaf that writers use (dictionaries, large and view layouts, INT96 and other units, missing zones,
 bare integers) and the rebuilding of nested arrays around converted children. Must not know: schemas, field ids, files.
-Source: data-layer §1.3. Invariants: a value is kept exactly or `Misfit` is raised; no row is looked at in Python; a sliced
+Source: format/data-files §3. Invariants: a value is kept exactly or `Misfit` is raised; no row is looked at in Python; a sliced
 array converts only what it shows.
 """
 
@@ -105,7 +105,7 @@ def _holds(root: str, kind: Any) -> bool:
 
 
 def _timestamp(array: Any, target: Any) -> Any:
-    """To another unit and zone: zones are labels here, the number is the same (INT96 carries no label, data-layer §1.3)."""
+    """To another unit and zone: zones are labels here, the number is the same (INT96 carries no label, format/data-files §3)."""
     if array.type.tz != target.tz:
         array = array.view(pa.timestamp(array.type.unit, target.tz))
     if array.type == target:

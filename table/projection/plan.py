@@ -1,7 +1,7 @@
 """From the schema that a file was written with to the schema that is read: a plan per pair, used for every such file.
 
 Owns: matching of fields by id, nested ones too; which leaves of a file are needed.
-Must not know: stores, footers, splits. Source: data-layer §1.5.
+Must not know: stores, footers, splits. Source: format/data-files §5.
 
 Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
 another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
@@ -227,7 +227,7 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
                 _node(source.element, element, f"{column}.key", where), Leaf(count, count, to_arrow(count)), arrow
             )
         case MapType(key=key, value=value) if isinstance(source, MapType):
-            # The keys of a map cannot change their type (data-layer §1.5): equal but for being required.
+            # The keys of a map cannot change their type (format/data-files §5): equal but for being required.
             keys = _node(source.key, key, f"{column}.key", where)
             values = _node(source.value, value, f"{column}.value", where)
             return Absent(arrow) if isinstance(values, Absent) else Pairs(keys, values, arrow)

@@ -1,7 +1,7 @@
 """Changes of a column's type: how old values are read as the new type, and whether what is known of them still holds.
 
 Owns: the decision for one pair of types. Must not know: schemas, nesting (see `plan`), files, how a cast is made
-(`core.casts.rules`). Source: data-layer §1.5. Invariant: statistics over old values are used only where every old value has its
+(`core.casts.rules`). Source: format/schema §5. Invariant: statistics over old values are used only where every old value has its
 own, equal value in the new type.
 """
 

@@ -1,7 +1,7 @@
 """Shredded VARIANTs: values whose parts lie in columns of their own, put together again.
 
 Owns: `assembled`; of the VARIANT encoding as much as that takes. Must not know: files, fields, why a column is shredded.
-Source: Parquet's VariantEncoding and VariantShredding; data-layer §1.3.
+Source: Parquet's VariantEncoding and VariantShredding; format/data-files §3.
 
 Invariants: a value comes out as if it had never been shredded, numbers and texts in their shortest form; names that the
 metadata lacks are added behind its own, so that what was not shredded stays as it is; damaged bytes raise ValueError.

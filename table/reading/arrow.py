@@ -1,7 +1,7 @@
 """Splits to Arrow: the rows of a plan, streamed.
 
 Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read for a result and a filter; partition columns.
-Must not know: how files were chosen, formats. Source: data-layer §1.1, §1.5.
+Must not know: how files were chosen, formats. Source: format/data-files §1, §5.
 
 Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
 `core.rows.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.

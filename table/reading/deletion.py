@@ -1,7 +1,7 @@
 """Rows of data files that are deleted, or chosen, by position.
 
 Owns: fetching a deletion vector, and the masks of a batch. Must not know: formats, columns, plans.
-Source: data-layer §6. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
+Source: format/deletion-vectors §1. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
 """
 
 from __future__ import annotations

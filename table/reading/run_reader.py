@@ -1,7 +1,7 @@
 """The rows of one run of files (see `row_runs`), whatever of their columns lies in which file.
 
 Owns: opening the files of a run, cutting their batches to the same lengths, row ids. Must not know: partitions, predicates
-beyond a single file's row groups, deletion vectors. Source: data-layer §9.
+beyond a single file's row groups, deletion vectors. Source: format/data-files §7.
 
 Invariants: files that give no wanted column are not opened; a row's columns are of the same row in every file; ids and sequence
 numbers that a file holds come before those that its manifest counts.

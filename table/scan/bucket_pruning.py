@@ -1,7 +1,7 @@
 """Which buckets can hold a row that a predicate keeps.
 
-Owns: reading the bucket key's values off a predicate. Must not know: statistics, splits. Source: data-layer §10 (bucket key:
-`=`, `IN`, up to 1000 combinations); format-metadata §9.
+Owns: reading the bucket key's values off a predicate. Must not know: statistics, splits. Source: format/statistics §3 (bucket
+key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
 
 Invariants: a bucket with a matching row is never left out; a file's own `_TOTAL_BUCKETS` counts, for a table can be rescaled
 partition by partition; a file whose key columns had another type when it was written is kept.

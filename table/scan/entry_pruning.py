@@ -1,9 +1,9 @@
 """Many manifest entries, pruned as columns before they become objects.
 
 Owns: `wanted_entries`: which of them a read may need, by partition and by the bounds of fixed-width and text columns.
-Must not know: what exact pruning decides afterwards (`file_pruning`), splits. Source: data-layer §10; format-metadata §5, §6.
-Invariants: whatever is dropped, exact pruning would drop too; what is unknown, of another schema, or of a layout of its own
-is kept; a DELETE is never dropped while its ADD is kept, nor an ADD whose DELETE is there.
+Must not know: what exact pruning decides afterwards (`file_pruning`), splits. Source: format/statistics §1, §3;
+format/binary-row §1. Invariants: whatever is dropped, exact pruning would drop too; what is unknown, of another schema, or of
+a layout of its own is kept; a DELETE is never dropped while its ADD is kept, nor an ADD whose DELETE is there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The branch whose partitions stand in for those that a table lacks (option `scan.fallback-branch`).
 
 Owns: finding it, as it was then, and that its rows are the table's. Must not know: plans, files.
-Source: data-layer §12. Invariant: a branch with other columns is refused, never read as if it had the table's.
+Source: format/schema §6. Invariant: a branch with other columns is refused, never read as if it had the table's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which data files cannot hold a row that a predicate keeps, across the schemas that they were written with.
 
 Owns: the way from a manifest entry to the statistics of the predicate's columns. Must not know: stores, splits.
-Source: format-metadata §6; data-layer §10. Invariants: a file with a matching row is never dropped; statistics belong to a
+Source: format/statistics §1, §3. Invariants: a file with a matching row is never dropped; statistics belong to a
 column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without;
 the lower bound of a CHAR in ORC loses the blanks that values are filled up with there, and are read without.
 """

@@ -1,7 +1,7 @@
 """What the file indexes of data files say of a predicate, across the schemas that files were written with.
 
 Owns: the way from a data file to its index, in its manifest entry or beside it, and to its columns there. Must not know: plans,
-what an index looks like (see `core.file_index`). Source: data-layer §10; format-metadata §8.4.
+what an index looks like (see `core.file_index`). Source: format/file-indexes §1, §5.
 
 Invariants: a file with a matching row is never dropped, nor is the row; columns belong together by field id, and one whose type
 changed is asked only where every old value has its own, equal value in the new type; an index that is damaged, or not there

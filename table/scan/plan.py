@@ -1,6 +1,6 @@
 """What a read opens: a snapshot's live files, less those that cannot hold a wanted row, packed into splits.
 
-Owns: `plan_scan`, `ScanPlan`. Must not know: how files are read. Source: data-layer §10; format-metadata §4.5.
+Owns: `plan_scan`, `ScanPlan`. Must not know: how files are read. Source: format/statistics §3; format/manifests §4.
 
 Invariants: planning reads metadata only; a DELETE is never dropped while its ADD is kept: entries are pruned by partition
 (which both share) before, by statistics only after the fold; a plan says why each file that it leaves out is left out.

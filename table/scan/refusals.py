@@ -1,7 +1,8 @@
 """What cannot be read yet, said before anything is read: the feature, and the option that switches it on.
 
-Owns: the refusals. Must not know: how what is supported is read. Source: data-layer §1, §3, §6, §9.
-Invariant: a table is read right or refused; a refusal names the table's feature, never a place in the code.
+Owns: the refusals. Must not know: how what is supported is read. Source: format/data-files §1, §7, §8;
+format/deletion-vectors §1. Invariant: a table is read right or refused; a refusal names the table's feature, never a place in
+the code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows whose columns lie in several files: which files belong together, and which of them gives a column.
 
 Owns: runs of files over the same row ids (option `data-evolution.enabled`). Must not know: stores, how files are read.
-Source: data-layer §9.
+Source: format/data-files §7.
 
 Invariants: a file is in one run; of the files that hold a column the newest gives it; a BLOB column's files may each hold some
 of a run's rows.

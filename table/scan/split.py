@@ -1,7 +1,7 @@
 """A split: data files that one task reads, and how files are packed into splits.
 
 Owns: `Split`, bin packing. Must not know: predicates, Arrow, where files lie (see `core.places`).
-Source: data-layer §10.4. Invariants: every file is in exactly one split; the files of a split are of one (partition, bucket)
+Source: format/statistics §4. Invariants: every file is in exactly one split; the files of a split are of one (partition, bucket)
 and keep the order of their sequence numbers.
 """
 

@@ -1,6 +1,6 @@
 """Live files to splits: which files are read together, and which of them no reader but ours may open.
 
-Owns: `SplitPlanner`. Must not know: predicates, how files are read. Source: data-layer §6.1, §10.4.
+Owns: `SplitPlanner`. Must not know: predicates, how files are read. Source: format/deletion-vectors §1; format/statistics §4.
 
 Invariants: every file is in exactly one split; files that Spark's own reader would misread share no split with files that it
 reads right; the deletion vector of a file travels with it.

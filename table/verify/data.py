@@ -1,8 +1,9 @@
 """Checks of what is inside data files, their indexes and deletion vectors, against what manifests say of them.
 
 Owns: footers: row counts, null counts, bounds. Must not know: rows (no page is read), how files were found.
-Source: format-metadata §6, §7, §8.2; data-layer §1. Invariants: statistics may be wider than the data, never narrower;
-what a footer does not say is not held against the manifest; one damaged file ends nothing.
+Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: statistics may
+be wider than the data, never narrower; what a footer does not say is not held against the manifest; one damaged file ends
+nothing.
 """
 
 from __future__ import annotations

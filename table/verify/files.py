@@ -1,7 +1,7 @@
 """Checks that the files which snapshots reference are there, with the right size.
 
 Owns: what is expected, and what is said of what is missing. Must not know: what is inside the files (see `data`),
-how states are folded, how the store is asked. Source: format-metadata §1, §7, §8.1.
+how states are folded, how the store is asked. Source: format/snapshot §1; format/manifests §6, §7.
 Invariants: nothing outside of the table's folder is ever asked for (H16); a file that several snapshots need is asked
 for once.
 """

@@ -1,7 +1,7 @@
 """Checks of a table's roots: schemas, snapshots, their ids and lineage, tags, hints.
 
 Owns: reading all roots of a damaged table, and what may be said from them alone. Must not know: manifests, rows.
-Source: format-metadata §1 to §3; design §3 (identity, lineage), H6, H7.
+Source: format/snapshot §1, §2; format/schema §1; architecture §3 (identity, lineage), H6, H7.
 Invariant: what one snapshot says of another is compared by identity, never by id alone (H18).
 """
 
@@ -136,7 +136,7 @@ def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings:
 
 
 def _check_succession(key: str, before: Snapshot, snapshot: Snapshot, findings: Findings) -> None:
-    """What a snapshot has to carry on from the one before (format-metadata §3, §11.8)."""
+    """What a snapshot has to carry on from the one before (format/snapshot §2; format/commit §2)."""
     expected = before.total_record_count + snapshot.delta_record_count
     if snapshot.total_record_count != expected:
         findings.error(

@@ -2,7 +2,7 @@
 
 Owns: reading each manifest once however many snapshots name it, the fold of the state, what must add up.
 Must not know: whether data files exist (see `files`), which snapshots are asked for.
-Source: format-metadata §4.5, §7, §8.1, §11; commit-protocol §2.
+Source: format/manifests §3, §4, §6, §7; format/commit §2.
 Invariants: snapshots are checked in ascending order; where the base list names the manifests of the snapshot before, its
 state is carried on and only the delta is folded; where it does not (manifest compaction), both states are compared: a
 file that fell out in between is lost data (G1, G6).
@@ -222,7 +222,8 @@ class StateCheck:
     # ------------------------------------------------------------------------------------------------------ manifests
 
     def _check_manifest(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
-        """Does a manifest's line in its list cover its entries? Too narrow a span prunes live files away (§4.5)."""
+        """Does a manifest's line in its list cover its entries? Too narrow a span prunes live files away
+        (format/manifests §3)."""
         name, say = manifest.file_name, self._findings.error
         added = sum(e.kind == ADD for e in entries)
         for field_name, said, is_count in (

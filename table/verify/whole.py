@@ -1,7 +1,7 @@
 """The first fsck: does a table's metadata hold together, and is everything there that it names?
 
 Owns: `verify_store`: which snapshots are looked at, and the order of the checks.
-Must not know: how findings are shown, how a damaged table is repaired. Source: format-metadata §11; architecture §7.
+Must not know: how findings are shown, how a damaged table is repaired. Source: format/commit §2; architecture §7.
 Invariants: it reads only; it works where a table cannot be opened; it never ends at the first finding; a store that does
 not answer is an error, not a finding.
 """

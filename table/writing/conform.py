@@ -1,7 +1,7 @@
 """Rows as they come, made into rows as the table wants them.
 
 Owns: taking data in any of its Arrow-like forms, matching columns by name, casting without loss, naming what does not fit.
-Must not know: files, partitions. Source: api (columns are matched by name), data-layer §2 (defaults).
+Must not know: files, partitions. Source: architecture §5 (columns are matched by name), format/schema §1 (defaults).
 Invariants: a value is stored exactly or refused, never cut; a refusal names column and value; no row is looked at in Python.
 """
 

@@ -2,7 +2,7 @@
 
 Owns: how much is written at once, rolling, statistics, indexes, the file's name, and whether its bytes go out now or travel
 with the commit.
-Must not know: partitions' meaning, commits. Source: data-layer §1.1–1.4, format-metadata §6, §7.
+Must not know: partitions' meaning, commits. Source: format/data-files §1, §2, §3, §4; format/statistics §1; format/manifests §6.
 Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
 """
 
@@ -267,6 +267,6 @@ class DataFileWriter:
 
 
 def _local_wall_clock_ms() -> int:
-    """Now, as the format spells creation times: local wall clock, encoded as if it were UTC (format-metadata §7)."""
+    """Now, as the format spells creation times: local wall clock, encoded as if it were UTC (format/manifests §6)."""
     now = time.time()
     return int((now + time.localtime(now).tm_gmtoff) * 1000)

@@ -1,7 +1,7 @@
 """Parts of nested values that may not be null: checked, and filled where a null ROW around them hides them.
 
 Owns: NOT NULL inside of ROW, ARRAY, MAP and VECTOR. Must not know: tables, files; `conform` calls it per column.
-Source: data-layer §1.3. Invariants: a null that a reader could see in a required part is refused by name; one that nobody
+Source: format/data-files §3. Invariants: a null that a reader could see in a required part is refused by name; one that nobody
 can see, below a null ROW, is none (Arrow marks it null all the same, and its Parquet writer would refuse it).
 """
 

@@ -1,8 +1,8 @@
 """A transaction: appends, or one overwrite, that become one snapshot.
 
 Owns: `Transaction`, and what an overwrite, drop or truncate asks of the coordinator. Must not know: how it is committed.
-Source: api; design §3 (isolation). Invariants: nothing is visible before the block ends well; an exception publishes
-nothing and removes the files that were written; one identity is looked up before any row is written.
+Source: architecture §3 (isolation); architecture §5. Invariants: nothing is visible before the block ends well; an exception
+publishes nothing and removes the files that were written; one identity is looked up before any row is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows to data files: routed to their partitions, written, and described for the commit.
 
-Owns: `TableWriter`. Must not know: commits, Spark. Source: data-layer §1, §7 (bucket -1 and above 0), §10 (partition paths).
+Owns: `TableWriter`. Must not know: commits, Spark. Source: format/data-files §1; format/binary-row §3, §5.
 Invariants: a row lands in the partition and the bucket of its own values; rows of one bucket keep their order; memory is bounded
 by `HELD_BYTES` however many places are open; after `abort` the names of whole files that are left are known.
 """

@@ -93,7 +93,7 @@ def check_read(path: Path, read: dict[str, Any]) -> None:
     assert view.table(plan, [], where).num_rows == len(read["rows"])
     assert count_rows(plan) in (len(read["rows"]), None)
     planned = read.get("plan")
-    # Where Java prunes rows that match, it opens too few files (observed 2).
+    # Where Java prunes rows that match, it opens too few files (format/binary-row §2).
     if planned is not None and "java_rows" not in read:
         assert plan.file_count <= planned["files"], f"{what}: Java plans {planned['files']} files\n{plan}"
 

@@ -1,7 +1,7 @@
 """Filters over encoded rows: which there are for a column, and which rows each of them keeps.
 
 Owns: the oracle. Must not know: statistics, readers. Filters are `[op, column, literal ...]` as the golden tables have
-them. The order is the format's (format-metadata §10): NaN is the largest float, -0.0 is below 0.0, text goes by its bytes.
+them. The order is the format's (format/binary-row §2): NaN is the largest float, -0.0 is below 0.0, text goes by its bytes.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, kind: str,
 
 
 def test_rows_that_java_loses(tmp_path: Path, paimon_java: Any) -> None:
-    """Why the filters above leave them out (docs/decisions/0012): by its own index Java 1.4.2 loses rows, lakelatch none."""
+    """Why the filters above leave them out (decision 12): by its own index Java 1.4.2 loses rows, lakelatch none."""
     moments = ["2024-01-01T00:00:00.000000001", "2024-01-01T00:00:00.000000002"]
     lost: list[tuple[str, str, str, list[Row], Filter]] = [
         ("bitmap", "parquet", "TIMESTAMP(9)", [[m] for m in moments], ["<>", "c", moments[0]]),

@@ -1,4 +1,4 @@
-"""Every kind of filter on every type: Java prunes by what lakelatch wrote, and loses no row (G8, docs/decisions/0003).
+"""Every kind of filter on every type: Java prunes by what lakelatch wrote, and loses no row (G8, decision 5).
 
 It looks at our bounds in manifests, at our bounds in Parquet footers, and at our dictionaries, before it looks at a value.
 """

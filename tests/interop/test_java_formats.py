@@ -40,7 +40,7 @@ def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
     names = TYPES[file_format]
     path = tmp_path / "t"
     rows = edge_rows(names)
-    if file_format == "orc":  # both readers take these fractions before 1970 for others (observed 1)
+    if file_format == "orc":  # both readers take these fractions before 1970 for others (format/data-files §3)
         rows = [[None if "1969-12-31T23:59:59" in str(value) else value for value in row] for row in rows]
     paimon_java.create_table(path, columns(names), options={"file.format": file_format})
     paimon_java.commit_rows(path, rows)
@@ -143,7 +143,7 @@ def java_zone(name: str) -> Iterator[None]:
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/St_Johns", "UTC"])
 @pytest.mark.parametrize("legacy", ["true", "false"])
 def test_orc_times_of_writers_in_other_zones(tmp_path: Path, paimon_java: Any, zone: str, legacy: str) -> None:
-    """G8: a writer's zone is undone, which Apache Paimon does only for readers of the same zone (data-layer §1.3)."""
+    """G8: a writer's zone is undone, which Apache Paimon does only for readers of the same zone (format/data-files §3)."""
     path = tmp_path / "t"
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": legacy}
     local = "TIMESTAMP(3) WITH LOCAL TIME ZONE"

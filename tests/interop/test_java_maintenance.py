@@ -160,7 +160,7 @@ def test_either_expires_what_the_other_wrote(tmp_path: Path, paimon_java: Any) -
 
 
 def test_java_goes_on_after_a_rollback(tmp_path: Path, paimon_java: Any) -> None:
-    """H6, commit-protocol §7.6: Java reads the state that came back, commits on top, and its expiry keeps the files."""
+    """H6, format/commit §11: Java reads the state that came back, commits on top, and its expiry keeps the files."""
     new_table(tmp_path / "t")
     ledger, ours, java = Ledger(tmp_path / "t"), Lakelatch(), Java(paimon_java)
     ledger.change(ours, append([row(1), row(2, "b")]))

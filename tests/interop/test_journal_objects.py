@@ -20,7 +20,7 @@ class Died(BaseException):
 def test_orphan_cleaning_leaves_journals_alone(
     paimon_java: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commit-protocol §9, G4: it ignores the folder, and takes what the journal's snapshot needs: that is not sent then."""
+    """format/commit §12, G4: it ignores the folder, and takes what the journal's snapshot needs: that is not sent then."""
     rows = pa.table({"month": pa.array([1, 2], pa.int32()), "v": [1, 2]})
     table = ll.create_table(str(tmp_path / "t"), rows.schema, partition_by=["month"], journal="object")
     table.append(rows)

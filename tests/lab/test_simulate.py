@@ -23,7 +23,7 @@ STARVED = 20
 
 
 def test_one_writer_meets_nobody() -> None:
-    """Design §3: a warm append waits for three round trips, one after another; nobody is in the way."""
+    """architecture §3: a warm append waits for three round trips, one after another; nobody is in the way."""
     forecast = simulate(1, commits=8, latency_ms=100.0)
     assert (forecast.committed, forecast.retries_per_commit) == (8, 0.0)
     assert 3 * 50 <= forecast.p50_ms <= 3 * 150
@@ -46,7 +46,7 @@ def test_a_hundred_writers_all_get_their_turn() -> None:
 
 
 def test_requests_that_go_out_side_by_side_take_the_time_of_the_longest() -> None:
-    """Design §3: a loser of a race looks for the latest snapshot, and beside it asks for the next two: one round trip."""
+    """architecture §3: a loser of a race looks for the latest snapshot, and beside it asks for the next two: one round trip."""
     latency_s = 0.1
     simulation = Simulation(0, Weather(latency_s))
     took: list[float] = []

@@ -251,7 +251,7 @@ def test_only_files_that_need_it_leave_the_native_leg(spark: Any, golden: Callab
 
 
 def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Path) -> None:
-    """Files that were taken over from Hive lack their partition columns: the value is the manifest's (data-layer §1.1)."""
+    """Files that were taken over from Hive lack their partition columns: the value is the manifest's (format/data-files §1)."""
     url = str(tmp_path / "table")
     table = ll.create_table(url, pa.schema([("part", pa.int32()), ("k", pa.int64())]), partition_by=["part"])
     table.append(pa.table({"part": pa.array([7], pa.int32()), "k": [1]}))

@@ -241,7 +241,7 @@ def plan_of(df: Any) -> str:
 
 
 def test_many_small_files_are_read_by_arrow_with_the_same_rows(spark: Any, url: str) -> None:
-    """Spark plans thousands of paths slowly (pyspark §3.a)."""
+    """Spark plans thousands of paths slowly (format/spark §4)."""
     table = ll.create_table(url, pa.schema([("k", pa.int64())]))
     for number in range(40):
         table.append(pa.table({"k": [number]}))

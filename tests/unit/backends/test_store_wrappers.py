@@ -218,7 +218,7 @@ def test_late_landings(memory: MemoryStore) -> None:
 
 
 def test_a_seed_replays_whatever_the_order_of_threads() -> None:
-    """§8: a seed is a bug report."""
+    """architecture §8: a seed is a bug report."""
     plan = {"put_if_absent": Faults(error=0.2, lost=0.2, duplicate=0.2), "get": Faults(error=0.3)}
 
     def run(seed: int, threads: int) -> list[Any]:

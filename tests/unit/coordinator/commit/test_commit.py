@@ -95,7 +95,7 @@ def parts(table: Table) -> dict[str, int]:
 
 
 def test_a_warm_append_takes_seven_requests_three_of_them_in_sequence(store: Lab) -> None:
-    """Design §3: two round trips to be visible, three to be acknowledged; the hint is the seventh request, later."""
+    """architecture §3: two round trips to be visible, three to be acknowledged; the hint is the seventh request, later."""
     table = opened(store)
     table.append(rows("a", 1))
     store.latency_s = 0.25  # threads of a busy machine start late
@@ -204,7 +204,7 @@ def test_a_slept_writer_is_fenced_not_believed(store: Lab, expired: int) -> None
 
 
 def test_a_base_that_was_expired_in_order_is_no_fork(store: Lab) -> None:
-    """Design §3, VERIFY: legitimate expiry between the publish and the look at the base."""
+    """architecture §3, VERIFY: legitimate expiry between the publish and the look at the base."""
     table, other = opened(store), opened(store)
     table.append(rows("a", 1))
     get = store.get
@@ -409,7 +409,7 @@ def test_a_transaction_that_fails_publishes_nothing(store: Lab) -> None:
     ],
 )
 def test_manifest_compaction_keeps_every_row_and_few_manifests(store: Lab, mode: str, options: dict[str, str]) -> None:
-    """Commit-protocol §2: minor and full merges give the same state."""
+    """format/manifests §5: minor and full merges give the same state."""
     table = opened(store, **options)
     for value in range(40):
         table.append(rows(f"p{value % 5}", value))

@@ -1,7 +1,8 @@
 """Random histories of jobs that come between each other's start and end, against a plain model of the isolation table.
 
 The model knows files, rows and marks, and for each commit what others did between its start and its publish: it says whether the
-commit must land or must be a conflict, and which rows are there afterwards. It is written from design §3, not from the code.
+commit must land or must be a conflict, and which rows are there afterwards. It is written from architecture §3, not from the
+code.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def store() -> Fragile:
 
 
 def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
-    """Design §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
+    """architecture §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
     table = opened(store, "object")
     table.append(ROWS)
     seen: list[list[str]] = []

@@ -170,7 +170,7 @@ def chosen(
     ],
 )
 def test_how_many_go(arguments: dict[str, Any], goes: int) -> None:
-    """Commit-protocol §6.2: the minimum beats the maximum, the maximum beats the time, consumers and youth beat all."""
+    """format/commit §9: the minimum beats the maximum, the maximum beats the time, consumers and youth beat all."""
     assert chosen(**arguments) == goes
 
 
@@ -215,7 +215,7 @@ def test_a_tag_keeps_its_files(table: Table) -> None:
 
 @pytest.mark.parametrize("root", ["snapshot/snapshot-2", "tag/tag-fork"])
 def test_a_branch_keeps_what_it_reaches(table: Table, root: str) -> None:
-    """G7: manifests and data belong to all branches; Apache Paimon asks main's tags only (commit-protocol §6.3)."""
+    """G7: manifests and data belong to all branches; Apache Paimon asks main's tags only (format/commit §10)."""
     copy(table, "schema/schema-0", "branch/branch-dev/schema/schema-0")
     copy(table, "snapshot/snapshot-2", f"branch/branch-dev/{root}")
     expired(table, retain_max=1)
@@ -268,7 +268,7 @@ def test_a_plan_is_told_to_people_and_programs() -> None:
 
 
 def test_a_state_that_adds_again_what_it_deleted_keeps_it(table: Table) -> None:
-    """Commit-protocol §6.3: a DELETE in snapshot 3, an ADD in the next: the file is live, though expiry meets its DELETE."""
+    """format/commit §10: a DELETE in snapshot 3, an ADD in the next: the file is live, though expiry meets its DELETE."""
     first = table.at(snapshot=1).entries()
     table.committer.commit(CommitRequest("OVERWRITE", tuple(first), "restorer"))
     table.committer.settle()

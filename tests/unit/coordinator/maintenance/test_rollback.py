@@ -81,7 +81,8 @@ def test_an_earlier_state_is_the_newest(table: Table, target: int, wanted: list[
 
 
 def test_to_and_fro(table: Table) -> None:
-    """A file may be deleted and come back any number of times: each state reads right, each base is folded (§2.2)."""
+    """A file may be deleted and come back any number of times: each state reads right, each base is folded
+    (format/manifests §4)."""
     for target in (1, 3, 2, 4, 2, 1):
         wanted = values(table.at(snapshot=target))
         table.rollback(snapshot=target)

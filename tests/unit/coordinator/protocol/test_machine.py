@@ -167,7 +167,7 @@ def test_a_fork_proves_nothing_of_earlier_attempts(answer: ev.Event) -> None:
 
 
 def test_a_lineage_that_cannot_be_read_is_undecided_not_failed() -> None:
-    """Design §3: a read that fails in VERIFY makes the outcome unknown."""
+    """architecture §3: a read that fails in VERIFY makes the outcome unknown."""
     state, _ = run(*TO_PUBLISH, ev.SnapshotPublished())
     for _ in range(LOOKS):
         state, effects = step(state, ev.LineageUnread("down"))

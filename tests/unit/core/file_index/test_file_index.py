@@ -122,7 +122,8 @@ def absent_value(data_type: AtomicType) -> Any:
 
 
 def test_nothing_but_nulls() -> None:
-    """The rows that have no value, and no others: Apache Paimon 1.4 finds only the first and the last (observed 3)."""
+    """The rows that have no value, and no others: Apache Paimon 1.4 finds only the first and the last
+    (format/file-indexes §5)."""
     data_type = AtomicType("INT")
     for kind in KINDS:
         index = opened(built([spec(kind, data_type, items="5")], column([None] * 9, data_type)), 9)

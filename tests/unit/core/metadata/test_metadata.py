@@ -76,14 +76,14 @@ def test_an_unknown_type_is_refused_with_file_and_field(spelling: object) -> Non
 
 
 def test_field_ids_are_numbered_as_apache_paimon_does() -> None:
-    """Format-metadata §2: the column first, inside a ROW the parts before the field."""
+    """format/schema §3: the column first, inside a ROW the parts before the field."""
     row = pa.struct([("a", pa.struct([("x", pa.int32())])), ("b", pa.int32())])
     fields = from_arrow_schema(pa.schema([("c", row)]), FieldIds())
     assert {f.name: f.id for f in ty.walk_fields(fields)} == {"c": 0, "x": 1, "a": 2, "b": 3}
 
 
 def test_ids_inside_collections_follow_the_format() -> None:
-    """Data-layer §1.2: field 0 map -> key 536870910, value 536870912; field 1 list -> element 536871936."""
+    """format/data-files §2: field 0 map -> key 536870910, value 536870912; field 1 list -> element 536871936."""
     fields = from_arrow_schema(pa.schema([("m", pa.map_(pa.string(), pa.int32())), ("l", pa.list_(pa.int32()))]))
     schema = file_schema(fields)
 
@@ -243,20 +243,20 @@ def test_an_entry_without_its_file_is_refused_by_field() -> None:
 
 
 def test_folding_keeps_unmet_deletes_and_live_drops_them() -> None:
-    """Commit-protocol §2.2."""
+    """format/manifests §4."""
     entries = [entry("a"), entry("b"), entry("a", DELETE), entry("z", DELETE)]
     assert [(e.kind, e.file.file_name) for e in fold(entries).values()] == [(ADD, "b"), (DELETE, "z")]
     assert [e.file.file_name for e in live(entries)] == ["b"]
 
 
 def test_a_level_upgrade_is_two_identities() -> None:
-    """Commit-protocol §2.1: DELETE(level 0) + ADD(level 5) of one name leaves the file."""
+    """format/manifests §4: DELETE(level 0) + ADD(level 5) of one name leaves the file."""
     entries = [entry("a"), entry("a", DELETE), entry("a", level=5)]
     assert [e.file.level for e in live(entries)] == [5]
 
 
 def test_minor_merge_is_due_at_the_count_and_full_at_the_size() -> None:
-    """Commit-protocol §2.3, §2.4."""
+    """format/manifests §5."""
     lines = [summarise(f"m{i}", 100, [entry("a")], (), 0) for i in range(30)]
     assert plan_merge(lines[:29], TableOptions({})) is None
     minor = plan_merge(lines, TableOptions({}))

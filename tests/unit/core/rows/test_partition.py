@@ -103,7 +103,7 @@ def test_null_and_blank_share_a_directory_but_are_three_partitions() -> None:
 
 
 def test_default_name_is_escaped_too() -> None:
-    """G8: observed.md 14."""
+    """G8: format/binary-row §3."""
     assert codec(("dt", "DATE"), default_name="_un known/").path([None]) == "dt=_un known%2F"
 
 

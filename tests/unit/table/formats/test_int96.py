@@ -1,4 +1,4 @@
-"""TIMESTAMP(7..9) in Parquet: INT96 for these columns alone, as Apache Paimon reads and writes them (docs/decisions/0002)."""
+"""TIMESTAMP(7..9) in Parquet: INT96 for these columns alone, as Apache Paimon reads and writes them (decision 2)."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_orc_columns_are_one_tree(damaged: str, told: str | None) -> None:
 
 
 def test_avro_values_mean_what_the_table_says() -> None:
-    """G8: decimals of any length, swapped time zones, maps as pairs, whatever Avro's own words say (data-layer §1.3)."""
+    """G8: decimals of any length, swapped time zones, maps as pairs, whatever Avro's own words say (format/data-files §3)."""
     pair = {
         "type": "record",
         "name": "pair",

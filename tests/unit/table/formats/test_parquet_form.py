@@ -1,4 +1,4 @@
-"""What Parquet files leave out so that other readers' filters lose no row (docs/decisions/0003)."""
+"""What Parquet files leave out so that other readers' filters lose no row (decision 5)."""
 
 from __future__ import annotations
 

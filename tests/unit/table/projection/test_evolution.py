@@ -75,7 +75,7 @@ def test_nested_fields_are_found_by_id() -> None:
 
 
 def test_a_row_of_which_nothing_is_left_is_null() -> None:
-    """G8: as Apache Paimon reads it (data-layer §1.5)."""
+    """G8: as Apache Paimon reads it (format/data-files §5)."""
     old, new = RowType((Field(1, "x", INT),)), RowType((Field(2, "x", INT),))
     assert read_as(pa.array([{"x": 1}], to_arrow(old)), old, new).to_pylist() == [None]
 

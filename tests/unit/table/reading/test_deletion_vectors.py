@@ -39,7 +39,7 @@ def table_of(rows: Iterable[int], options: Mapping[str, str] | None = None) -> T
 
 
 def vector(positions: Iterable[int], bits: int = 32) -> tuple[bytes, int]:
-    """A vector as an index file has it, and the length that its manifest gives (data-layer §6.1)."""
+    """A vector as an index file has it, and the length that its manifest gives (format/deletion-vectors §1)."""
     if bits == 32:
         body = (1581511376).to_bytes(4, "big") + BitMap(positions).serialize()
     else:
@@ -149,7 +149,8 @@ def test_a_vector_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_damaged_vectors_name_the_index_file(bits: int) -> None:
-    """H11: magic, length, checksum, cardinality and range are checked; Apache Paimon checks two of them (observed 22)."""
+    """H11: magic, length, checksum, cardinality and range are checked; Apache Paimon checks two of them
+    (format/deletion-vectors §3)."""
     table = table_of(range(100))
     (name,) = file_names(table)
     cases: list[tuple[dict[str, Any], str]] = [

@@ -102,7 +102,7 @@ def test_unknown_columns_are_named_before_anything_is_read() -> None:
 
 
 def test_partition_values_are_the_manifest_s() -> None:
-    """A partition column comes from `_PARTITION`, whatever a file or its path says (data-layer §1.1)."""
+    """A partition column comes from `_PARTITION`, whatever a file or its path says (format/data-files §1)."""
     table = parted()
     for key in data_keys(table):
         if key.startswith("m=2/"):
@@ -113,7 +113,7 @@ def test_partition_values_are_the_manifest_s() -> None:
 
 
 def test_null_and_empty_partitions_are_told_apart() -> None:
-    """They share a directory; the manifest knows (observed 14)."""
+    """They share a directory; the manifest knows (format/binary-row §3)."""
     table = new_table([Field(0, "p", string()), Field(1, "x", AtomicType("INT"))], partition_keys=["p"])
     rows = pa.table({"p": [None, "", " ", "a/b"], "x": pa.array([1, 2, 3, 4], pa.int32())})
     table.append(rows)

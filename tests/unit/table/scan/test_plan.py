@@ -199,7 +199,7 @@ def test_dense_statistics_belong_to_the_columns_they_name() -> None:
 
 
 def test_a_delete_without_statistics_still_deletes() -> None:
-    """Deleted rows never come back because a filter dropped the DELETE and kept its ADD (data-layer §10.3)."""
+    """Deleted rows never come back because a filter dropped the DELETE and kept its ADD (format/statistics §3)."""
     table = Metadata(PLAIN)
     gone = table.entry("gone", {"a": (5, 5, 0)})
     bare = gone.file._replace(value_stats=NO_STATS, value_stats_cols=())

@@ -124,7 +124,7 @@ def test_files_of_which_nothing_is_wanted_are_not_opened() -> None:
 
 
 def test_row_ids_are_counted_or_stored() -> None:
-    """G8: what a rewritten file holds comes first, and of a run the newest file's sequence number (data-layer §9)."""
+    """G8: what a rewritten file holds comes first, and of a run the newest file's sequence number (format/data-files §7)."""
     run = Run()
     run.parquet("old.parquet", {"id": pa.array([1, 2, 3], pa.int32())}, sequence=4)
     assert run.read(ROW_ID, ROW_SEQUENCE) == {"_ROW_ID": [0, 1, 2], "_SEQUENCE_NUMBER": [4, 4, 4]}
