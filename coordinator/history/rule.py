@@ -79,7 +79,7 @@ def _rolled_back(begins: range, above: Sequence[range], told: range | None, seen
 
 
 def _holding(runs: Sequence[range], hint: int | None) -> range | None:
-    return next((run for run in runs if hint is not None and hint in run), None)
+    return next((run for run in runs if hint in run), None)
 
 
 def _gap(runs: Sequence[range], seen: Evidence) -> Gap:

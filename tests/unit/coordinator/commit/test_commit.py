@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import time
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, WRITER_PROPERTY
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
@@ -121,6 +122,7 @@ def test_a_refusal_by_our_own_object_is_a_commit(store: Lab) -> None:
     assert table.append(rows("a", 1)).attempts == 1
     assert [s.id for s in table.snapshots()] == [1]
     assert ATTEMPTS_PROPERTY not in table.snapshots()[0].own_properties, "no race was lost"
+    assert re.fullmatch("[0-9a-f]{16}", table.snapshots()[0].own_properties[WRITER_PROPERTY])
 
 
 def test_a_send_that_never_arrived_is_sent_again_with_the_same_bytes(store: Lab) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -567,3 +568,13 @@ def test_a_run_beside_a_snapshot_that_is_gone_inherits_nothing(store: Fragile) -
     store.delete_many(["snapshot/snapshot-2"])
     assert not timeline._inherits(3, 2)
     assert not timeline._inherits(5, 4)
+
+
+def test_a_fork_above_the_history_does_not_stop_expiry(store: Fragile) -> None:
+    """H25: what the hints show to be the history expires; what lies above it is not touched."""
+    filled(store, 1)
+    fork = parse_snapshot(slept_snapshot(store), "snapshot/snapshot-2")
+    filled(store, 2, 3, 4)
+    store.put("snapshot/snapshot-9", replace(fork, id=9).to_json())
+    expire(store)
+    assert ids(store) == [4, 9]

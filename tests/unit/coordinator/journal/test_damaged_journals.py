@@ -12,7 +12,7 @@ from fragile import ROWS, Died, Fragile, die, dying_in_the_second_attempt, names
 
 import lakelatch as ll
 from lakelatch.coordinator.journal.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines import read_journal
+from lakelatch.coordinator.journal.lines import Damage, read_journal, read_lines
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.core.errors import TableCorrupt
 
@@ -162,3 +162,12 @@ def test_files_of_an_older_versions_commit_are_not_deleted(store: Fragile, path:
     assert bool(commit.cleaned) == records_names
     assert set(commit.cleaned) < since
     assert not [f for f in opened(store).verify("all") if f.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "line", [b"[1]", b"7", b'"text"', b'{"event": ["CommitRequested"]}', b'{"event": "CommitRequested"}']
+)
+def test_a_line_that_is_json_and_no_entry_is_damage(line: bytes) -> None:
+    (found,) = read_lines([b"", line, b"  "], "journal")
+    assert isinstance(found, Damage)
+    assert found.where == "journal: line 2"

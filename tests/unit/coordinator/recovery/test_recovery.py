@@ -344,3 +344,19 @@ def test_a_mark_stays_for_a_day_to_the_millisecond(store: Fragile, journal: Any)
         then = replace(MACHINE, wall_s=lambda more_ms=more_ms: (last_ms + FORGOTTEN_AFTER_MS + more_ms) / 1000)
         recover_journal(journal(), store, then, writers_are_gone=False)
         assert bool(names(store, FOLDER)) == left or isinstance(journal(), FileJournal)
+
+
+def test_what_a_recovery_cannot_delete_it_does_not_report_as_deleted(store: Fragile, journal: Any) -> None:
+    """The outcome is known all the same; orphan cleaning takes the files away later."""
+    opened(store).append(ROWS)
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        opened(store, journal()).append(ROWS)
+    opened(store).append(ROWS)
+
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before["delete manifest/"] = refused
+    commit = only(recovered(journal, store))
+    assert (commit.outcome, commit.cleaned) == ("not landed", ())
