@@ -46,7 +46,7 @@ class Merges:
 
     def __init__(self, timeline: Timeline, writer: MetadataWriter) -> None:
         self._timeline, self._writer = timeline, writer
-        self._kept: tuple[Merge, SnapshotRef | None] | None = None
+        self._kept: tuple[Merge, SnapshotRef] | None = None
 
     def on(self, base: Base, *, begin: bool) -> tuple[Merge, tuple[ManifestFile, ...]] | None:
         """The merge for a base, written: the one that was made before where it still fits, else a new one where it is due.
@@ -74,15 +74,14 @@ class Merges:
             return None
         merge, made_for = self._kept
         applied = merge.applied(base.manifests)
-        still = self._timeline.find(made_for.id) if applied is not None and made_for is not None else None
-        if applied is None or ref_of(still) != made_for:
+        if applied is None or ref_of(self._timeline.find(made_for.id)) != made_for:
             self._kept = None
             return None
         return applied
 
     def _begin(self, base: Base) -> tuple[ManifestFile, ...] | None:
         plan = plan_merge(base.manifests, self._writer.options)
-        if plan is None:
+        if plan is None or base.ref is None:
             return None
         merge = merge_manifests(plan, self._timeline, self._writer)
         for blob in merge.blobs:

@@ -409,7 +409,8 @@ class CommitRun:
             # What is asked within these blocks is answered within them, or given up: a late hint is worse than none.
             if self.lost:
                 with answered_within(self._hint_time_s()):
-                    if (self.timeline.hint("LATEST") or 0) >= effect.snapshot_id:
+                    hinted = self.timeline.hint("LATEST")
+                    if hinted is not None and hinted >= effect.snapshot_id:
                         return ev.HintSkipped("another writer's hint is newer")
             with answered_within(self._hint_time_s()):
                 self.store.put(key, str(effect.snapshot_id).encode())
