@@ -20,7 +20,7 @@ from ..protocol.effects import Effect, Outcome
 from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
-from .attempt import Blob
+from .attempt import MetadataFile
 from .retries import RetryPolicy
 from .run import CommitRun
 from .time_budget import TimeBudget
@@ -134,7 +134,7 @@ class Driver:
             files, answer = self.run.uploads(effect)
             answers.append(answer)
             todo.append(len(files))
-            left.update({self.pool.submit(self._put, blob): number for blob in files})
+            left.update({self.pool.submit(self._put, file): number for file in files})
         events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
         failure: Event | None = None
         while left:
@@ -153,8 +153,8 @@ class Driver:
             events.clear()
             events.append(failure)
 
-    def _put(self, blob: Blob) -> None:
-        self.run.write(blob)
+    def _put(self, file: MetadataFile) -> None:
+        self.run.write(file)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began

@@ -1,6 +1,6 @@
 """Avro's values, passed over or put into columns at many places at once.
 
-Owns: `Column`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
+Owns: `AvroColumn`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
 Source: Avro specification 1.11 (binary encoding).
 
 Invariant: bytes that no manifest ever has raise `Irregular`; they are never read as something else.
@@ -24,7 +24,7 @@ Some: TypeAlias = Any
 
 
 @dataclass
-class Column:
+class AvroColumn:
     """The values of one field.
 
     Attributes:
@@ -37,7 +37,7 @@ class Column:
     values: Array
     lengths: Array = None
     valid: Array = None
-    items: Column | None = None
+    items: AvroColumn | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -58,10 +58,10 @@ class Column:
         ends = (self.values + self.lengths).tolist()
         return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
 
-    def picked(self, rows: Array) -> Column:
+    def picked(self, rows: Array) -> AvroColumn:
         """Some rows, or all in another order; of a column without items."""
         lengths = None if self.lengths is None else self.lengths.take(rows)
-        return Column(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
+        return AvroColumn(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
 
     def _or_none(self, found: list[Any]) -> list[Any]:
         if self.valid is None or self.valid.all():
@@ -79,16 +79,16 @@ class Kind(Protocol):
     @property
     def points(self) -> bool: ...
 
-    def empty(self, rows: int) -> Column:
+    def empty(self, rows: int) -> AvroColumn:
         """A column for so many rows."""
 
     def passed(self, data: Bytes, places: Array) -> Array:
         """Where the values at these places end."""
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         """Put the values at these places into some rows of a column; where they end."""
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         """A column with what was left to be read when somebody asks for it."""
 
 
@@ -98,28 +98,28 @@ class Long:
 
     points = False
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         return data.longs(places)[1]
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         column.values[rows], ends = data.longs(places)
         return ends
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         return column
 
 
 @dataclass(frozen=True)
-class Blob:
+class ByteString:
     """Text or bytes."""
 
     points = True
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         lengths, starts = data.longs(places)
@@ -127,14 +127,14 @@ class Blob:
             raise Irregular("a length is negative, or longer than the file")
         return starts + lengths
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         lengths, starts = data.longs(places)
         if (lengths.view(np.uint64) > np.uint64(data.end)).any():
             raise Irregular("a length is negative, or longer than the file")
         column.values[rows], column.lengths[rows] = starts, lengths
         return starts + lengths
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         return column
 
 
@@ -149,7 +149,7 @@ class Nullable:
     def points(self) -> bool:
         return self.inner.points
 
-    def empty(self, rows: int) -> Column:
+    def empty(self, rows: int) -> AvroColumn:
         return replace(self.inner.empty(rows), valid=np.zeros(rows, bool))
 
     def passed(self, data: Bytes, places: Array) -> Array:
@@ -159,7 +159,7 @@ class Nullable:
             behind[lanes] = self.inner.passed(data, behind[lanes])
         return behind
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         there, behind = self._branch(data, places)
         column.valid[rows] = there
         if there.all():
@@ -170,14 +170,14 @@ class Nullable:
             behind[lanes] = self.inner.take(data, behind[lanes], column, some)
         return behind
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         if not isinstance(self.inner, List):
             return column
         there = np.flatnonzero(column.valid)
-        found = self.inner.whole(data, Column(column.values[there]))
+        found = self.inner.whole(data, AvroColumn(column.values[there]))
         counts = np.zeros(len(column.values), np.int64)
         counts[there] = found.lengths
-        return Column(np.cumsum(counts) - counts, counts, column.valid, found.items)
+        return AvroColumn(np.cumsum(counts) - counts, counts, column.valid, found.items)
 
     def _branch(self, data: Bytes, places: Array) -> tuple[Array, Array]:
         branch = data.at(places)
@@ -198,8 +198,8 @@ class List:
 
     points = True
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         counts, behind = self._counts(data, places)
@@ -210,17 +210,17 @@ class List:
             raise Irregular("an array of several parts")
         return behind + (counts > 0)
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         column.values[rows] = places
         return self.passed(data, places)
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         counts, behind = self._counts(data, column.values)
         firsts = np.cumsum(counts) - counts
         items = self.item.empty(int(counts.sum()))
         for position, here in enumerate(_positions(counts)):
             behind[here] = self.item.take(data, behind[here], items, firsts[here] + position)
-        return Column(firsts, counts, None, items)
+        return AvroColumn(firsts, counts, None, items)
 
     def _items_passed(self, data: Bytes, places: Array, counts: Array) -> Array:
         if self.item != _COUNT:
