@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..typed import Array
 from .blocks import Irregular, blocks_of
 from .layout import Layout, layout_of
 from .values import AvroColumn, Kind
-from .varints import PADDING, Array, Bytes
+from .varints import PADDING, Bytes
 
 _NARROWEST, _WIDEST = 256, 2048
 """Bytes of a record that are looked at together."""

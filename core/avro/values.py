@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..typed import Array
 from .blocks import Irregular
-from .varints import Array, Bytes
+from .varints import Bytes
 
 _MOST_ITEMS = np.uint64(1 << 16)
 
@@ -35,9 +36,15 @@ class AvroColumn:
     """
 
     values: Array
-    lengths: Array = None
-    valid: Array = None
+    lengths: Array | None = None
+    valid: Array | None = None
     items: AvroColumn | None = None
+
+    @property
+    def sizes(self) -> Array:
+        """The lengths, of a column that has them."""
+        assert self.lengths is not None
+        return self.lengths
 
     @property
     def is_empty(self) -> bool:
@@ -48,14 +55,14 @@ class AvroColumn:
         """The numbers, None for null."""
         return self._or_none(self.values.tolist())
 
-    def slices(self, data: bytes) -> list[Any]:
+    def slices(self, data: bytes | Array) -> list[Any]:
         """Text and bytes as bytes, None for null."""
-        ends = (self.values + self.lengths).tolist()
+        ends = (self.values + self.sizes).tolist()
         return self._or_none([data[start:end] for start, end in zip(self.values.tolist(), ends, strict=True)])
 
     def lists(self, items: Sequence[Any]) -> list[Any]:
         """Arrays as tuples of the given items, None for null."""
-        ends = (self.values + self.lengths).tolist()
+        ends = (self.values + self.sizes).tolist()
         return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
 
     def picked(self, rows: Array) -> AvroColumn:
@@ -131,7 +138,7 @@ class ByteString:
         lengths, starts = data.longs(places)
         if (lengths.view(np.uint64) > np.uint64(data.end)).any():
             raise Irregular("a length is negative, or longer than the file")
-        column.values[rows], column.lengths[rows] = starts, lengths
+        column.values[rows], column.sizes[rows] = starts, lengths
         return starts + lengths
 
     def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
@@ -161,6 +168,7 @@ class Nullable:
 
     def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         there, behind = self._branch(data, places)
+        assert column.valid is not None
         column.valid[rows] = there
         if there.all():
             return self.inner.take(data, behind, column, rows)
@@ -173,10 +181,11 @@ class Nullable:
     def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         if not isinstance(self.inner, List):
             return column
+        assert column.valid is not None
         there = np.flatnonzero(column.valid)
         found = self.inner.whole(data, AvroColumn(column.values[there]))
         counts = np.zeros(len(column.values), np.int64)
-        counts[there] = found.lengths
+        counts[there] = found.sizes
         return AvroColumn(np.cumsum(counts) - counts, counts, column.valid, found.items)
 
     def _branch(self, data: Bytes, places: Array) -> tuple[Array, Array]:

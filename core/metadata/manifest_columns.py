@@ -17,8 +17,8 @@ import pyarrow as pa
 from ..avro.blocks import MAGIC, Irregular, schema_of
 from ..avro.columns import Columns, read_columns
 from ..avro.values import AvroColumn, ByteString, Kind, List, Long, Nullable
-from ..avro.varints import Array
 from ..errors import TableCorrupt
+from ..typed import Array
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
 from .manifest import MANIFEST_VERSION, decode_manifest
 
@@ -78,7 +78,7 @@ class EntryColumns:
     def spans(self, name: str) -> tuple[Array, Array]:
         """Where in `data` a text or bytes column's values begin, and their lengths."""
         column = self._columns.column(name)
-        return column.values, column.lengths
+        return column.values, column.sizes
 
     def is_null(self, name: str) -> Array:
         """Where a column is null: everywhere, where the writer had no such column."""
