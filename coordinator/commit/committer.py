@@ -22,6 +22,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.side_effects import check_side_effects
+from ...core.typed import assert_never
 from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
@@ -244,6 +245,8 @@ class Committer:
                 return error
             case do.Undecided():
                 return self._unknown(run, journal, outcome)
+            case _:
+                assert_never(outcome)
 
     def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
         ref = outcome.snapshot

@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 
 from ...core.errors import LakelatchError
+from ...core.typed import assert_never
 from ..journal.lines import BoundJournal
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -122,6 +123,8 @@ class Driver:
                     return ev.ReadBackFailed(_SPENT) if spent and look > 1 else run.read_back(effect)
                 case do.VerifyLineage(look=look):
                     return ev.LineageUnread(_SPENT) if spent and look > 1 else run.verify_lineage(effect)
+                case _:
+                    assert_never(effect)
 
     def _upload(
         self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]

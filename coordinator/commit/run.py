@@ -21,6 +21,7 @@ from ...core.metadata.data_file import ADD, ManifestEntry
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.typed import assert_never
 from ..history.base import SHORTEST_AGE_MS, Base
 from ..history.lineage import (
     Fork,
@@ -251,6 +252,8 @@ class CommitRun:
                 return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
             case do.WriteDeltaList():
                 return self._delta_uploads()
+            case _:
+                assert_never(effect)
 
     def _missing_hint(self) -> list[MetadataFile]:
         """EARLIEST, where it is missing: without it nobody can tell a fork above a gap from the history (H25)."""
@@ -348,6 +351,8 @@ class CommitRun:
                 return ev.PublishRefused(earlier_send)
             case Unknown(reason=reason):
                 return ev.AnswerLost(reason)
+            case _:
+                assert_never(answer)
 
     def _base_stands(self) -> bool:
         """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)
@@ -379,6 +384,8 @@ class CommitRun:
                 return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
             case Lost(reason=reason) | Untold(reason=reason):
                 return ev.ReadBackFailed(reason)
+            case other:
+                assert_never(other)
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
 
@@ -403,6 +410,8 @@ class CommitRun:
                     return ev.LineageUnread(f"{reason}; {left}")
                 self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
                 return ev.LineageBroken(reason, code, table_gone=not self.timeline.schema_ids())
+            case other:
+                assert_never(other)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""

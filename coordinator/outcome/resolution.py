@@ -16,6 +16,7 @@ from ...core.metadata.data_file import ADD
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.places import FileKeys, is_external
+from ...core.typed import assert_never
 from ..history.lineage import (
     ANOTHER_TABLE,
     Fork,
@@ -141,6 +142,8 @@ def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
             return do.Undecided(ours, reason)
         case Free():
             return do.Undecided(ours, "the store took the snapshot neither as created nor as existing")
+        case _:
+            assert_never(seen)
 
 
 def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:

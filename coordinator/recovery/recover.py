@@ -22,6 +22,7 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, LakelatchError, TableNotFound
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
+from ...core.typed import assert_never
 from ..commit.layout import follow_first_files, has_first_files
 from ..history.base import LONGEST_AGE_MS
 from ..history.timeline import Timeline
@@ -289,6 +290,8 @@ def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) 
             return replace(commit, outcome="not landed", reason=reason)
         case do.Undecided(reason=reason):
             return replace(commit, outcome="unknown", reason=reason)
+        case _:
+            assert_never(outcome)
 
 
 def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from ..rows.types import AtomicType
+from ..typed import assert_never
 from .asking import AllOf, AnyOf, Asked, IndexedColumn, OneColumn
 from .bitmap import BitmapReader
 from .block import Block, Fetch
@@ -82,6 +83,8 @@ class FileIndex:
                 return self._all(parts)
             case AnyOf(parts=parts):
                 return self._any(parts)
+            case _:
+                assert_never(asked)
 
     def _all(self, parts: tuple[Asked, ...]) -> BitMap | None:
         found: BitMap | None = None

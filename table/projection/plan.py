@@ -34,6 +34,7 @@ from ...core.rows.types import (
     sql,
     with_nullable,
 )
+from ...core.typed import assert_never
 from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
 from .type_changes import can_change, changed
 
@@ -276,6 +277,8 @@ def _convert(node: Node, array: Any) -> Any:
             return make(array, arrow, lambda values: _convert(element, values))
         case Pairs(key=key, value=value, arrow=arrow):
             return map_of(array, arrow, lambda keys: _convert(key, keys), lambda values: _convert(value, values))
+        case _:
+            assert_never(node)
 
 
 def _part(array: Any, name: str | None, node: Node) -> Any:
