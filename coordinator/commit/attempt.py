@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+from ... import __version__
 from ...core import options as opt
 from ...core.errors import TableCorrupt, Unsupported
 from ...core.json_text import parse_json
@@ -33,7 +34,7 @@ ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
 WRITER_PROPERTY = "lakelatch.writer"
 """Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
-WRITER_VERSION = f"{WRITER}0.1.0"
+WRITER_VERSION = f"{WRITER}{__version__}"
 _SHOWN_ATTEMPTS = 20
 
 

@@ -15,9 +15,8 @@ from ...backends.deadline import answered_within
 from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import Store
-from ...core import errors
 from ...core import options as opt
-from ...core.errors import LakelatchError, OutcomeUnknown
+from ...core.errors import ERRORS, LakelatchError, OutcomeUnknown
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
@@ -49,12 +48,6 @@ from .time_budget import TimeBudget
 UPLOAD_THREADS = 8
 FOLLOWS_WITHIN_S = 20.0
 """For a look at the newest schema after the table's first files; then the answer is "unknown", and `resolve()` looks again."""
-
-_ERRORS: dict[str, type[LakelatchError]] = {
-    kind.code: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not OutcomeUnknown
-}
 
 
 class Committer:
@@ -240,7 +233,7 @@ class Committer:
                     replayed=False,
                 )
             case do.NotCommitted(code=code, reason=reason):
-                error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
+                error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
                 return error
             case do.Undecided():
@@ -248,7 +241,7 @@ class Committer:
             case _:
                 assert_never(outcome)
 
-    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
+    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown[Receipt]:
         ref = outcome.snapshot
         return OutcomeUnknown(
             f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {outcome.reason}",
