@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from ... import __version__
 from ...core import options as opt
 from ...core.errors import TableCorrupt, Unsupported
 from ...core.json_text import parse_json
@@ -25,6 +24,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths
+from ...core.version import __version__
 from ..history.timeline import BASE_PROPERTY
 from ..identities.memory import IDENTIFIERS_PROPERTY, Memory
 from ..protocol.events import SnapshotRef

@@ -100,6 +100,7 @@ class StatsCollector:
         parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text columns are taken
             from there, where the encoder has computed them already.
 
+    >>> import pyarrow as pa
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
     >>> collector.update(pa.record_batch({"a": pa.array([3, None, 1], pa.int32())}))
     >>> stats, columns = collector.finish()
