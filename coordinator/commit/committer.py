@@ -101,7 +101,16 @@ class Committer:
             run = self._run(request, name, metered, crowded=turns_s > 0)
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
-            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._knows.newest.id, budget, seen)
+            driver = Driver(
+                run=run,
+                journal=journal,
+                policy=self._policy,
+                pool=self._pool,
+                aside=self._aside,
+                newest_id=self._knows.newest.id,
+                budget=budget,
+                seen=seen,
+            )
             with self._answering(run, journal):
                 outcome = self._followed(driver.commit(), run.timeline, run.landed)
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
@@ -134,14 +143,29 @@ class Committer:
 
     def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
         address, branch = address_of(self.store.url), self.paths.branch
-        about = About(doing, name, address, branch, request.commit_user, request.identifier, request.kind)
+        about = About(
+            doing=doing,
+            commit=name,
+            table=address,
+            branch=branch,
+            commit_user=request.commit_user,
+            identifier=request.identifier,
+            kind=request.kind,
+        )
         return watch(about, self._around.monotonic_s)
 
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
         settler = Settler(request, self.schema, timeline, writer, self._knows.buckets)
         return CommitRun(
-            request, timeline, writer, settler, self._knows, self._knows.newest.get(), crowded, self._around
+            request=request,
+            timeline=timeline,
+            writer=writer,
+            settler=settler,
+            knows=self._knows,
+            warm=self._knows.newest.get(),
+            crowded=crowded,
+            around=self._around,
         )
 
     def _timeline(self, store: Store) -> Timeline:
@@ -276,7 +300,19 @@ class Committer:
         """The receipt of a commit that landed before; its kind is read off its snapshot, where that is at hand."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity
-        return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
+        return Receipt(
+            snapshot_id=ref.id,
+            snapshot_uuid=uuid_text,
+            commit_user=user,
+            identifier=identifier,
+            kind=kind,
+            attempts=0,
+            retries=0,
+            requests=0,
+            sequential_requests=0,
+            elapsed_ms=0.0,
+            replayed=True,
+        )
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:

@@ -226,16 +226,16 @@ def _plan_branch(
     plan = ScanPlan(
         snapshot,
         schema.id,
-        SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
-        bound,
-        residual,
-        len(manifests),
-        len(readable),
-        len(alive) + found.of_other_partitions + found.ruled_out,
-        found.of_other_partitions,
-        len(alive) - len(in_bucket),
-        len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
-        pruned_by_index,
+        splits=SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
+        where=bound,
+        residual=residual,
+        manifests_considered=len(manifests),
+        manifests_read=len(readable),
+        files_considered=len(alive) + found.of_other_partitions + found.ruled_out,
+        files_pruned_by_partition=found.of_other_partitions,
+        files_pruned_by_bucket=len(alive) - len(in_bucket),
+        files_pruned_by_statistics=len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
+        files_pruned_by_index=pruned_by_index,
     )
     return plan, frozenset(entry.partition for entry in alive)
 
