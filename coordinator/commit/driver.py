@@ -107,8 +107,17 @@ class Driver:
                 return self._settle(effect)
             case do.AwaitRetry():
                 return self._await_retry(effect)
-            case _:
+            case (
+                do.UploadData()
+                | do.WriteBaseList()
+                | do.WriteDeltaList()
+                | do.WriteHint()
+                | do.Discard()
+                | do.Conclude()
+            ):
                 raise AssertionError(f"{effect!r} has no answer")
+            case _:
+                assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
         """A step that tells what became of a snapshot: asked once in any case, and again only while time is left."""
