@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .coordinator.commit.receipt import Receipt
     from .coordinator.recovery.recover import RecoveredCommit, Recovery, recover
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
     from .core.predicates.predicate import col
     from .table.create import Schema, create_table, is_table, open_table
     from .table.table import Table
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "core.errors": (

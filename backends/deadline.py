@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _UNTIL_S: ContextVar[float] = ContextVar("lakelatch_deadline", default=math.inf)
-LEAST_S = 0.05
+LEAST_REQUEST_S = 0.05
 """A request gets that long even when the deadline has passed: what is there at once is still an answer."""
 
 
@@ -34,4 +34,4 @@ def answered_within(seconds: float) -> Iterator[None]:
 
 def left_s() -> float:
     """Seconds that a request may take; infinite where nobody set a deadline."""
-    return max(_UNTIL_S.get() - time.monotonic(), LEAST_S)
+    return max(_UNTIL_S.get() - time.monotonic(), LEAST_REQUEST_S)

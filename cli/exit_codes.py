@@ -5,7 +5,7 @@ Owns: the numbers, which are promises to scripts. Must not know: commands.
 
 from __future__ import annotations
 
-from ..core import errors
+from ..core.errors import LakelatchError
 
 OK = 0
 PROBLEMS = 1
@@ -24,23 +24,25 @@ MEANINGS = {
     UNAVAILABLE: "store unavailable: no answer, or none that says anything",
 }
 
-_CODES: dict[type[errors.LakelatchError], int] = {
-    errors.InvalidArgument: USAGE,
-    errors.TableNotFound: USAGE,
-    errors.TableExists: USAGE,
-    errors.Unsupported: USAGE,
-    errors.CommitConflict: CONFLICT,
-    errors.RetriesExhausted: CONFLICT,
-    errors.Fenced: CONFLICT,
-    errors.OutcomeUnknown: UNKNOWN_OUTCOME,
-    errors.StoreUnavailable: UNAVAILABLE,
+_EXIT_CODES = {
+    "invalid-argument": USAGE,
+    "table-not-found": USAGE,
+    "table-exists": USAGE,
+    "unsupported": USAGE,
+    "commit-conflict": CONFLICT,
+    "retries-exhausted": CONFLICT,
+    "fenced": CONFLICT,
+    "outcome-unknown": UNKNOWN_OUTCOME,
+    "store-unavailable": UNAVAILABLE,
 }
+"""By the code of the error (see `core.errors.ERRORS`); every other one is a problem found."""
 
 
-def exit_code_of(error: errors.LakelatchError) -> int:
+def exit_code_of(error: LakelatchError) -> int:
     """The exit code for an error.
 
-    >>> exit_code_of(errors.CommitConflict("lost")), exit_code_of(errors.TableCorrupt("cut off"))
-    (3, 1)
+    >>> from lakelatch.core.errors import ERRORS
+    >>> [exit_code_of(ERRORS[code]("why")) for code in ("commit-conflict", "table-corrupt")]
+    [3, 1]
     """
-    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), PROBLEMS)
+    return _EXIT_CODES.get(error.code, PROBLEMS)

@@ -8,7 +8,7 @@ to the first files is taken back as a whole, and told as not committed; all othe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.errors import (
     CommitConflict,
@@ -69,8 +69,8 @@ def alter(
 
 
 def _created_or_not(
-    timeline: Timeline, unknown: OutcomeUnknown, settled: Callable[[Changed], TableSchema]
-) -> OutcomeUnknown:
+    timeline: Timeline, unknown: OutcomeUnknown[str], settled: Callable[[Changed], TableSchema]
+) -> OutcomeUnknown[TableSchema]:
     """An answer of the store that is not known, resolved by going on where it was lost."""
     schema_id = version_of(unknown.identity["schema"].removeprefix(timeline.paths.schema_dir), "schema")
     assert schema_id is not None
@@ -137,7 +137,7 @@ def _taken_back(
 ) -> LakelatchError:
     """Undo the change by one more schema; the error to tell."""
 
-    def again(timeout: float) -> Any:
+    def again(timeout: float) -> NoReturn:
         raise _taken_back(timeline, before, after, error, around) from error
 
     try:
@@ -168,9 +168,9 @@ def _undo(timeline: Timeline, before: TableSchema, after: TableSchema, around: S
 
 
 def _unknown(
-    timeline: Timeline, before: TableSchema, after: TableSchema, unknown: OutcomeUnknown, around: Surroundings
-) -> OutcomeUnknown:
-    def resolve(timeout: float) -> Any:
+    timeline: Timeline, before: TableSchema, after: TableSchema, unknown: OutcomeUnknown[Any], around: Surroundings
+) -> OutcomeUnknown[TableSchema]:
+    def resolve(timeout: float) -> TableSchema:
         try:
             unknown.resolve(timeout=timeout)
         except OutcomeUnknown as still:

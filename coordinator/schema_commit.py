@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
@@ -55,8 +54,8 @@ def _send(store: Store, key: str, data: bytes) -> bool | None:
         return None
 
 
-def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> OutcomeUnknown:
-    def resolve(timeout: float) -> Any:
+def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> OutcomeUnknown[str]:
+    def resolve(timeout: float) -> str:
         until = around.monotonic_s() + timeout
         while True:
             try:

@@ -1,12 +1,14 @@
 """What a commit takes from the machine that it runs on: time, sleep, fresh ids, dice and threads.
 
-Owns: `Surroundings`, the one seam through which the coordinator meets clock, randomness and threads. Must not know: stores,
-what any of it is used for. Invariant: a commit whose surroundings and store answer the same runs the same, step by step:
-the lab puts virtual ones in here, and runs everything else as shipped.
+Owns: `Surroundings`, the one seam through which the coordinator meets clock, randomness and threads;
+`backoff_s` and `LEAST_LOOK_S`, the pace at which a store is asked again. Must not know: stores, what any of it is used for.
+Invariant: a commit whose surroundings and store answer the same runs the same, step by step: the lab puts virtual ones in
+here, and runs everything else as shipped.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import uuid
@@ -49,3 +51,19 @@ class Surroundings:
 
 
 MACHINE = Surroundings()
+
+LEAST_LOOK_S = 2.0
+"""A question to the store may take this long, even when the commit's time is spent."""
+
+
+def backoff_s(times: int, longest_s: float = math.inf) -> float:
+    """Seconds to wait before a store is asked the same thing again: 0.05, doubled so many times.
+
+    Args:
+        times: grows by one with each question.
+        longest_s: no wait is longer.
+
+    >>> backoff_s(1), backoff_s(2), backoff_s(5000, longest_s=1.0)
+    (0.1, 0.2, 1.0)
+    """
+    return min(longest_s, math.ldexp(0.05, min(times, 64)))

@@ -1,14 +1,18 @@
 """The error tree: one root, one class per *reaction* of the caller.
 
-Owns: the classes, their stable codes, and the habit that every message names the thing that is wrong and the next step.
+Owns: the classes and their stable codes (`ERRORS`); every message names the thing that is wrong and the next step.
 Must not know: stores, tables, Spark. Expected outcomes (a lost race, an unknown answer) are values, not exceptions;
 only what reaches the caller of the public surface is raised from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar
+
+Resolved = TypeVar("Resolved")
+"""What `OutcomeUnknown.resolve()` returns."""
 
 
 class LakelatchError(Exception):
@@ -61,7 +65,7 @@ class RetriesExhausted(LakelatchError):
     advice = "raise commit.max-retries or commit.timeout, or write with fewer jobs at once"
 
 
-class OutcomeUnknown(LakelatchError):
+class OutcomeUnknown(LakelatchError, Generic[Resolved]):
     """The answer to the publish never came: the commit may or may not have landed.
 
     Attributes:
@@ -76,18 +80,21 @@ class OutcomeUnknown(LakelatchError):
         message: str,
         *,
         identity: dict[str, Any],
-        resolver: Callable[[float], Any] | None = None,
+        resolver: Callable[[float], Resolved] | None = None,
         next_step: str | None = None,
     ) -> None:
         super().__init__(message, next_step=next_step)
         self.identity = identity
         self._resolver = resolver
 
-    def resolve(self, timeout: float = 60.0) -> Any:
-        """Look the commit up, and roll it forward where its name is still free: the receipt of a commit that landed.
+    def resolve(self, timeout: float = 60.0) -> Resolved:
+        """Look the commit up, and roll it forward where its name is still free.
 
         Args:
             timeout: seconds to keep asking the store.
+
+        Returns:
+            The `Receipt` of a commit that landed; for `alter` the schema, for `create_table` the key of its schema file.
 
         Raises:
             CommitConflict: not committed: another's snapshot holds the name.
@@ -166,3 +173,30 @@ class ProtocolViolation(LakelatchError):
 
     code = "protocol-violation"
     advice = "report it with the commit's journal"
+
+
+ERRORS: Mapping[str, type[LakelatchError]] = MappingProxyType(
+    {
+        kind.code: kind
+        for kind in (
+            LakelatchError,
+            CommitConflict,
+            RetriesExhausted,
+            OutcomeUnknown,
+            Fenced,
+            StoreUnavailable,
+            UnsafeBackend,
+            TableNotFound,
+            TableExists,
+            TableCorrupt,
+            Unsupported,
+            InvalidArgument,
+            ProtocolViolation,
+        )
+    }
+)
+"""The class of each code: codes are what `--json`, journals, metrics and the docs say, and never change.
+
+>>> ERRORS["commit-conflict"].__name__
+'CommitConflict'
+"""

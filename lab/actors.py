@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..backends.store import ObjectNotFound, Store
-from ..coordinator.commit.attempt import Blob, FileNames, MetadataWriter
+from ..coordinator.commit.attempt import FileNames, MetadataFile, MetadataWriter
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.message import PendingUpload
 from ..coordinator.commit.request import CommitRequest, Isolation
@@ -241,8 +241,8 @@ def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
         label = f"{stage.name}1"
         stage.store.put(f"bucket-0/data-{label}.parquet", label.encode())
         delta = made.manifests([data_entry(label)])
-        for _, blob in delta:
-            stage.store.put(blob.key, blob.data)
+        for _, file in delta:
+            stage.store.put(file.key, file.data)
         delta_list = _written(stage.store, made.manifest_list([line for line, _ in delta]))
         for _ in range(20):
             base = _latest_by_hint(timeline, stage.store)
@@ -264,7 +264,7 @@ def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
 
 
 def foreign_snapshot(
-    base: Snapshot | None, user: str, base_list: Blob, delta_list: Blob, uuid: str | None, now_ms: int
+    base: Snapshot | None, user: str, base_list: MetadataFile, delta_list: MetadataFile, uuid: str | None, now_ms: int
 ) -> Snapshot:
     """An append of one row as another engine writes it: no properties of ours."""
     return Snapshot(
@@ -282,9 +282,9 @@ def foreign_snapshot(
     )
 
 
-def _written(store: Store, blob: Blob) -> Blob:
-    store.put(blob.key, blob.data)
-    return blob
+def _written(store: Store, file: MetadataFile) -> MetadataFile:
+    store.put(file.key, file.data)
+    return file
 
 
 def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:

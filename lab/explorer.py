@@ -118,7 +118,16 @@ class Explorer:
             objects = play_alone(actor, 100 + number, objects, self.scenario.schema)
         actors = tuple(self.cast.begin(i) for i in range(len(self.names)))
         none = (False,) * len(actors)
-        return World(objects, (), actors, none, 0, frozenset(), self._chronicle.all_of(objects), none)
+        return World(
+            objects=objects,
+            in_flight=(),
+            actors=actors,
+            started=none,
+            faults=0,
+            removed=frozenset(),
+            published=self._chronicle.all_of(objects),
+            naps=none,
+        )
 
     def choices(self, world: World) -> Iterator[Choice]:
         """What can happen next."""
@@ -184,15 +193,15 @@ class Explorer:
             reply = self._late(world, index, asked, struck.reply)
             now = self.cast.after(index, number, reply, lambda r: self._private_reply(r, index, struck.objects))
         return World(
-            struck.objects,
-            (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight,
-            (*world.actors[:index], now, *world.actors[index + 1 :]),
-            (*world.started[:index], True, *world.started[index + 1 :]),
-            world.faults + bool(fault),
-            world.removed | self._taken_away(index, asked, world.objects, struck.objects),
-            self._noted(world, asked.key, struck.objects),
-            self._naps(world, index, asked),
-            world.gone | self._acknowledged(world) if asked.operation == "drop" else world.gone,
+            objects=struck.objects,
+            in_flight=(*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight,
+            actors=(*world.actors[:index], now, *world.actors[index + 1 :]),
+            started=(*world.started[:index], True, *world.started[index + 1 :]),
+            faults=world.faults + bool(fault),
+            removed=world.removed | self._taken_away(index, asked, world.objects, struck.objects),
+            published=self._noted(world, asked.key, struck.objects),
+            naps=self._naps(world, index, asked),
+            gone=world.gone | self._acknowledged(world) if asked.operation == "drop" else world.gone,
         )
 
     def _late(self, world: World, index: int, asked: Request, reply: Reply) -> Reply:

@@ -141,12 +141,12 @@ def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
     return machine._prepare(replace(state, missing=frozenset(), phase=machine.Phase.PUBLISH))
 
 
-def _upload_failure_is_fine(self: Any, blob: Any) -> None:
+def _upload_failure_is_fine(self: Any, file: Any) -> None:
     """An upload that failed is not noticed."""
     from ..core.errors import LakelatchError
 
     try:
-        self.run.store.put(blob.key, blob.data)
+        self.run.store.put(file.key, file.data)
     except LakelatchError:
         return
 

@@ -125,12 +125,12 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
             pass  # whoever judges the state sees that it cannot be read
     split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES)}
     return Published(
-        base,
-        said.get(COMMIT, ""),
-        rows,
-        added,
-        said.get(READ, ""),
-        split[PARTITIONS],
-        frozenset(split[DELETES]),
-        RESTORES in said,
+        base=base,
+        commit=said.get(COMMIT, ""),
+        rows=rows,
+        added=added,
+        read=said.get(READ, ""),
+        partitions=split[PARTITIONS],
+        deletes=frozenset(split[DELETES]),
+        restores=RESTORES in said,
     )

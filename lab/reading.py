@@ -104,16 +104,16 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
     wanted += [key for entry in alive for key in keys.data(entry)]
     wanted += [keys.index(entry) for entry in index]
     return View(
-        snapshot,
-        tuple(e.file.file_name for e in alive),
-        frozenset(e.file.file_name for e in live(before)),
-        _rows(alive, index, objects, keys),
-        frozenset(c for e in changes if e.kind == ADD for c in rows_in(e.file.file_name)),
-        sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
-        sum(e.file.row_count for e in alive),
-        frozenset(wanted),
-        _stray(alive, index),
-        _with_ids_of_others(alive),
+        snapshot=snapshot,
+        files=tuple(e.file.file_name for e in alive),
+        before=frozenset(e.file.file_name for e in live(before)),
+        visible=_rows(alive, index, objects, keys),
+        added=frozenset(c for e in changes if e.kind == ADD for c in rows_in(e.file.file_name)),
+        delta_rows=sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
+        rows=sum(e.file.row_count for e in alive),
+        needs=frozenset(wanted),
+        stray=_stray(alive, index),
+        twice=_with_ids_of_others(alive),
     )
 
 

@@ -24,7 +24,6 @@ from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
 from ..core.predicates.predicate import Predicate, columns_of
-from ..core.predicates.sql import parse_where
 from ..table.create import open_table
 from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
@@ -85,9 +84,8 @@ def read(
     table = open_table(url, storage_options=storage_options)
     if (snapshot, tag, timestamp) != (None, None, None):
         table = table.at(snapshot=snapshot, tag=tag, timestamp=timestamp)
-    predicate = parse_where(where) if isinstance(where, str) else where
     names = None if columns is None else list(columns)
-    plan = table.scan(predicate, names)
+    plan = table.plan(where, names)
     return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
 
 

@@ -44,6 +44,7 @@ from ..core.rows.types import (
     varbinary,
     walk_fields,
 )
+from ..core.typed import assert_never
 from ..table.projection.physical import list_of, map_of, struct_of
 
 _PLAIN: dict[str, spark.DataType] = {
@@ -93,6 +94,8 @@ def to_spark(data_type: DataType, *, has_time: bool = False) -> spark.DataType:
             return spark.MapType(to_spark(key, has_time=has_time), to_spark(value, has_time=has_time))
         case RowType(fields=fields):
             return spark_schema(fields, has_time=has_time)
+        case _:
+            assert_never(data_type)
 
 
 def spark_schema(fields: Iterable[Field], *, has_time: bool = False) -> spark.StructType:
@@ -271,3 +274,5 @@ def _atoms(data_type: DataType) -> list[AtomicType]:
             return _atoms(key) + _atoms(value)
         case RowType():
             return []  # `walk_fields` comes to its fields
+        case _:
+            assert_never(data_type)

@@ -19,9 +19,8 @@ from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
-from ..core import errors
 from ..core import options as opt
-from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableNotFound
+from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
 from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..table.create import Schema, create_table, open_table
@@ -37,6 +36,8 @@ Mode = Literal["append", "overwrite", "overwrite-partitions"]
 _MODES = ("append", "overwrite", "overwrite-partitions")
 _LOG = logging.getLogger("lakelatch.spark")
 _OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")
+"""An error of ours in the text of a traceback, which is all that Spark brings from an executor."""
+_RAISED_AGAIN = {kind.__name__: kind for kind in ERRORS.values() if kind is not OutcomeUnknown}
 
 
 def write(
@@ -204,8 +205,8 @@ def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseExcept
         else "nothing was committed"
     )
     found = _OURS.findall(str(error))
-    kind = getattr(errors, found[-1][0], None) if found else None
-    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not errors.OutcomeUnknown:
+    kind = _RAISED_AGAIN.get(found[-1][0]) if found else None
+    if kind is not None:
         raised: BaseException = kind(f"{found[-1][1]}; {told}", next_step="")
     else:
         raised = error

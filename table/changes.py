@@ -1,41 +1,58 @@
-"""Changes of a table's rows, as its users ask for them: each one commit.
+"""Changes of a table's rows and columns, as its users ask for them: each one commit, or one new schema.
 
-Owns: the methods of `Table` that change rows. Must not know: what a commit is made of. Source: architecture §3 (isolation);
-architecture §5.
+Owns: the methods of `Table` that change it. Must not know: what a commit is made of. Source: architecture §3 (isolation).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from ..coordinator.alteration import alter
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
-from .writing.transaction import Transaction
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema_changes import SchemaChange, add_column
+from .opened import OpenTable
+from .writing.conform import batches_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Changes(ABC):
-    """What `Table` inherits."""
+class Changes(OpenTable):
+    """The methods of `Table` that change it."""
 
-    @abstractmethod
-    def transaction(
-        self,
-        *,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        isolation: Isolation = "snapshot",
-        properties: Mapping[str, str] | None = None,
-        watermark_ms: int | None = None,
-    ) -> Transaction:
-        """Several appends, or one overwrite, as one snapshot."""
+    def alter(self, *changes: SchemaChange) -> TableSchema:
+        """Change columns or options: all of it, or nothing, as one new schema.
 
-    @abstractmethod
+        Args:
+            changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
+
+        Returns:
+            The new schema; this table uses it from now on. Rows that are there are read as it says; nothing is rewritten.
+
+        Raises:
+            InvalidArgument: the format does not allow it; nothing was changed.
+            CommitConflict: the table's first files were committed meanwhile, and do not allow it; nothing was changed.
+            OutcomeUnknown: the store does not say; `resolve()` asks again.
+        """
+        self._check_not_pinned()
+        self._show(alter(self.timeline, changes, self._committer_with))
+        return self._schema
+
     def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
         """Add the columns that the first batch has and the table lacks; the batches, as they were."""
+        batches = batches_of(data)
+        first = next(batches, None)
+        if first is None:
+            return iter(())
+        self._show(self.timeline.latest_schema())  # others may have added them already
+        new = [column for column in first.schema if column.name not in self._schema.by_name]
+        if new:
+            self.alter(*(add_column(column.name, column.type) for column in new))
+        return chain([first], batches)
 
     def append(
         self,

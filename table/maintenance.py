@@ -1,17 +1,16 @@
 """The part of a table that looks after it: expiry, compaction, rollback, orphans.
 
-Owns: `Maintenance`, which `Table` is. Must not know: how any of it is done, rows. Source: architecture §7;
-format/commit §9, §11, §12. Invariant: it goes by the options that the table has now, not by those that it was opened with.
+Owns: the maintenance methods of `Table`. Must not know: how any of it is done, rows.
+Source: architecture §7; format/commit §9, §11, §12.
+Invariant: it goes by the options that the table has now, not by those that it was opened with.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import TypeAlias
 
-from ..backends.store import Store
-from ..coordinator.commit.committer import Committer, new_commit_user
+from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..coordinator.history.timeline import Timeline
@@ -30,10 +29,10 @@ from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, prot
 from ..coordinator.surroundings import MACHINE
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..core.metadata.schema import TableSchema
-from ..core.metadata.snapshot import Snapshot
 from ..core.predicates.predicate import Predicate
 from .compaction.plan import plan_compaction
 from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
+from .opened import OpenTable
 from .travel import epoch_millis, snapshot_at
 from .writing.transaction import check_identity
 from .writing.writer import check_writable
@@ -42,17 +41,8 @@ Moment: TypeAlias = str | int | datetime | None
 """ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not said."""
 
 
-class Maintenance(ABC):
-    """What `Table` inherits."""
-
-    store: Store
-    timeline: Timeline
-    pinned: Snapshot | None
-
-    @property
-    @abstractmethod
-    def committer(self) -> Committer:
-        """What commits to this table."""
+class Maintenance(OpenTable):
+    """The maintenance methods of `Table`."""
 
     def expire(
         self,
@@ -260,8 +250,7 @@ class Maintenance(ABC):
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on: the options as they are now, not as they were when the table was opened."""
-        if self.pinned is not None:
-            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+        self._check_not_pinned()
         return self.timeline, self.timeline.latest_schema()
 
 

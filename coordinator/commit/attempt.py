@@ -24,6 +24,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths
+from ...core.version import __version__
 from ..history.timeline import BASE_PROPERTY
 from ..identities.memory import IDENTIFIERS_PROPERTY, Memory
 from ..protocol.events import SnapshotRef
@@ -33,12 +34,12 @@ ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
 WRITER_PROPERTY = "lakelatch.writer"
 """Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
-WRITER_VERSION = f"{WRITER}0.1.0"
+WRITER_VERSION = f"{WRITER}{__version__}"
 _SHOWN_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class MetadataFile:
     """A small file of metadata, about to be written."""
 
     name: str
@@ -95,7 +96,7 @@ class MetadataWriter:
     def options(self) -> TableOptions:
         return self.schema.options
 
-    def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, Blob]]:
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, MetadataFile]]:
         """Entries as manifests, rolled at `manifest.target-file-size`."""
         if not entries:
             return []
@@ -110,20 +111,20 @@ class MetadataWriter:
     def _manifest_bytes(self, entries: Sequence[ManifestEntry]) -> bytes:
         return encode_manifest(entries, compression=self._compression, level=self._level)
 
-    def _manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> tuple[ManifestFile, Blob]:
+    def _manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> tuple[ManifestFile, MetadataFile]:
         name = self.names.next("manifest")
         line = summarise(name, len(data), entries, self.schema.partition_fields, self.schema.id)
-        return line, Blob(name, self.paths.manifest(name), data)
+        return line, MetadataFile(name, self.paths.manifest(name), data)
 
-    def manifest_list(self, manifests: Sequence[ManifestFile]) -> Blob:
+    def manifest_list(self, manifests: Sequence[ManifestFile]) -> MetadataFile:
         name = self.names.next("manifest-list")
         data = encode_manifest_list(manifests, compression=self._compression, level=self._level)
-        return Blob(name, self.paths.manifest(name), data)
+        return MetadataFile(name, self.paths.manifest(name), data)
 
-    def index_manifest(self, entries: Sequence[IndexEntry]) -> Blob:
+    def index_manifest(self, entries: Sequence[IndexEntry]) -> MetadataFile:
         name = self.names.next("index-manifest")
         data = encode_index_manifest(entries, compression=self._compression, level=self._level)
-        return Blob(name, self.paths.manifest(name), data)
+        return MetadataFile(name, self.paths.manifest(name), data)
 
     @property
     def _compression(self) -> str:
@@ -139,20 +140,20 @@ class Delta:
     """The delta manifests of a commit and their list: kept over attempts as long as the entries stay the same.
 
     Attributes:
-        lines: the manifests as the list names them; `blobs`: their files.
+        lines: the manifests as the list names them; `files`: their files.
     """
 
     entries: tuple[ManifestEntry, ...]
     lines: tuple[ManifestFile, ...]
-    blobs: tuple[Blob, ...]
-    list: Blob
+    files: tuple[MetadataFile, ...]
+    list: MetadataFile
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
         """Entries as files, yet to be written."""
         made = writer.manifests(entries)
         lines = tuple(line for line, _ in made)
-        return Delta(entries, lines, tuple(blob for _, blob in made), writer.manifest_list(lines))
+        return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines))
 
 
 def committer_of(snapshot: Snapshot) -> str:
@@ -165,8 +166,8 @@ def build_snapshot(
     base: Snapshot | None,
     ours: SnapshotRef,
     entries: Sequence[ManifestEntry],
-    base_list: Blob,
-    delta_list: Blob,
+    base_list: MetadataFile,
+    delta_list: MetadataFile,
     *,
     schema_id: int,
     index_manifest: str | None,

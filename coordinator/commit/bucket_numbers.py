@@ -15,15 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry
+from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import may_hold
 from ...core.metadata.manifest import ManifestFile
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import Field
 from .conflicts import Conflict
-
-Place = tuple[bytes, int]
-"""Partition row and bucket."""
 
 
 @dataclass
@@ -35,7 +32,7 @@ class Buckets:
         counts: the bucket counts that a partition's files were written with.
     """
 
-    last: dict[Place, int] = field(default_factory=dict)
+    last: dict[PartitionBucket, int] = field(default_factory=dict)
     counts: dict[bytes, set[int]] = field(default_factory=dict)
 
     @staticmethod
@@ -50,13 +47,13 @@ class Buckets:
 
     def join(self, other: Buckets) -> None:
         """Take over what another one says."""
-        for place, number in other.last.items():
-            self._add(place, number)
+        for bucket, number in other.last.items():
+            self._add(bucket, number)
         for partition, counts in other.counts.items():
             self.counts.setdefault(partition, set()).update(counts)
 
-    def _add(self, place: Place, number: int) -> None:
-        self.last[place] = max(number, self.last.get(place, -1))
+    def _add(self, bucket: PartitionBucket, number: int) -> None:
+        self.last[bucket] = max(number, self.last.get(bucket, -1))
 
 
 class BucketMemory:
@@ -107,10 +104,10 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
     made = []
     for entry in entries:
         if is_bucketed(entry):
-            place = (entry.partition, entry.bucket)
-            first = last.get(place, -1) + 1
-            last[place] = first + entry.file.row_count - 1
-            file = entry.file._replace(min_sequence_number=first, max_sequence_number=last[place])
+            bucket = (entry.partition, entry.bucket)
+            first = last.get(bucket, -1) + 1
+            last[bucket] = first + entry.file.row_count - 1
+            file = entry.file._replace(min_sequence_number=first, max_sequence_number=last[bucket])
             entry = entry._replace(file=file)
         made.append(entry)
     return tuple(made)

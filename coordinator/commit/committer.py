@@ -15,13 +15,13 @@ from ...backends.deadline import answered_within
 from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import Store
-from ...core import errors
 from ...core import options as opt
-from ...core.errors import LakelatchError, OutcomeUnknown
+from ...core.errors import ERRORS, LakelatchError, OutcomeUnknown
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
 from ...core.side_effects import check_side_effects
+from ...core.typed import assert_never
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
 from ..identities.recall import recall
@@ -47,12 +47,6 @@ from .time_budget import TimeBudget
 UPLOAD_THREADS = 8
 FOLLOWS_WITHIN_S = 20.0
 """For a look at the newest schema after the table's first files; then the answer is "unknown", and `resolve()` looks again."""
-
-_ERRORS: dict[str, type[LakelatchError]] = {
-    kind.code: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, LakelatchError) and kind is not OutcomeUnknown
-}
 
 
 class Committer:
@@ -106,7 +100,16 @@ class Committer:
             run = self._run(request, name, metered, crowded=turns_s > 0)
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
-            driver = Driver(run, journal, self._policy, self._pool, self._aside, self._knows.newest.id, budget, seen)
+            driver = Driver(
+                run=run,
+                journal=journal,
+                policy=self._policy,
+                pool=self._pool,
+                aside=self._aside,
+                newest_id=self._knows.newest.id,
+                budget=budget,
+                seen=seen,
+            )
             with self._answering(run, journal):
                 outcome = self._followed(driver.commit(), run.timeline, run.landed)
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
@@ -139,14 +142,29 @@ class Committer:
 
     def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
         address, branch = address_of(self.store.url), self.paths.branch
-        about = About(doing, name, address, branch, request.commit_user, request.identifier, request.kind)
+        about = About(
+            doing=doing,
+            commit=name,
+            table=address,
+            branch=branch,
+            commit_user=request.commit_user,
+            identifier=request.identifier,
+            kind=request.kind,
+        )
         return watch(about, self._around.monotonic_s)
 
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
         settler = Settler(request, self.schema, timeline, writer, self._knows.buckets)
         return CommitRun(
-            request, timeline, writer, settler, self._knows, self._knows.newest.get(), crowded, self._around
+            request=request,
+            timeline=timeline,
+            writer=writer,
+            settler=settler,
+            knows=self._knows,
+            warm=self._knows.newest.get(),
+            crowded=crowded,
+            around=self._around,
         )
 
     def _timeline(self, store: Store) -> Timeline:
@@ -234,13 +252,15 @@ class Committer:
                     replayed=False,
                 )
             case do.NotCommitted(code=code, reason=reason):
-                error = _ERRORS[code](f"not committed to {self.store.url}: {reason}")
+                error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
                 return error
             case do.Undecided():
                 return self._unknown(run, journal, outcome)
+            case _:
+                assert_never(outcome)
 
-    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown:
+    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown[Receipt]:
         ref = outcome.snapshot
         return OutcomeUnknown(
             f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {outcome.reason}",
@@ -275,7 +295,19 @@ class Committer:
         """The receipt of a commit that landed before; its kind is read off its snapshot, where that is at hand."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity
-        return Receipt(ref.id, uuid_text, user, identifier, kind, 0, 0, 0, 0, 0.0, True)
+        return Receipt(
+            snapshot_id=ref.id,
+            snapshot_uuid=uuid_text,
+            commit_user=user,
+            identifier=identifier,
+            kind=kind,
+            attempts=0,
+            retries=0,
+            requests=0,
+            sequential_requests=0,
+            elapsed_ms=0.0,
+            replayed=True,
+        )
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:

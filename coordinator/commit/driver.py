@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 
 from ...core.errors import LakelatchError
+from ...core.typed import assert_never
 from ..journal.lines import BoundJournal
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -20,7 +21,7 @@ from ..protocol.effects import Effect, Outcome
 from ..protocol.events import Event
 from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
-from .attempt import Blob
+from .attempt import MetadataFile
 from .retries import RetryPolicy
 from .run import CommitRun
 from .time_budget import TimeBudget
@@ -106,8 +107,17 @@ class Driver:
                 return self._settle(effect)
             case do.AwaitRetry():
                 return self._await_retry(effect)
-            case _:
+            case (
+                do.UploadData()
+                | do.WriteBaseList()
+                | do.WriteDeltaList()
+                | do.WriteHint()
+                | do.Discard()
+                | do.Conclude()
+            ):
                 raise AssertionError(f"{effect!r} has no answer")
+            case _:
+                assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
         """A step that tells what became of a snapshot: asked once in any case, and again only while time is left."""
@@ -122,6 +132,8 @@ class Driver:
                     return ev.ReadBackFailed(_SPENT) if spent and look > 1 else run.read_back(effect)
                 case do.VerifyLineage(look=look):
                     return ev.LineageUnread(_SPENT) if spent and look > 1 else run.verify_lineage(effect)
+                case _:
+                    assert_never(effect)
 
     def _upload(
         self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
@@ -134,7 +146,7 @@ class Driver:
             files, answer = self.run.uploads(effect)
             answers.append(answer)
             todo.append(len(files))
-            left.update({self.pool.submit(self._put, blob): number for blob in files})
+            left.update({self.pool.submit(self._put, file): number for file in files})
         events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
         failure: Event | None = None
         while left:
@@ -153,8 +165,8 @@ class Driver:
             events.clear()
             events.append(failure)
 
-    def _put(self, blob: Blob) -> None:
-        self.run.write(blob)
+    def _put(self, file: MetadataFile) -> None:
+        self.run.write(file)
 
     def _await_retry(self, effect: do.AwaitRetry) -> Event:
         elapsed_s = self.run.around.monotonic_s() - self._began

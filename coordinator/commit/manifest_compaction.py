@@ -19,7 +19,7 @@ from ...core.metadata.manifest import ManifestFile
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
 from ..protocol.events import SnapshotRef
-from .attempt import Blob, MetadataWriter
+from .attempt import MetadataFile, MetadataWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Merge:
     Attributes:
         mode: "minor" or "full".
         runs: (manifests, what takes their place) per merged run.
-        blobs: the new manifests, to be written before anything names them.
+        files: the new manifests, to be written before anything names them.
     """
 
     mode: str
     runs: tuple[tuple[tuple[ManifestFile, ...], tuple[ManifestFile, ...]], ...]
-    blobs: tuple[Blob, ...]
+    files: tuple[MetadataFile, ...]
 
     def applied(self, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
         """The list with the merge in place; None where its inputs do not stand there any more."""
@@ -84,32 +84,32 @@ class Merges:
         if plan is None or base.ref is None:
             return None
         merge = merge_manifests(plan, self._timeline, self._writer)
-        for blob in merge.blobs:
-            self._timeline.store.put(blob.key, blob.data)
+        for file in merge.files:
+            self._timeline.store.put(file.key, file.data)
         self._kept = merge, base.ref
         return merge.applied(base.manifests)
 
 
 def merge_manifests(plan: MergePlan, timeline: Timeline, writer: MetadataWriter) -> Merge:
     """Carry a plan out: read, fold, encode. Nothing is written."""
-    runs, blobs = [], []
+    runs, files = [], []
     for group in plan.groups:
         after, new = _full(group, timeline, writer) if plan.mode == "full" else _minor(group, timeline, writer)
         runs.append((group, after))
-        blobs.extend(new)
-    return Merge(plan.mode, tuple(runs), tuple(blobs))
+        files.extend(new)
+    return Merge(plan.mode, tuple(runs), tuple(files))
 
 
 def _minor(
     group: tuple[ManifestFile, ...], timeline: Timeline, writer: MetadataWriter
-) -> tuple[tuple[ManifestFile, ...], list[Blob]]:
+) -> tuple[tuple[ManifestFile, ...], list[MetadataFile]]:
     written = writer.manifests(list(fold(timeline.entries(group)).values()))
-    return tuple(line for line, _ in written), [blob for _, blob in written]
+    return tuple(line for line, _ in written), [file for _, file in written]
 
 
 def _full(
     group: tuple[ManifestFile, ...], timeline: Timeline, writer: MetadataWriter
-) -> tuple[tuple[ManifestFile, ...], list[Blob]]:
+) -> tuple[tuple[ManifestFile, ...], list[MetadataFile]]:
     """Drop every DELETE with its ADD; a large manifest that no DELETE can touch is kept unread."""
     target = writer.options.get(opt.MANIFEST_TARGET_SIZE)
     deleting = [m for m in group if m.num_deleted_files > 0]
@@ -131,4 +131,4 @@ def _full(
         else:
             rewritten.extend(alive)
     written = writer.manifests(rewritten)
-    return (*kept, *(line for line, _ in written)), [blob for _, blob in written]
+    return (*kept, *(line for line, _ in written)), [file for _, file in written]

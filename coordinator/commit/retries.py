@@ -1,18 +1,15 @@
 """How long, and how often, a commit that lost a race tries again.
 
-Owns: the policy, composed of tenacity's values from the table's `commit.*` options, and how a winner makes room for
-those who lost. Must not know: what is retried.
-Source: architecture §3 (retries): full jitter; a time budget before an attempt budget. tenacity retries *conflicts* here;
-single requests are retried below, in the backends.
+Owns: the policy, from the table's `commit.*` options, and how a winner makes room for those who lost. Must not know: what
+is retried. Source: architecture §3 (retries): full jitter; a time budget before an attempt budget. The commit machine runs the
+loop and only asks how long to wait, so this is arithmetic; single requests are retried by tenacity, in the backends.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from tenacity import RetryCallState, Retrying, stop_after_attempt, stop_after_delay, stop_any, wait_exponential
 
 from ...core import options as opt
 from ...core.options import TableOptions
@@ -79,16 +76,11 @@ class RetryPolicy:
         """
         turns = others if attempt <= others else 1
         longest_s = min(self.max_wait_ms / 1000, turns * attempt_s)
-        retrying = Retrying(stop=self._stop(), wait=wait_exponential(multiplier=self.min_wait_ms / 1000, max=longest_s))
-        call = RetryCallState(retrying, None, (), {})
-        call.attempt_number = attempt
-        call.outcome_timestamp = call.start_time + elapsed_s
-        return None if retrying.stop(call) else int(uniform(0, retrying.wait(call)) * 1000)
-
-    def _stop(self) -> Any:
-        """The time budget, then the attempt budget."""
-        attempts = stop_after_attempt(self.max_retries + 1)
-        return attempts if self.timeout_ms is None else stop_any(stop_after_delay(self.timeout_ms / 1000), attempts)
+        late = self.timeout_ms is not None and elapsed_s >= self.timeout_ms / 1000
+        if late or attempt > self.max_retries:
+            return None
+        doubled_s = math.ldexp(self.min_wait_ms / 1000, min(attempt - 1, 64))
+        return int(uniform(0, min(doubled_s, longest_s)) * 1000)
 
 
 @dataclass

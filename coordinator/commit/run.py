@@ -21,6 +21,7 @@ from ...core.metadata.data_file import ADD, ManifestEntry
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.typed import assert_never
 from ..history.base import SHORTEST_AGE_MS, Base
 from ..history.lineage import (
     Fork,
@@ -42,8 +43,8 @@ from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.events import Event, SnapshotRef
 from ..protocol.ledger import check_discard
-from ..surroundings import MACHINE, Surroundings
-from .attempt import Blob, Delta, MetadataWriter, build_snapshot, committer_of
+from ..surroundings import MACHINE, Surroundings, backoff_s
+from .attempt import Delta, MetadataFile, MetadataWriter, build_snapshot, committer_of
 from .conflicts import Conflict
 from .knowledge import Knowledge
 from .layout import layout_conflict, schema_named
@@ -51,7 +52,7 @@ from .manifest_compaction import Merges
 from .request import CommitRequest
 from .settling import Settled, Settler
 
-Uploads: TypeAlias = tuple[Sequence[Blob], Event]
+Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
 """Files that may be written side by side, and the event once all of them are durable."""
 
 HINT_WITHIN_MS = 5_000
@@ -79,7 +80,7 @@ class Attempt:
     identities: tuple[str, ...] = ()
     settled: Settled | None = None
     base_manifests: tuple[ManifestFile, ...] = ()
-    base_list: Blob | None = None
+    base_list: MetadataFile | None = None
     delta: Delta | None = None
     snapshot: Snapshot | None = None
     data: bytes = b""
@@ -232,63 +233,69 @@ class CommitRun:
         if found is None:
             return ev.ManifestsCompacted("none")
         merge, manifests = found
-        self.settler.learn(merge.blobs)
+        self.settler.learn(merge.files)
         self.attempt = replace(attempt, base_manifests=manifests)
-        return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.blobs))
+        return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.files))
 
     def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
         """The files of an upload effect; they are written by the driver, all effects' files side by side."""
         match effect:
             case do.UploadData():
-                files = [Blob(u.key, u.key, u.data) for u in self.request.uploads]
+                files = [MetadataFile(u.key, u.key, u.data) for u in self.request.uploads]
                 return files, ev.DataUploaded(len(files))
             case do.WriteBaseList():
                 base_list = self.writer.manifest_list(self._attempt().base_manifests)
                 self.attempt = replace(self._attempt(), base_list=base_list)
                 folded = self._settled().folded
-                beside = folded.blobs if folded is not None else ()
+                beside = folded.files if folded is not None else ()
                 files = [*self._missing_hint(), *beside, base_list]
                 return files, ev.BaseListWritten(base_list.name, tuple(b.name for b in beside))
             case do.WriteDeltaList():
                 return self._delta_uploads()
+            case _:
+                assert_never(effect)
 
-    def _missing_hint(self) -> list[Blob]:
+    def _missing_hint(self) -> list[MetadataFile]:
         """EARLIEST, where it is missing: without it nobody can tell a fork above a gap from the history (H25)."""
         begin = self._attempt().base.unhinted
-        return [] if begin is None else [Blob("EARLIEST", self.timeline.paths.hint("EARLIEST"), str(begin).encode())]
+        return (
+            []
+            if begin is None
+            else [MetadataFile("EARLIEST", self.timeline.paths.hint("EARLIEST"), str(begin).encode())]
+        )
 
-    def write(self, blob: Blob) -> None:
+    def write(self, file: MetadataFile) -> None:
         """Make a file durable. EARLIEST is never lowered: an expiry may have raised it meanwhile (H7)."""
-        if blob.key != self.timeline.paths.hint("EARLIEST"):
-            return self.store.put(blob.key, blob.data)
+        if file.key != self.timeline.paths.hint("EARLIEST"):
+            return self.store.put(file.key, file.data)
         for _ in range(3):
-            if not isinstance(self.store.put_if_absent(blob.key, blob.data), Unknown):
+            if not isinstance(self.store.put_if_absent(file.key, file.data), Unknown):
                 return None
-        raise StoreUnavailable(f"the store does not say whether {blob.key} was created")
+        raise StoreUnavailable(f"the store does not say whether {file.key} was created")
 
     def _delta_uploads(self) -> Uploads:
         """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
-        attempt, index = self._attempt(), self._settled().index_blobs
-        delta, new = attempt.delta, list[Blob]()
+        attempt, index = self._attempt(), self._settled().new_index_files
+        delta, new = attempt.delta, list[MetadataFile]()
         if delta is None or attempt.entries != delta.entries:
             delta = Delta.of(attempt.entries, self.writer)
-            self.settler.learn(delta.blobs)
-            new = [*delta.blobs, delta.list]
+            self.settler.learn(delta.files)
+            new = [*delta.files, delta.list]
             self.attempt = replace(attempt, delta=delta)
-        beside = [blob.name for blob in delta.blobs]
+        beside = [file.name for file in delta.files]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
         identities = self._carry_identities()
-        beside += [blob.name for blob in identities]
+        beside += [file.name for file in identities]
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
 
-    def _carry_identities(self) -> list[Blob]:
+    def _carry_identities(self) -> list[MetadataFile]:
         """What the next snapshot remembers; files of those for whom its property has no room."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
         memory, made = attempt.recalled.carried_on(request.commit_user, request.identifier, attempt.ours, names.next)
         self.knows.identities.keep(attempt.ours, memory, made)
         self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
-        return [Blob(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
+        return [MetadataFile(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
 
     # ------------------------------------------------------------------------------------------------------- publish
 
@@ -326,7 +333,7 @@ class CommitRun:
     def publish(self, effect: do.Publish) -> Event:
         """One atomic create of the snapshot file."""
         if effect.send > 1:
-            self.around.sleep(0.05 * 2**effect.send)
+            self.around.sleep(backoff_s(effect.send))
         if not self._is_fresh(self._attempt().base) and not self._base_stands():
             return ev.BaseAged()
         if effect.send == 1:
@@ -344,6 +351,8 @@ class CommitRun:
                 return ev.PublishRefused(earlier_send)
             case Unknown(reason=reason):
                 return ev.AnswerLost(reason)
+            case _:
+                assert_never(answer)
 
     def _base_stands(self) -> bool:
         """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)
@@ -364,7 +373,7 @@ class CommitRun:
     def read_back(self, effect: do.ReadBack) -> Event:
         """What does the name hold: ours, another's, nothing? (H2, H3)"""
         if effect.look > 1:
-            self.around.sleep(0.05 * 2**effect.look)
+            self.around.sleep(backoff_s(effect.look))
         match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
             case Ours():
                 return ev.FoundOurs()
@@ -375,13 +384,15 @@ class CommitRun:
                 return ev.FoundAnother(SnapshotRef(winner.id, winner.identity), winner.commit_user)
             case Lost(reason=reason) | Untold(reason=reason):
                 return ev.ReadBackFailed(reason)
+            case other:
+                assert_never(other)
 
     # ---------------------------------------------------------------------------------------------------- verify, hint
 
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
         """Does our snapshot stand on the base that was read? (H6)"""
         if effect.look > 1:
-            self.around.sleep(0.05 * 2**effect.look)
+            self.around.sleep(backoff_s(effect.look))
         tried = self.tried[-1]
         aged = self.around.now_ms - self._attempt().base.seen_ms > SHORTEST_AGE_MS
         match check_lineage(self.timeline, tried, aged=aged):
@@ -399,6 +410,8 @@ class CommitRun:
                     return ev.LineageUnread(f"{reason}; {left}")
                 self.attempt = replace(self._attempt(), sent_ms=None)  # no snapshot names its data files any more
                 return ev.LineageBroken(reason, code, table_gone=not self.timeline.schema_ids())
+            case other:
+                assert_never(other)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
         """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""

@@ -22,7 +22,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.places import FileKeys, codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
-from .attempt import Blob, MetadataWriter
+from .attempt import MetadataFile, MetadataWriter
 from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
 from .changes_since import ChangesSince
 from .conflicts import (
@@ -49,14 +49,14 @@ class Settled:
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
         index_manifest: the name of its index manifest; None for none.
-        index_blobs: that file where it is a new one, after the index files that were made for it.
+        new_index_files: that file where it is a new one, after the index files that were made for it.
         next_row_id: the first row id that is free after it.
         folded: of a rollback: the base without what it deletes, to be written as the base list.
     """
 
     entries: tuple[ManifestEntry, ...]
     index_manifest: str | None
-    index_blobs: tuple[Blob, ...]
+    new_index_files: tuple[MetadataFile, ...]
     next_row_id: int
     folded: Merge | None = None
 
@@ -108,11 +108,11 @@ class Settler:
             return index
         return Settled(entries, *index, next_row_id, self._folded(base) if restores else None)
 
-    def learn(self, manifests: Iterable[Blob]) -> None:
+    def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Manifests of this commit need not be read by the next."""
         if self.schema.bucket > 0:
-            for blob in manifests:
-                self.buckets.learn(blob.name, decode_manifest(blob.data, blob.name))
+            for file in manifests:
+                self.buckets.learn(file.name, decode_manifest(file.data, file.name))
 
     # ------------------------------------------------------------------------------------------------------- entries
 
@@ -172,7 +172,7 @@ class Settler:
 
     # --------------------------------------------------------------------------------------------------------- index
 
-    def _index(self, base: Snapshot | None, files: Followed) -> tuple[str | None, tuple[Blob, ...]] | Conflict:
+    def _index(self, base: Snapshot | None, files: Followed) -> tuple[str | None, tuple[MetadataFile, ...]] | Conflict:
         """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
         name = base.index_manifest if base else None
         request = self.request
@@ -180,7 +180,7 @@ class Settler:
         if not request.index_entries and (name is None or not replaces):
             return name, ()
         old = self.timeline.index_entries(base) if base else []
-        replaced, blobs = self._without_replaced(old, files)
+        replaced, uploads = self._without_replaced(old, files)
         entries = combine_index(old, (*replaced, *request.index_entries))
         if isinstance(entries, Conflict):
             return entries
@@ -190,11 +190,11 @@ class Settler:
         if entries == old:
             return name, ()
         manifest = self.writer.index_manifest(entries)
-        return manifest.name, (*blobs, manifest)
+        return manifest.name, (*uploads, manifest)
 
     def _without_replaced(
         self, old: Sequence[IndexEntry], files: Followed
-    ) -> tuple[tuple[IndexEntry, ...], tuple[Blob, ...]]:
+    ) -> tuple[tuple[IndexEntry, ...], tuple[MetadataFile, ...]]:
         """An overwrite takes the index files of its partitions away, but for the vectors of files that came meanwhile."""
         target = self.request.target
         if target is None:
@@ -207,4 +207,4 @@ class Settler:
         changes, uploads = with_vectors_of(
             self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")
         )
-        return (*others, *changes), tuple(Blob(u.key, u.key, u.data) for u in uploads)
+        return (*others, *changes), tuple(MetadataFile(u.key, u.key, u.data) for u in uploads)

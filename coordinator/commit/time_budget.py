@@ -11,12 +11,10 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 
 from ...backends.deadline import answered_within
-from ..surroundings import Surroundings
+from ..surroundings import LEAST_LOOK_S, Surroundings
 
 ANSWER_WITHIN_S = 120.0
 """From the first send of a snapshot to the end of its attempt, where the table sets no `commit.timeout`."""
-LEAST_S = 2.0
-"""Every step may ask once, and wait that long, also when the budget is spent."""
 
 
 class TimeBudget:
@@ -43,11 +41,11 @@ class TimeBudget:
 
     def preparing(self) -> AbstractContextManager[None]:
         """The deadline for what comes before a send: as long as the commit has."""
-        return answered_within(max(LEAST_S, self._left_s())) if self._whole else nullcontext()
+        return answered_within(max(LEAST_LOOK_S, self._left_s())) if self._whole else nullcontext()
 
     def settling(self) -> AbstractContextManager[None]:
         """The deadline for one step that settles what became of a send: half of the time left belongs to what follows."""
-        return answered_within(max(LEAST_S, self._left_s() / 2))
+        return answered_within(max(LEAST_LOOK_S, self._left_s() / 2))
 
     def _left_s(self) -> float:
         return self._until_s - self._around.monotonic_s()

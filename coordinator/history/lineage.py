@@ -16,6 +16,7 @@ from typing import TypeAlias
 from ...backends.store import ObjectNotFound
 from ...core.errors import LakelatchError, StoreUnavailable, TableNotFound
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.typed import assert_never
 from ..protocol import events as ev
 from ..protocol.events import SnapshotRef
 from .rule import Gap
@@ -99,8 +100,10 @@ def did_it_land(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
                 return check_lineage(timeline, tried)
             case Nothing():
                 return Untold(f"snapshot {tried.snapshot.id} came and went while the history was looked at")
-            case _:
+            case Lost() | Untold():
                 return held
+            case _:
+                assert_never(held)
     except LakelatchError as error:
         return Untold(error.message)
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...backends.store import AlreadyThere, PutOutcome, Unknown
+from ...backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from ...backends.threads import forked_lock
 from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt
 from ...core.json_text import parse_json
 from ...core.paths import DEFAULT_BRANCH
+from ...core.typed import assert_never
 from ..protocol import events as ev
 from ..protocol.events import Event, event_from_json, event_json
 from ..surroundings import MACHINE, Surroundings
@@ -143,7 +144,10 @@ class BoundJournal:
                 return ev.JournalUnsure("another process took this commit over, and may be sending its snapshot")
             case Unknown(reason=reason):
                 return ev.JournalUnsure(f"another process may find its snapshot in the journal, and send it: {reason}")
-        return event
+            case Created() | None:
+                return event
+            case _:
+                assert_never(kept)
 
     def conclude(self) -> None:
         """See `Journal`; what cannot be tidied up now is when the journal is recovered."""

@@ -104,7 +104,9 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
     added = tuple(e for identity, e in wanted.items() if identity not in have)
     removed = tuple(e for identity, e in have.items() if identity not in wanted)
     index = tuple(e for e in timeline.index_entries(target) if e.kind == ADD)
-    return RollbackPlan(target, key, latest, tuple(wanted.values()), index, added, removed)
+    return RollbackPlan(
+        target=target, key=key, latest=latest, state=tuple(wanted.values()), index=index, added=added, removed=removed
+    )
 
 
 def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:

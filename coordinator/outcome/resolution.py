@@ -16,6 +16,7 @@ from ...core.metadata.data_file import ADD
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.places import FileKeys, is_external
+from ...core.typed import assert_never
 from ..history.lineage import (
     ANOTHER_TABLE,
     Fork,
@@ -36,10 +37,8 @@ from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.effects import Outcome
 from ..protocol.events import SnapshotRef
-from ..surroundings import Surroundings
+from ..surroundings import LEAST_LOOK_S, Surroundings, backoff_s
 
-LEAST_S = 2.0
-"""A look may take that long, whatever time was given."""
 _NOT_SENT = "nothing of it was ever sent"
 
 
@@ -60,27 +59,27 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Resolution:
     """How a case stands. `finished`: it landed because it was sent again now."""
 
     outcome: Outcome
     finished: bool = False
 
 
-def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Answer:
+def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Resolution:
     """Look until it is known how a commit ended, for at most so many seconds."""
     until_s = around.monotonic_s() + timeout_s
     look = 0
     while True:
         look += 1
-        with answered_within(max(LEAST_S, until_s - around.monotonic_s())):
+        with answered_within(max(LEAST_LOOK_S, until_s - around.monotonic_s())):
             answer = find_out(case, timeline)
         if not isinstance(answer.outcome, do.Undecided) or around.monotonic_s() >= until_s:
             return answer
-        around.sleep(min(1.0, 0.05 * 2**look))
+        around.sleep(backoff_s(look, longest_s=1.0))
 
 
-def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Answer:
+def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Resolution:
     """Look once.
 
     Args:
@@ -89,28 +88,28 @@ def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Answer:
     try:
         return _found_out(case, timeline, send)
     except LakelatchError as error:
-        return Answer(_undecided(case, error.message))
+        return Resolution(_undecided(case, error.message))
 
 
-def _found_out(case: Case, timeline: Timeline, send: bool) -> Answer:
+def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
     seen = [_at_name(timeline, tried) for tried in case.tried]
     landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if isinstance(s, Standing)), None)
     outcome = landed or _by_identity(case, timeline)
     if outcome is not None:
-        return Answer(outcome)
+        return Resolution(outcome)
     if not seen:
-        return Answer(do.NotCommitted("commit-conflict", _NOT_SENT))
+        return Resolution(do.NotCommitted("commit-conflict", _NOT_SENT))
     open_ones = [one for one in seen if isinstance(one, Free | Untold)]
     if not open_ones:
         told = next((one for one in seen if isinstance(one, Fork)), seen[-1])
-        return Answer(_outcome(case.tried[-1].snapshot, told))
+        return Resolution(_outcome(case.tried[-1].snapshot, told))
     unread = next(((t, s) for t, s in _pairs(case, seen) if isinstance(s, Untold)), None)
     if unread is not None:
-        return Answer(_outcome(unread[0].snapshot, unread[1]))
+        return Resolution(_outcome(unread[0].snapshot, unread[1]))
     if len(open_ones) > 1 or not isinstance(seen[-1], Free):
-        return Answer(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
+        return Resolution(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
     if not send:
-        return Answer(
+        return Resolution(
             _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
         )
     return _send_again(case, timeline)
@@ -143,6 +142,8 @@ def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
             return do.Undecided(ours, reason)
         case Free():
             return do.Undecided(ours, "the store took the snapshot neither as created nor as existing")
+        case _:
+            assert_never(seen)
 
 
 def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
@@ -152,16 +153,16 @@ def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
     return ev.CommitResolved(None, outcome.code, outcome.reason)
 
 
-def _send_again(case: Case, timeline: Timeline) -> Answer:
+def _send_again(case: Case, timeline: Timeline) -> Resolution:
     """Roll forward. Whatever the store answers, the name tells (H2, H3, H4)."""
     last = case.tried[-1]
     if gone := _gone(timeline, last, case.schema):
-        return Answer(
+        return Resolution(
             _undecided(case, f"it cannot be finished: {gone[0]} is gone; not landed once another takes its name")
         )
     timeline.store.put_if_absent(timeline.paths.snapshot(last.snapshot.id), last.text.encode())
     seen = _at_name(timeline, last)
-    return Answer(_outcome(last.snapshot, seen), finished=isinstance(seen, Standing))
+    return Resolution(_outcome(last.snapshot, seen), finished=isinstance(seen, Standing))
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:

@@ -33,7 +33,8 @@ def page() -> str:
     ]
     table = "\n".join(["| in phase | the event | leads to |", "|---|---|---|", *rows])
     intro = "Generated from the transition table: `make diagram`. The prose is in `coordinator/protocol/machine.py`."
-    return f"# The commit machine\n\n{intro}\n\n```mermaid\n{mermaid()}\n```\n\n{table}\n"
+    legend = "*publish* is what the format calls the atomic rename: one atomic create of the snapshot file."
+    return f"# The commit machine\n\n{intro} {legend}\n\n```mermaid\n{mermaid()}\n```\n\n{table}\n"
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Phase(Enum):
     COMPACT_MANIFESTS = "compact manifests"
     BASE_LIST = "base list"
     DELTA_LIST = "delta list"
-    PUBLISH = "atomic rename"
+    PUBLISH = "publish"
     VERIFY = "verify"
     RETRY = "retry"
     HINT = "hint"
@@ -131,7 +131,7 @@ def step(state: CommitState, event: Event) -> Step:
     return after, effects
 
 
-def fold(events: list[Event]) -> CommitState:
+def state_after(events: list[Event]) -> CommitState:
     """The state after these events: how a journal is replayed."""
     state = CommitState()
     for event in events:

@@ -22,6 +22,7 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, LakelatchError, TableNotFound
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
+from ...core.typed import assert_never
 from ..commit.layout import follow_first_files, has_first_files
 from ..history.base import LONGEST_AGE_MS
 from ..history.timeline import Timeline
@@ -38,7 +39,7 @@ from .past import Past, pasts
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
 """Until then a writer that wakes up finds that its commit was taken over; orphan cleaning trusts in the same day."""
 
-Outcome: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
+Ending: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
 """finished: it landed because recovery sent its snapshot; in flight: its writer may still be at work."""
 
 
@@ -49,7 +50,7 @@ class RecoveredCommit:
     Attributes:
         commit: its id in the journal; `table`, `branch`: where.
         commit_user, identifier, kind: what was asked for; identifier None where none was given.
-        outcome: see `Outcome`; `reason`: why, where it did not land or is not known.
+        outcome: see `Ending`; `reason`: why, where it did not land or is not known.
         snapshot_id, snapshot_uuid: the snapshot that it made, or that is looked for; None where there is none.
         cleaned: metadata files that were deleted, or would be.
         known: the journal said so already; nothing was asked of the store.
@@ -61,7 +62,7 @@ class RecoveredCommit:
     commit_user: str
     identifier: int | None
     kind: str
-    outcome: Outcome
+    outcome: Ending
     reason: str = ""
     snapshot_id: int | None = None
     snapshot_uuid: str | None = None
@@ -93,7 +94,7 @@ class Recovery:
     commits: tuple[RecoveredCommit, ...]
     damaged: tuple[str, ...] = ()
 
-    def of(self, *outcomes: Outcome) -> tuple[RecoveredCommit, ...]:
+    def of(self, *outcomes: Ending) -> tuple[RecoveredCommit, ...]:
         """The commits with one of these outcomes."""
         return tuple(commit for commit in self.commits if commit.outcome in outcomes)
 
@@ -283,12 +284,14 @@ def _told(past: Past) -> RecoveredCommit:
 def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) -> RecoveredCommit:
     match outcome:
         case do.Committed(snapshot=ref):
-            landed: Outcome = "finished" if finished else "landed"
+            landed: Ending = "finished" if finished else "landed"
             return replace(commit, outcome=landed, snapshot_id=ref.id, snapshot_uuid=ref.identity, reason="")
         case do.NotCommitted(reason=reason):
             return replace(commit, outcome="not landed", reason=reason)
         case do.Undecided(reason=reason):
             return replace(commit, outcome="unknown", reason=reason)
+        case _:
+            assert_never(outcome)
 
 
 def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from ...backends.metered import StoreRequest
 from ...core.errors import OutcomeUnknown
+from ...core.typed import assert_never
 from ..protocol import effects as do
 from ..protocol.effects import Outcome
 from ..protocol.events import Event
@@ -66,6 +67,8 @@ class Watch:
                     how = Ended(code, seconds, None, reason, attempts)
                 case do.Undecided(snapshot=snapshot, reason=reason):
                     how = Ended(OutcomeUnknown.code, seconds, snapshot.id, reason, attempts)
+                case _:
+                    assert_never(outcome)
             self._end(how)
 
     def _end(self, how: Ended) -> None:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..typed import Array
 from .blocks import Irregular, blocks_of
 from .layout import Layout, layout_of
-from .values import Column, Kind
-from .varints import PADDING, Array, Bytes
+from .values import AvroColumn, Kind
+from .varints import PADDING, Bytes
 
 _NARROWEST, _WIDEST = 256, 2048
 """Bytes of a record that are looked at together."""
@@ -39,10 +40,10 @@ class Columns:
         data: what text and bytes columns point into.
     """
 
-    def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, Column], order: Array) -> None:
+    def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, AvroColumn], order: Array) -> None:
         self.rows, self.data = len(order), data
         self._layout, self._taken, self._order = layout, taken, order
-        self._whole: dict[str, Column] = {}
+        self._whole: dict[str, AvroColumn] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout)
@@ -54,7 +55,7 @@ class Columns:
         """The type of a column."""
         return self._layout[name]
 
-    def column(self, name: str, rows: Array | None = None) -> Column:
+    def column(self, name: str, rows: Array | None = None) -> AvroColumn:
         """A column, by the path of its field, parts of a record behind a dot; some rows of it, or all."""
         if rows is not None:
             return self._read(name, self._order.take(rows))
@@ -62,7 +63,7 @@ class Columns:
             self._whole[name] = self._read(name, self._order)
         return self._whole[name]
 
-    def _read(self, name: str, places: Array) -> Column:
+    def _read(self, name: str, places: Array) -> AvroColumn:
         return self._layout[name].whole(self.data, self._taken[name].picked(places))
 
 
@@ -202,7 +203,7 @@ def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
 class _Records:
     """Takes many records at a time; those far from each other through windows as wide as the longest so far."""
 
-    def __init__(self, layout: Layout, columns: Mapping[str, Column], data: Bytes) -> None:
+    def __init__(self, layout: Layout, columns: Mapping[str, AvroColumn], data: Bytes) -> None:
         self._data, self._width = data, _NARROWEST
         self._fields = [(kind, columns[name]) for name, kind in layout.items()]
         self._pointers = [column for kind, column in self._fields if kind.points]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ..json_text import parse_json
 from .blocks import Irregular
-from .values import Blob, Kind, List, Long, Nullable
+from .values import ByteString, Kind, List, Long, Nullable
 
 Layout: TypeAlias = Mapping[str, Kind]
 """The fields of a record in order, parts of a record inside behind a dot."""
@@ -57,7 +57,7 @@ def _kind(schema: Any, known: dict[str, Any]) -> Kind:
         case "int" | "long":
             return Long()
         case "string" | "bytes":
-            return Blob()
+            return ByteString()
         case "array":
             item = _kind(schema["items"], known)
             if isinstance(item.inner if isinstance(item, Nullable) else item, List):

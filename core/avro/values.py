@@ -1,6 +1,6 @@
 """Avro's values, passed over or put into columns at many places at once.
 
-Owns: `Column`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
+Owns: `AvroColumn`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
 Source: Avro specification 1.11 (binary encoding).
 
 Invariant: bytes that no manifest ever has raise `Irregular`; they are never read as something else.
@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from ..typed import Array
 from .blocks import Irregular
-from .varints import Array, Bytes
+from .varints import Bytes
 
 _MOST_ITEMS = np.uint64(1 << 16)
 
@@ -24,7 +25,7 @@ Some: TypeAlias = Any
 
 
 @dataclass
-class Column:
+class AvroColumn:
     """The values of one field.
 
     Attributes:
@@ -35,9 +36,15 @@ class Column:
     """
 
     values: Array
-    lengths: Array = None
-    valid: Array = None
-    items: Column | None = None
+    lengths: Array | None = None
+    valid: Array | None = None
+    items: AvroColumn | None = None
+
+    @property
+    def sizes(self) -> Array:
+        """The lengths, of a column that has them."""
+        assert self.lengths is not None
+        return self.lengths
 
     @property
     def is_empty(self) -> bool:
@@ -48,20 +55,20 @@ class Column:
         """The numbers, None for null."""
         return self._or_none(self.values.tolist())
 
-    def slices(self, data: bytes) -> list[Any]:
+    def slices(self, data: bytes | Array) -> list[Any]:
         """Text and bytes as bytes, None for null."""
-        ends = (self.values + self.lengths).tolist()
+        ends = (self.values + self.sizes).tolist()
         return self._or_none([data[start:end] for start, end in zip(self.values.tolist(), ends, strict=True)])
 
     def lists(self, items: Sequence[Any]) -> list[Any]:
         """Arrays as tuples of the given items, None for null."""
-        ends = (self.values + self.lengths).tolist()
+        ends = (self.values + self.sizes).tolist()
         return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
 
-    def picked(self, rows: Array) -> Column:
+    def picked(self, rows: Array) -> AvroColumn:
         """Some rows, or all in another order; of a column without items."""
         lengths = None if self.lengths is None else self.lengths.take(rows)
-        return Column(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
+        return AvroColumn(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
 
     def _or_none(self, found: list[Any]) -> list[Any]:
         if self.valid is None or self.valid.all():
@@ -79,16 +86,16 @@ class Kind(Protocol):
     @property
     def points(self) -> bool: ...
 
-    def empty(self, rows: int) -> Column:
+    def empty(self, rows: int) -> AvroColumn:
         """A column for so many rows."""
 
     def passed(self, data: Bytes, places: Array) -> Array:
         """Where the values at these places end."""
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         """Put the values at these places into some rows of a column; where they end."""
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         """A column with what was left to be read when somebody asks for it."""
 
 
@@ -98,28 +105,28 @@ class Long:
 
     points = False
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         return data.longs(places)[1]
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         column.values[rows], ends = data.longs(places)
         return ends
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         return column
 
 
 @dataclass(frozen=True)
-class Blob:
+class ByteString:
     """Text or bytes."""
 
     points = True
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         lengths, starts = data.longs(places)
@@ -127,14 +134,14 @@ class Blob:
             raise Irregular("a length is negative, or longer than the file")
         return starts + lengths
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         lengths, starts = data.longs(places)
         if (lengths.view(np.uint64) > np.uint64(data.end)).any():
             raise Irregular("a length is negative, or longer than the file")
-        column.values[rows], column.lengths[rows] = starts, lengths
+        column.values[rows], column.sizes[rows] = starts, lengths
         return starts + lengths
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         return column
 
 
@@ -149,7 +156,7 @@ class Nullable:
     def points(self) -> bool:
         return self.inner.points
 
-    def empty(self, rows: int) -> Column:
+    def empty(self, rows: int) -> AvroColumn:
         return replace(self.inner.empty(rows), valid=np.zeros(rows, bool))
 
     def passed(self, data: Bytes, places: Array) -> Array:
@@ -159,8 +166,9 @@ class Nullable:
             behind[lanes] = self.inner.passed(data, behind[lanes])
         return behind
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         there, behind = self._branch(data, places)
+        assert column.valid is not None
         column.valid[rows] = there
         if there.all():
             return self.inner.take(data, behind, column, rows)
@@ -170,14 +178,15 @@ class Nullable:
             behind[lanes] = self.inner.take(data, behind[lanes], column, some)
         return behind
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         if not isinstance(self.inner, List):
             return column
+        assert column.valid is not None
         there = np.flatnonzero(column.valid)
-        found = self.inner.whole(data, Column(column.values[there]))
+        found = self.inner.whole(data, AvroColumn(column.values[there]))
         counts = np.zeros(len(column.values), np.int64)
-        counts[there] = found.lengths
-        return Column(np.cumsum(counts) - counts, counts, column.valid, found.items)
+        counts[there] = found.sizes
+        return AvroColumn(np.cumsum(counts) - counts, counts, column.valid, found.items)
 
     def _branch(self, data: Bytes, places: Array) -> tuple[Array, Array]:
         branch = data.at(places)
@@ -198,8 +207,8 @@ class List:
 
     points = True
 
-    def empty(self, rows: int) -> Column:
-        return Column(np.zeros(rows, np.int64))
+    def empty(self, rows: int) -> AvroColumn:
+        return AvroColumn(np.zeros(rows, np.int64))
 
     def passed(self, data: Bytes, places: Array) -> Array:
         counts, behind = self._counts(data, places)
@@ -210,17 +219,17 @@ class List:
             raise Irregular("an array of several parts")
         return behind + (counts > 0)
 
-    def take(self, data: Bytes, places: Array, column: Column, rows: Some) -> Array:
+    def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
         column.values[rows] = places
         return self.passed(data, places)
 
-    def whole(self, data: Bytes, column: Column) -> Column:
+    def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
         counts, behind = self._counts(data, column.values)
         firsts = np.cumsum(counts) - counts
         items = self.item.empty(int(counts.sum()))
         for position, here in enumerate(_positions(counts)):
             behind[here] = self.item.take(data, behind[here], items, firsts[here] + position)
-        return Column(firsts, counts, None, items)
+        return AvroColumn(firsts, counts, None, items)
 
     def _items_passed(self, data: Bytes, places: Array, counts: Array) -> Array:
         if self.item != _COUNT:

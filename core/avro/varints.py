@@ -9,14 +9,10 @@ than ten bytes raises `Irregular`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from ..typed import Array
 from .blocks import Irregular
-
-Array: TypeAlias = Any
-"""A NumPy array."""
 
 WORD = 8
 PADDING = bytes(2 * WORD)

@@ -32,7 +32,7 @@ class IndexedColumn:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class OneColumn:
     """One question about one column."""
 
     column: IndexedColumn
@@ -53,7 +53,7 @@ class AnyOf:
     parts: tuple[Asked, ...]
 
 
-Asked: TypeAlias = "Leaf | AllOf | AnyOf"
+Asked: TypeAlias = "OneColumn | AllOf | AnyOf"
 
 
 def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, negated: bool = False) -> Asked | None:
@@ -76,7 +76,7 @@ def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, nega
             if column is None:
                 return None
             question = question_of(predicate, negated, column.data_type, trimmed=column.trimmed)
-            return None if question is None else Leaf(column, question)
+            return None if question is None else OneColumn(column, question)
         case Not(part=part):
             return asked_of(part, columns, negated=not negated)
         case And(parts=parts) | Or(parts=parts):

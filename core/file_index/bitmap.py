@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from pyroaring import BitMap
 
 from ..errors import Unsupported
+from ..typed import Array
 from .block import Block, Cursor
 from .keys import Key, KeyForm, Question
 from .roaring import all_rows, read_bitmap
@@ -23,9 +23,6 @@ from .roaring import all_rows, read_bitmap
 VERSION_1, VERSION_2 = 1, 2
 Entry = tuple[int, int]
 """Offset and length of a bitmap in the body; offset < 0 is row -1 - offset alone, length -1 is not said."""
-
-Array = Any
-"""`numpy.ndarray`"""
 
 
 class BitmapReader:

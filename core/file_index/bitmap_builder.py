@@ -13,15 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidArgument
+from ..typed import Array
 from .bitmap import VERSION_1, VERSION_2
 from .keys import KeyForm
 from .positions import KeyedRows
 from .roaring import bitmap_of, serialized
 
 DEFAULT_BLOCK_BYTES = 16 << 10
-
-Array = Any
-"""`numpy.ndarray`"""
 
 
 class BitmapBuilder:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ..errors import InvalidArgument
+from ..typed import Array
 from .block import Block, Cursor
 from .hashes import key_hashes
 from .keys import Key, KeyForm, Question, distinct
@@ -24,9 +25,6 @@ DEFAULT_ITEMS = 1_000_000
 DEFAULT_FPP = 0.1
 _MOST_HASHES = 1 << 12
 _MOST_BITS = 2**31 - 9
-
-Array = Any
-"""`numpy.ndarray`"""
 
 
 class BloomReader:

@@ -29,10 +29,9 @@ import pyarrow.compute as pc
 from ..predicates.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
 from ..rows.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
 from ..rows.values import EXACT, date_to_days, plain_array, time_to_millis
+from ..typed import Array
 
 Key = int | bytes
-Array = Any
-"""`numpy.ndarray`"""
 
 _CODES = {
     "BOOLEAN": ">i1",

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Array = Any
-"""`numpy.ndarray`"""
+from ..typed import Array
 
 
 @dataclass(frozen=True)

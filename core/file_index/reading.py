@@ -15,7 +15,8 @@ from typing import Protocol
 from pyroaring import BitMap
 
 from ..rows.types import AtomicType
-from .asking import AllOf, AnyOf, Asked, IndexedColumn, Leaf
+from ..typed import assert_never
+from .asking import AllOf, AnyOf, Asked, IndexedColumn, OneColumn
 from .bitmap import BitmapReader
 from .block import Block, Fetch
 from .bloom import BloomReader
@@ -76,12 +77,14 @@ class FileIndex:
             Unsupported: an index of a later version.
         """
         match asked:
-            case Leaf(column=column, question=question):
-                return self._leaf(column, question)
+            case OneColumn(column=column, question=question):
+                return self._one_column(column, question)
             case AllOf(parts=parts):
                 return self._all(parts)
             case AnyOf(parts=parts):
                 return self._any(parts)
+            case _:
+                assert_never(asked)
 
     def _all(self, parts: tuple[Asked, ...]) -> BitMap | None:
         found: BitMap | None = None
@@ -102,7 +105,7 @@ class FileIndex:
             found = found | rows
         return found
 
-    def _leaf(self, column: IndexedColumn, question: Question) -> BitMap | None:
+    def _one_column(self, column: IndexedColumn, question: Question) -> BitMap | None:
         kinds = self._parts.get(column.name)
         if not kinds:
             return None

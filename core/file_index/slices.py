@@ -8,15 +8,12 @@ Invariant: a row is in a slice only if it has a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from pyroaring import BitMap
 
+from ..typed import Array
 from .roaring import bitmap_of
-
-Array = Any
-"""`numpy.ndarray`"""
 
 
 def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number: int) -> BitMap:

@@ -68,6 +68,9 @@ class DataFile(NamedTuple):
     write_cols_sequences: tuple[int, ...] | None = None
 
 
+PartitionBucket = tuple[bytes, int]
+"""A partition, as its row in bytes, and a bucket of it."""
+
 EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 
 

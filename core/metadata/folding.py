@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from math import copysign, isnan
 from typing import Any
 
 from .. import options as opt
@@ -18,6 +17,7 @@ from ..errors import TableCorrupt
 from ..options import TableOptions
 from ..rows.binary_row import decode_row, encode_row
 from ..rows.types import Field
+from ..rows.values import order_key
 from .data_file import ADD, EMPTY_ROW, EntryIdentity, ManifestEntry, SimpleStats
 from .manifest import ManifestFile
 
@@ -37,16 +37,25 @@ def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]
 
 
 def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The files of a snapshot, from all its entries, base before delta. Order of manifests does not matter
-    (format/manifests §4)."""
-    adds: dict[EntryIdentity, ManifestEntry] = {}
-    deleted: set[EntryIdentity] = set()
+    """The files of a snapshot, from all its entries in any order of manifests: those that are added and not deleted.
+
+    A DELETE whose ADD is missing is an error for commits, maintenance and reads alike. The entry that it was meant for may be
+    listed under another identity, and such a file would be read, replaced or expired as if nobody had deleted it.
+
+    Args:
+        entries: all of them, or all of some partitions: a DELETE is in the same partition as its ADD.
+
+    Raises:
+        TableCorrupt: a file is deleted that nothing adds; the message names it.
+    """
+    added: dict[EntryIdentity, ManifestEntry] = {}
+    deleted: dict[EntryIdentity, ManifestEntry] = {}
     for entry in entries:
-        if entry.kind == ADD:
-            adds[entry.identity] = entry
-        else:
-            deleted.add(entry.identity)
-    return [entry for identity, entry in adds.items() if identity not in deleted]
+        (added if entry.kind == ADD else deleted)[entry.identity] = entry
+    for identity, entry in deleted.items():
+        if added.pop(identity, None) is None:
+            raise TableCorrupt(f"a manifest deletes data file {entry.file.file_name} (_KIND 1), which no manifest adds")
+    return list(added.values())
 
 
 def summarise(
@@ -88,16 +97,11 @@ def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], 
     rows = [(decode_row(data, types, where), n) for data, n in counts.items()]
     low, high, nulls = [], [], []
     for column in range(len(types)):
-        values = sorted((row[column] for row, _ in rows if row[column] is not None), key=_order)
+        values = sorted((row[column] for row, _ in rows if row[column] is not None), key=order_key)
         low.append(values[0] if values else None)
         high.append(values[-1] if values else None)
         nulls.append(sum(n for row, n in rows if row[column] is None))
     return SimpleStats(encode_row(low, types), encode_row(high, types), tuple(nulls))
-
-
-def _order(value: Any) -> Any:
-    """Java's order of values: text by code point, NaN above all numbers, -0.0 below 0.0 (format/binary-row §2)."""
-    return (isnan(value), value, copysign(1.0, value)) if isinstance(value, float) else value
 
 
 # ----------------------------------------------------------------------------------------------------- manifest merges
@@ -170,7 +174,7 @@ def may_hold(manifest: ManifestFile, partitions: Collection[bytes], fields: Sequ
 def _may_be(value: Any, low: Any, high: Any, null_count: int | None) -> bool:
     if value is None:
         return null_count is None or null_count > 0
-    return low is None or high is None or _order(low) <= _order(value) <= _order(high)
+    return low is None or high is None or bool(order_key(low) <= order_key(value) <= order_key(high))
 
 
 def replace_runs(

@@ -16,27 +16,27 @@ import pyarrow as pa
 
 from ..avro.blocks import MAGIC, Irregular, schema_of
 from ..avro.columns import Columns, read_columns
-from ..avro.values import Blob, Column, Kind, List, Long, Nullable
-from ..avro.varints import Array
+from ..avro.values import AvroColumn, ByteString, Kind, List, Long, Nullable
 from ..errors import TableCorrupt
+from ..typed import Array
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
 from .manifest import MANIFEST_VERSION, decode_manifest
 
-_LONG, _BLOB = Long(), Blob()
+_LONG, _BYTES = Long(), ByteString()
 _REQUIRED: dict[str, Kind] = {
     **dict.fromkeys(("_VERSION", "_KIND", "_BUCKET", "_TOTAL_BUCKETS"), _LONG),
     **dict.fromkeys((f"_FILE._{name}" for name in ("FILE_SIZE", "ROW_COUNT", "SCHEMA_ID", "LEVEL")), _LONG),
     **dict.fromkeys(("_FILE._MIN_SEQUENCE_NUMBER", "_FILE._MAX_SEQUENCE_NUMBER"), _LONG),
-    **dict.fromkeys(("_PARTITION", "_FILE._FILE_NAME", "_FILE._MIN_KEY", "_FILE._MAX_KEY"), _BLOB),
-    **{f"_FILE._{side}_STATS._{bound}_VALUES": _BLOB for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
-    "_FILE._EXTRA_FILES": List(_BLOB),
+    **dict.fromkeys(("_PARTITION", "_FILE._FILE_NAME", "_FILE._MIN_KEY", "_FILE._MAX_KEY"), _BYTES),
+    **{f"_FILE._{side}_STATS._{bound}_VALUES": _BYTES for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
+    "_FILE._EXTRA_FILES": List(_BYTES),
 }
 """The columns of every release's manifests; a list may be null."""
 _OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys((f"_FILE._{name}" for name in ("CREATION_TIME", "DELETE_ROW_COUNT", "FILE_SOURCE")), _LONG),
     "_FILE._FIRST_ROW_ID": _LONG,
-    **dict.fromkeys(("_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH"), _BLOB),
-    **dict.fromkeys(("_FILE._VALUE_STATS_COLS", "_FILE._WRITE_COLS"), List(_BLOB)),
+    **dict.fromkeys(("_FILE._EMBEDDED_FILE_INDEX", "_FILE._EXTERNAL_PATH"), _BYTES),
+    **dict.fromkeys(("_FILE._VALUE_STATS_COLS", "_FILE._WRITE_COLS"), List(_BYTES)),
     **dict.fromkeys((f"_FILE._{side}_STATS._NULL_COUNTS" for side in ("KEY", "VALUE")), List(_LONG)),
     "_FILE._WRITE_COLS_SEQUENCES": List(_LONG),
 }
@@ -78,7 +78,7 @@ class EntryColumns:
     def spans(self, name: str) -> tuple[Array, Array]:
         """Where in `data` a text or bytes column's values begin, and their lengths."""
         column = self._columns.column(name)
-        return column.values, column.lengths
+        return column.values, column.sizes
 
     def is_null(self, name: str) -> Array:
         """Where a column is null: everywhere, where the writer had no such column."""
@@ -166,7 +166,7 @@ class EntryColumns:
             files,
         )
 
-    def _picked(self, name: str, rows: Array | None, optional: bool) -> Column | None:
+    def _picked(self, name: str, rows: Array | None, optional: bool) -> AvroColumn | None:
         """Some rows of a column; None where they are nothing but nulls."""
         if optional and name not in self._columns:
             return None
@@ -225,7 +225,7 @@ def _is_like(found: Kind, wanted: Kind, nullable: bool) -> bool:
     return found == wanted
 
 
-def _items(column: Column) -> Column:
+def _items(column: AvroColumn) -> AvroColumn:
     assert column.items is not None
     return column.items
 

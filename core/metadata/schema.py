@@ -185,7 +185,16 @@ def new_schema(
     keys = set(primary_keys)
     columns = tuple(replace(f, type=with_nullable(f.type, False)) if f.name in keys else f for f in fields)
     highest = max((f.id for f in walk_fields(columns)), default=-1)
-    schema = TableSchema(0, columns, highest, partition_keys, primary_keys, texts, comment, time_ms)
+    schema = TableSchema(
+        id=0,
+        fields=columns,
+        highest_field_id=highest,
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        option_texts=texts,
+        comment=comment,
+        time_ms=time_ms,
+    )
     check_schema(schema)
     return schema
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidArgument
+from ..typed import assert_never
 from .types import (
     VECTOR_ROOTS,
     ArrayType,
@@ -89,6 +90,8 @@ def to_arrow(data_type: DataType) -> pa.DataType:
             return pa.map_(pa.field("key", to_arrow(key), False), pa.field("value", to_arrow(value), value.nullable))
         case RowType(fields=fields):
             return pa.struct([to_arrow_field(f) for f in fields])
+        case _:
+            assert_never(data_type)
 
 
 def to_arrow_field(field: Field) -> pa.Field:

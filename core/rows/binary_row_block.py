@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
+from ..typed import Array
 from .binary_row import (
     BIG_DECIMAL_BYTES,
     COMPACT_DECIMAL_DIGITS,
@@ -24,9 +25,6 @@ from .binary_row import (
 )
 from .types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
 from .values import NANOS_PER_MILLI, NANOS_PER_UNIT, plain_array, root_of
-
-Array = Any
-"""A NumPy array; its shapes are given in the docstrings."""
 
 _INTEGERS = {
     "BOOLEAN": (pa.uint8(), np.uint8),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import TableCorrupt
+from ..typed import assert_never
 
 MAX_LENGTH = 2_147_483_647
 """The length at which VARCHAR is spelled STRING and VARBINARY is spelled BYTES."""
@@ -142,6 +143,8 @@ def _sql_without_null(data_type: DataType) -> str:
             return f"MAP<{sql(key)}, {sql(value)}>"
         case RowType(fields=fields):
             return "ROW<" + ", ".join(f"{f.name} {sql(f.type)}" for f in fields) + ">"
+        case _:
+            assert_never(data_type)
 
 
 def _atomic_sql(t: AtomicType) -> str:
@@ -174,6 +177,8 @@ def type_json(data_type: DataType) -> Any:
             return {"type": "MAP" + suffix, "key": type_json(key), "value": type_json(value)}
         case RowType(fields=fields):
             return {"type": "ROW" + suffix, "fields": [field_json(f) for f in fields]}
+        case _:
+            assert_never(data_type)
 
 
 def field_json(field: Field) -> dict[str, Any]:
@@ -335,3 +340,5 @@ def walk_types(data_type: DataType) -> Iterator[DataType]:
             yield from walk_types(value)
         case AtomicType():
             return
+        case _:
+            assert_never(data_type)

@@ -11,11 +11,9 @@ always safe; binary columns are written without bounds, as by Apache Paimon, who
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from ..errors import InvalidArgument, TableCorrupt
 from ..metadata.data_file import SimpleStats
@@ -102,6 +100,7 @@ class StatsCollector:
         parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text columns are taken
             from there, where the encoder has computed them already.
 
+    >>> import pyarrow as pa
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
     >>> collector.update(pa.record_batch({"a": pa.array([3, None, 1], pa.int32())}))
     >>> stats, columns = collector.finish()
@@ -197,41 +196,6 @@ class _Column:
         if self._unknown or self._bounds is None or not self.mode.wants_bounds:
             return Bounds(None, None)
         return truncated(self._bounds, self.mode.length) if self.mode.kind == "truncate" else self._bounds
-
-
-def collect_stats(
-    table: Any, fields: Sequence[Field], modes: Mapping[str, StatsMode], dense: bool = True
-) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Statistics of rows that are all there (see `StatsCollector`).
-
-    Args:
-        table: `pa.Table`, `pa.RecordBatch`, or an iterable of batches.
-    """
-    collector = StatsCollector(fields, modes, dense)
-    for batch in [table] if isinstance(table, (pa.Table, pa.RecordBatch)) else table:
-        collector.update(batch)
-    return collector.finish()
-
-
-def row_stats(rows: Iterable[Sequence[Any]], fields: Sequence[Field]) -> SimpleStats:
-    """Full statistics over rows of values, such as the partitions of a manifest's entries (format/manifests §3); never truncated.
-
-    Args:
-        rows: values in the form of `values`.
-        fields: the columns.
-    """
-    lows: list[Any] = [None] * len(fields)
-    highs: list[Any] = [None] * len(fields)
-    nulls = [0] * len(fields)
-    for row in rows:
-        for i, value in enumerate(row):
-            if value is None:
-                nulls[i] += 1
-                continue
-            lows[i] = value if lows[i] is None else min(lows[i], value, key=order_key)
-            highs[i] = value if highs[i] is None else max(highs[i], value, key=order_key)
-    types = [f.type for f in fields]
-    return SimpleStats(encode_row(lows, types), encode_row(highs, types), tuple(nulls))
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

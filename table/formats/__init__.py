@@ -1,5 +1,5 @@
 """Owns data files: Parquet, ORC, Avro, BLOB; read and written by one interface.
 
 Must not know: which rows are wanted, snapshots.
-Begin with `reading` and `writing`, which choose by format.
+Begin with `reading` and `writing`, which choose by format; README.md says why `thrift_compact` exists.
 """

@@ -25,10 +25,12 @@ from ...core.rows.types import (
     MapType,
     MultisetType,
     RowType,
+    VectorType,
     sql,
     walk_types,
 )
 from ...core.rows.values import root_of
+from ...core.typed import assert_never
 from ..projection.physical import list_of, map_of, struct_of
 
 CODECS = {
@@ -171,7 +173,10 @@ def _avro_required(data_type: DataType, record: str) -> Any:
             }
         case RowType(fields=fields):
             return {"type": "record", "name": record, "fields": _parts(fields, record)}
-    raise AssertionError(data_type)
+        case VectorType():
+            raise AssertionError(data_type)
+        case _:
+            assert_never(data_type)
 
 
 # ---------------------------------------------------------------------------------------------------------- the values

@@ -26,7 +26,7 @@ from ...core.orc.streams import check_streams
 from ...core.orc.tail import OrcTail, parse_tail, tail_size, writer_zone
 from ...core.predicates.predicate import Predicate
 from ..projection.physical import list_of, map_of, struct_of
-from ..projection.plan import Leaf, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
+from ..projection.plan import Atomic, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
 from .data_source import BATCH_ROWS, DataSource
 from .file_rows import FileRows
 
@@ -157,9 +157,9 @@ def _as_meant(array: Any, node: Node, zone: str) -> Any:
     and a TIMESTAMP_LTZ that was stored as UTC's wall clock, taken for the one of the writer's zone."""
     kind = array.type
     match node:
-        case Leaf(source=source) if source.root == "CHAR":
+        case Atomic(source=source) if source.root == "CHAR":
             return pc.utf8_rtrim(array, " ")
-        case Leaf(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC:
+        case Atomic(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC:
             return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
         case Row(parts=parts):
             nodes = dict(part for part in parts if part[0] is not None)

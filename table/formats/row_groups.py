@@ -12,7 +12,7 @@ from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS
 from ...core.statistics.collect import ColumnStats
 from ...core.statistics.pruning import may_match
-from ..projection.plan import Leaf, ProjectionPlan
+from ..projection.plan import Atomic, ProjectionPlan
 from ..projection.type_changes import same_bounds
 
 _EXACT = frozenset((*INTEGER_ROOTS, *STRING_ROOTS, "DATE"))
@@ -33,7 +33,7 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
         column.source: column.field.name
         for column in projection.columns
         if column.field.name in looked_at
-        and isinstance(column.node, Leaf)
+        and isinstance(column.node, Atomic)
         and column.node.source.root in _EXACT
         and same_bounds(column.node.source, column.node.target)
     }

@@ -1,5 +1,6 @@
 """Owns how the columns of a file become those that are asked for: schema evolution, nested types, variants.
 
+Data evolution, where several files hold the columns of one row, is in `table.scan.row_runs`.
 Must not know: stores, formats.
 Begin with `plan`.
 """

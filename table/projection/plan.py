@@ -34,6 +34,7 @@ from ...core.rows.types import (
     sql,
     with_nullable,
 )
+from ...core.typed import assert_never
 from .physical import Misfit, OutOfRange, leaf, list_of, map_of, struct_of, vector_of
 from .type_changes import can_change, changed
 
@@ -50,7 +51,7 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Atomic:
     """A value without parts, of `source` in the file, of `target` in the result."""
 
     source: AtomicType
@@ -93,7 +94,7 @@ class Text:
     arrow: Any
 
 
-Node = Absent | Leaf | Row | Repeated | Pairs | Text
+Node = Absent | Atomic | Row | Repeated | Pairs | Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
     arrow = to_arrow(target)
     match target:
         case AtomicType() if isinstance(source, AtomicType) and can_change(source, target):
-            return Leaf(source, target, arrow)
+            return Atomic(source, target, arrow)
         case AtomicType(root="CHAR" | "VARCHAR") if not isinstance(source, AtomicType) and nested_text(source):
             return Text(_node(source, source, column, where), source, target, arrow)
         case RowType(fields=fields) if isinstance(source, RowType):
@@ -224,7 +225,7 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
         case MultisetType(element=element) if isinstance(source, MultisetType):
             count = AtomicType("INT", nullable=False)
             return Pairs(
-                _node(source.element, element, f"{column}.key", where), Leaf(count, count, to_arrow(count)), arrow
+                _node(source.element, element, f"{column}.key", where), Atomic(count, count, to_arrow(count)), arrow
             )
         case MapType(key=key, value=value) if isinstance(source, MapType):
             # The keys of a map cannot change their type (format/data-files §5): equal but for being required.
@@ -261,7 +262,7 @@ def _convert(node: Node, array: Any) -> Any:
     match node:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
-        case Leaf(source=source, target=target):
+        case Atomic(source=source, target=target):
             return changed(leaf(array, source), source, target)
         case Text(inner=inner, source=source):
             as_text = nested_text(source)
@@ -276,6 +277,8 @@ def _convert(node: Node, array: Any) -> Any:
             return make(array, arrow, lambda values: _convert(element, values))
         case Pairs(key=key, value=value, arrow=arrow):
             return map_of(array, arrow, lambda keys: _convert(key, keys), lambda values: _convert(value, values))
+        case _:
+            assert_never(node)
 
 
 def _part(array: Any, name: str | None, node: Node) -> Any:
@@ -322,7 +325,7 @@ def _leaf_count(arrow_type: Any) -> int:
 def leaves_of(node: Node) -> Iterator[AtomicType]:
     """The types of the values without parts that a node reads, as the file has them."""
     match node:
-        case Leaf(source=source):
+        case Atomic(source=source):
             yield source
         case Row(parts=parts):
             for _, part in parts:

@@ -25,12 +25,11 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
 from ...core.predicates.arrow import to_arrow_mask
-from ...core.predicates.predicate import Predicate, bind, columns_of
+from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.arrow import arrow_schema, to_arrow
 from ...core.rows.partition import closest
 from ...core.rows.types import Field
 from ...core.rows.values import to_arrow_scalar
-from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
 from ..formats.file_rows import Rows
@@ -79,23 +78,19 @@ def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field
 
 
 def read_batches(
-    store: Store,
     timeline: Timeline,
     plan: ScanPlan,
     schema: TableSchema,
-    columns: list[str] | None,
-    where: Predicate | None,
-    limit: int | None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a plan.
 
     Args:
-        store: where the table lies.
-        timeline: gives the schemas that files were written with.
-        plan: made by `plan_scan` for the same schema and predicate.
+        timeline: of the table; gives the schemas that files were written with.
+        plan: made by `plan_scan` for the same schema; its `residual` is what rows are tested for.
         schema: what rows are read as.
         columns: names in the order wanted; None = all, [] = none, but batches with the right number of rows.
-        where: the plan's predicate, bound or not.
         limit: at most so many rows.
 
     Yields:
@@ -104,11 +99,10 @@ def read_batches(
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
         Unsupported: a column changed its type in a way that there is no cast for.
-        InvalidArgument: columns, predicate or limit that cannot be meant; a text that means nothing as its column's new type.
+        InvalidArgument: columns or limit that cannot be meant; a text that means nothing as its column's new type.
     """
-    residual = None if where is None else split_predicate(bind(where, schema.fields), schema.partition_keys)[1]
-    reader = SplitReader(schema, columns, residual, file_schemas_of(timeline, schema, plan.splits))
-    return reader.batches(store, plan.splits, limit)
+    reader = SplitReader(schema, columns, plan.residual, file_schemas_of(timeline, schema, plan.splits))
+    return reader.batches(timeline.store, plan.splits, limit)
 
 
 class SplitReader:

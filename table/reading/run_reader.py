@@ -32,7 +32,7 @@ from ..scan.row_runs import first_row, givers, is_blob, row_count
 _METADATA_BATCH_ROWS = 1 << 20
 _SYSTEM = (ROW_ID, ROW_SEQUENCE)
 
-Place = tuple[Store, str]
+StoredFile = tuple[Store, str]
 """A file's store, and its key there."""
 
 
@@ -60,12 +60,16 @@ class RunReader:
             self._projection(file, fields)
 
     def rows(
-        self, files: Mapping[DataFile, Place], predicate: Predicate | None, alone: bool, wanted: BitMap | None = None
+        self,
+        files: Mapping[DataFile, StoredFile],
+        predicate: Predicate | None,
+        alone: bool,
+        wanted: BitMap | None = None,
     ) -> Iterator[tuple[int, Rows]]:
         """(position in the run, rows), batch by batch.
 
         Args:
-            files: the run's, in its order, with their places.
+            files: the run's, in its order, with their stores and keys.
             predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
             alone: nothing else is read at the same time.
             wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
@@ -92,15 +96,15 @@ class RunReader:
     def _of_file(
         self,
         file: DataFile,
-        place: Place,
+        stored: StoredFile,
         fields: Sequence[Field],
         predicate: Predicate | None,
         wanted: BitMap | None,
         alone: bool,
     ) -> Iterator[tuple[int, FileRows]]:
         projection = self._projection(file, fields)
-        found = self._opened(file, place, projection, predicate, wanted, alone)
-        for position, rows in found if found is not None else _without_columns(file, projection, place[1]):
+        found = self._opened(file, stored, projection, predicate, wanted, alone)
+        for position, rows in found if found is not None else _without_columns(file, projection, stored[1]):
             if ROW_ID in fields:
                 first = file.first_row_id
                 ids = None if first is None else np.arange(first + position, first + position + len(rows))
@@ -113,7 +117,7 @@ class RunReader:
     def _opened(
         self,
         file: DataFile,
-        place: Place,
+        stored: StoredFile,
         projection: ProjectionPlan,
         predicate: Predicate | None,
         wanted: BitMap | None,
@@ -122,7 +126,7 @@ class RunReader:
         """The rows of a file; None where it has none of the wanted columns."""
         if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
             return None
-        opened = open_data_file(*place, file, projection, self._options)
+        opened = open_data_file(*stored, file, projection, self._options)
         if not opened.has_columns:
             return None
         return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from ...core.rows.binary_row import INLINE_BYTES, PREFIX_BYTES, SLOT_BYTES, enco
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import STRING_ROOTS, AtomicType, Field, with_nullable
 from ...core.statistics.pruning import partition_matches
-
-Array: TypeAlias = Any
-"""A NumPy array."""
+from ...core.typed import Array
 
 _WIDTHS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "DATE": 32, "TIME": 32, "BIGINT": 64}
 _HEADER_BITS = 8

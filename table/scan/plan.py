@@ -15,7 +15,8 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import TableCorrupt
-from ...core.metadata.data_file import ADD, DataFile, EntryIdentity, ManifestEntry
+from ...core.metadata.data_file import DataFile, ManifestEntry
+from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -207,7 +208,7 @@ def _plan_branch(
     # The columns of a row may lie in several files, whose statistics are about some of them: none goes without the others.
     bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
-    alive = [entry for entry in _alive(found.entries) if not without or entry.partition not in without]
+    alive = [entry for entry in live(found.entries) if not without or entry.partition not in without]
     in_bucket = by_bounds = kept = alive
     if residual is not None:
         buckets = BucketPruner(residual, schema, schema_of)
@@ -225,16 +226,16 @@ def _plan_branch(
     plan = ScanPlan(
         snapshot,
         schema.id,
-        SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
-        bound,
-        residual,
-        len(manifests),
-        len(readable),
-        len(alive) + found.of_other_partitions + found.ruled_out,
-        found.of_other_partitions,
-        len(alive) - len(in_bucket),
-        len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
-        pruned_by_index,
+        splits=SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
+        where=bound,
+        residual=residual,
+        manifests_considered=len(manifests),
+        manifests_read=len(readable),
+        files_considered=len(alive) + found.of_other_partitions + found.ruled_out,
+        files_pruned_by_partition=found.of_other_partitions,
+        files_pruned_by_bucket=len(alive) - len(in_bucket),
+        files_pruned_by_statistics=len(in_bucket) - len(kept) - pruned_by_index + found.ruled_out,
+        files_pruned_by_index=pruned_by_index,
     )
     return plan, frozenset(entry.partition for entry in alive)
 
@@ -272,22 +273,6 @@ def count_rows(plan: ScanPlan) -> int | None:
         return None
     rows = [split.live_rows(run) for split in plan.splits for run in split.runs]
     return None if None in rows else sum(n for n in rows if n is not None)
-
-
-def _alive(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The files that are added and not deleted, in order; entries may come in any order of manifests.
-
-    Raises:
-        TableCorrupt: a file is deleted that nothing adds: then another one, that should be gone, may still be there.
-    """
-    added: dict[EntryIdentity, ManifestEntry] = {}
-    deleted: dict[EntryIdentity, ManifestEntry] = {}
-    for entry in entries:
-        (added if entry.kind == ADD else deleted)[entry.identity] = entry
-    for identity, entry in deleted.items():
-        if added.pop(identity, None) is None:
-            raise TableCorrupt(f"a manifest deletes data file {entry.file.file_name} (_KIND 1), which no manifest adds")
-    return list(added.values())
 
 
 def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:

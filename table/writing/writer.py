@@ -22,6 +22,7 @@ from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
 from ...core.file_index.options import index_specs
+from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import codec_of
@@ -32,8 +33,6 @@ from ..formats.writing import output_of
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 
-Place = tuple[bytes, int]
-"""Partition row and bucket."""
 HELD_BYTES = 256 << 20
 UNAWARE_BUCKET = 0
 NO_TOTAL_BUCKETS = -1
@@ -80,7 +79,7 @@ class TableWriter:
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
         self._bucket_of = bucket_function(schema)
-        self._writers: dict[Place, DataFileWriter] = {}
+        self._writers: dict[PartitionBucket, DataFileWriter] = {}
         self.row_count = 0
 
     def write(self, data: Any) -> None:
@@ -92,8 +91,8 @@ class TableWriter:
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a batch that already has the table's columns, order and types."""
         self.row_count += batch.num_rows
-        for place, rows in self._by_place(batch):
-            self._writer(place).write(rows)
+        for target, rows in self._by_bucket(batch):
+            self._writer(target).write(rows)
         while sum(w.held_bytes for w in self._writers.values()) > HELD_BYTES:
             max(self._writers.values(), key=lambda w: w.held_bytes).flush()
 
@@ -130,19 +129,19 @@ class TableWriter:
             return written
         return []
 
-    def _writer(self, place: Place) -> DataFileWriter:
-        writer = self._writers.get(place)
+    def _writer(self, target: PartitionBucket) -> DataFileWriter:
+        writer = self._writers.get(target)
         if writer is None:
-            partition, bucket = place
+            partition, bucket = target
             folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
             prefix = self._schema.options.get(opt.DATA_FILE_PREFIX)
             stem = f"{prefix}{self._job}-{len(self._writers)}"
             writer = DataFileWriter(self._store, self._settings, folder, stem, self._travelling)
-            self._writers[place] = writer
+            self._writers[target] = writer
         return writer
 
-    def _by_place(self, batch: pa.RecordBatch) -> Iterator[tuple[Place, pa.RecordBatch]]:
-        """The batch cut by partition and bucket, rows in their order; only distinct places are looked at one by one."""
+    def _by_bucket(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
+        """The batch cut by partition and bucket, rows in their order; only distinct targets are looked at one by one."""
         fields = self._codec.fields
         columns = [batch.column(f.name) for f in fields]
         if self._bucket_of is not None:
@@ -156,15 +155,15 @@ class TableWriter:
         rows = zip(*values, strict=True) if values else repeat((), len(firsts))
         partitions = [self._codec.encode(row) for row in rows]
         numbers = repeat(UNAWARE_BUCKET) if self._bucket_of is None else heads[-1].to_pylist()
-        places = list(zip(partitions, numbers, strict=False))
-        if len(places) == 1:
-            yield places[0], batch
+        targets = list(zip(partitions, numbers, strict=False))
+        if len(targets) == 1:
+            yield targets[0], batch
             return
         sorted_batch = batch.take(pc.sort_indices(codes))
         counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(codes).to_pylist()}
         start = 0
-        for code, place in enumerate(places):
-            yield place, sorted_batch.slice(start, counts[code])
+        for code, target in enumerate(targets):
+            yield target, sorted_batch.slice(start, counts[code])
             start += counts[code]
 
 

@@ -17,7 +17,15 @@ EXPECTED = {
     "unsafe-backend": 1, "table-not-found": 2, "table-exists": 2, "table-corrupt": 1, "unsupported": 2,
     "invalid-argument": 2, "protocol-violation": 1, "lakelatch": 1,
 }  # fmt: skip
-KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.LakelatchError)]
+KINDS = list(errors.ERRORS.values())
+
+
+def test_every_error_is_in_the_table() -> None:
+    """Under its own code: what the command line, journals and metrics say is what can be caught."""
+    classes = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.LakelatchError)]
+    assert sorted(classes, key=KINDS.index) == KINDS
+    assert list(errors.ERRORS) == [kind.code for kind in KINDS]
+    assert set(errors.ERRORS) == set(EXPECTED)
 
 
 def made(kind: type[errors.LakelatchError]) -> errors.LakelatchError:

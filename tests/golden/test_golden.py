@@ -67,8 +67,8 @@ class View:
     def plan(self, where: Predicate | None, columns: list[str] | None = None) -> ScanPlan:
         return plan_scan(self.timeline, self.snapshot, self.schema, where, columns, self.as_of_ms)
 
-    def table(self, plan: ScanPlan, columns: list[str] | None, where: Predicate | None) -> pa.Table:
-        batches = list(read_batches(self.store, self.timeline, plan, self.schema, columns, where, None))
+    def table(self, plan: ScanPlan, columns: list[str] | None) -> pa.Table:
+        batches = list(read_batches(self.timeline, plan, self.schema, columns))
         schema = arrow_schema_of(self.schema, columns)
         for batch in batches:
             assert batch.schema.equals(schema, check_metadata=True)
@@ -89,8 +89,8 @@ def check_read(path: Path, read: dict[str, Any]) -> None:
     columns = [f.name for f in fields] if columns or tracked else None
     plan = view.plan(where, columns)
     what = f"{path} at {read['at']}, columns {columns}, filter {read.get('filter')}"
-    assert_same_rows(encode_rows(view.table(plan, columns, where), fields), read["rows"], what)
-    assert view.table(plan, [], where).num_rows == len(read["rows"])
+    assert_same_rows(encode_rows(view.table(plan, columns), fields), read["rows"], what)
+    assert view.table(plan, []).num_rows == len(read["rows"])
     assert count_rows(plan) in (len(read["rows"]), None)
     planned = read.get("plan")
     # Where Java prunes rows that match, it opens too few files (format/binary-row §2).
@@ -200,7 +200,7 @@ if FOLDERS:
 
 def damaged_read(path: Path, at: dict[str, Any]) -> pa.Table:
     view = View.of(path, at)
-    return view.table(view.plan(None), None, None)
+    return view.table(view.plan(None), None)
 
 
 def check_damaged(path: Path, expected: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from contention.contended import Books, Contention
 import lakelatch as ll
 from lakelatch.coordinator.journal.lines import parse_journal
 from lakelatch.coordinator.protocol.events import CommitRequested
-from lakelatch.coordinator.protocol.machine import Phase, fold
+from lakelatch.coordinator.protocol.machine import Phase, state_after
 
 ENDLESS = 10**9
 BETWEEN = "between commits"
@@ -136,5 +136,5 @@ class Torture(Contention):
         """What the last commit that a writer began was at when it died."""
         entries = list(parse_journal(self._journal_since_start(name).split(b"\n"), name))
         last = [e.commit for e in entries if isinstance(e.event, CommitRequested)][-1]
-        state = fold([e.event for e in entries if e.commit == last])
+        state = state_after([e.event for e in entries if e.commit == last])
         return state.phase.value if state.outcome is None else BETWEEN

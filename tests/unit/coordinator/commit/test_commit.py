@@ -17,7 +17,7 @@ from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, WRITER_PROPE
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.machine import Phase, fold
+from lakelatch.coordinator.protocol.machine import Phase, state_after
 from lakelatch.core.errors import (
     CommitConflict,
     Fenced,
@@ -447,7 +447,7 @@ def test_the_journal_replays_to_the_same_end(store: Lab, tmp_path: Any) -> None:
         out.write(b'{"commit": "x", "at')
     entries = list(read_journal(tmp_path / "journal.jsonl"))
     assert len({e.commit for e in entries}) == 1
-    state = fold([e.event for e in entries])
+    state = state_after([e.event for e in entries])
     assert state.phase is Phase.DONE
     assert state.attempt == 2
     assert state.ours is not None

@@ -59,7 +59,7 @@ def merged(of: Table, mode: str, *groups: tuple[ManifestFile, ...]) -> tuple[Mer
 
 def entries(of: Table, merge: Merge, lines: tuple[ManifestFile, ...]) -> list[ManifestEntry]:
     """Of manifests, those among them that the merge made and nobody has written yet."""
-    made = {blob.name: blob.data for blob in merge.blobs}
+    made = {file.name: file.data for file in merge.files}
     return [
         entry
         for line in lines
@@ -103,7 +103,7 @@ def test_a_large_manifest_that_no_deletion_can_touch_is_neither_read_nor_written
     merge, read = merged(made, "full", before)
     assert merge.runs == ((before, (of_b, replacing)),), "in manifests of one entry all others have lost theirs"
     assert sorted(read) == sorted(names((of_a, more_of_a, *overwrite)))
-    assert merge.blobs == ()
+    assert merge.files == ()
 
 
 def test_a_large_manifest_of_the_same_partition_that_lost_nothing_stays_as_it_is() -> None:
@@ -118,7 +118,7 @@ def test_a_large_manifest_of_the_same_partition_that_lost_nothing_stays_as_it_is
     assert sorted(read) == sorted(names(before))
     assert after == tuple(line for line in before[1:] if not line.num_deleted_files)
     assert len(after) == 2
-    assert merge.blobs == ()
+    assert merge.files == ()
 
 
 def test_what_is_left_of_a_large_manifest_is_written_again() -> None:
@@ -130,7 +130,7 @@ def test_what_is_left_of_a_large_manifest_is_written_again() -> None:
     before = manifests(made)
     merge, _ = merged(made, "full", before)
     ((_, after),) = merge.runs
-    assert [blob.name for blob in merge.blobs] == names(after)
+    assert [file.name for file in merge.files] == names(after)
     assert sum(line.num_added_files for line in after) == 2
     assert sum(line.num_deleted_files for line in after) == 0
 
@@ -143,7 +143,7 @@ def test_small_manifests_become_one_though_nothing_is_deleted() -> None:
     merge, _ = merged(made, "full", before)
     ((_, (one,)),) = merge.runs
     assert (one.num_added_files, one.num_deleted_files) == (3, 0)
-    assert len(merge.blobs) == 1
+    assert len(merge.files) == 1
 
 
 def test_a_minor_merge_keeps_deletions_of_files_that_it_has_not_seen() -> None:
@@ -172,5 +172,5 @@ def test_each_group_has_its_own_place() -> None:
     assert after is not None
     assert [line.num_added_files for line in after] == [2, 1, 2]
     assert after[1] == three
-    assert len(merge.blobs) == 2
+    assert len(merge.files) == 2
     assert merge.applied((one, three, two, four, five)) is None, "its inputs do not stand side by side"

@@ -10,11 +10,11 @@ import pytest
 from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.threads import Threads
 from lakelatch.coordinator.commit.driver import Driver
-from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, LEAST_S, TimeBudget
+from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, TimeBudget
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
-from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.coordinator.surroundings import LEAST_LOOK_S, MACHINE
 
 OURS = SnapshotRef(5, "ours")
 
@@ -52,7 +52,7 @@ def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: 
     driver.answer(do.Publish(OURS, 1))
     for look in range(1, 20):
         assert driver.answer(do.ReadBack(OURS, look)) is not None
-    assert run.now_s <= bound_s + 2 * LEAST_S + 0.1
+    assert run.now_s <= bound_s + 2 * LEAST_LOOK_S + 0.1
     asked = run.asked
     assert isinstance(driver.answer(do.Publish(OURS, 2)), ev.AnswerLost)
     assert isinstance(driver.answer(do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)

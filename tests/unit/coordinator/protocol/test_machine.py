@@ -11,7 +11,7 @@ from lakelatch.coordinator.protocol import diagram
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import EVENT_TYPES, SnapshotRef, event_from_json, event_json
-from lakelatch.coordinator.protocol.machine import LOOKS, SENDS, TRANSITIONS, CommitState, Phase, fold, step
+from lakelatch.coordinator.protocol.machine import LOOKS, SENDS, TRANSITIONS, CommitState, Phase, state_after, step
 from lakelatch.core.errors import ProtocolViolation
 
 BASE = SnapshotRef(4, "base")
@@ -266,7 +266,7 @@ def test_events_survive_the_journal_and_fold_to_the_same_state() -> None:
     events = [*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"), ev.RetryGranted(5)]
     again = [event_from_json(event_json(e)) for e in events]
     assert again == events
-    assert fold(again) == run(*events)[0]
+    assert state_after(again) == run(*events)[0]
 
 
 def test_the_page_in_docs_shows_the_table() -> None:

@@ -242,11 +242,21 @@ def test_an_entry_without_its_file_is_refused_by_field() -> None:
         decode_manifest(sink.getvalue(), "manifest-x")
 
 
-def test_folding_keeps_unmet_deletes_and_live_drops_them() -> None:
+def test_folding_keeps_a_delete_whose_add_is_elsewhere() -> None:
     """format/manifests §4."""
     entries = [entry("a"), entry("b"), entry("a", DELETE), entry("z", DELETE)]
     assert [(e.kind, e.file.file_name) for e in fold(entries).values()] == [(ADD, "b"), (DELETE, "z")]
+
+
+def test_live_files_do_not_depend_on_the_order_of_manifests() -> None:
+    """format/manifests §4."""
+    entries = [entry("a", DELETE), entry("a"), entry("b")]
     assert [e.file.file_name for e in live(entries)] == ["b"]
+
+
+def test_a_delete_without_its_add_is_refused_by_name() -> None:
+    with pytest.raises(TableCorrupt, match=r"deletes data file z .*which no manifest adds"):
+        live([entry("a"), entry("z", DELETE)])
 
 
 def test_a_level_upgrade_is_two_identities() -> None:

@@ -15,14 +15,7 @@ from lakelatch.core.predicates.arrow import evaluate, to_arrow_mask
 from lakelatch.core.predicates.predicate import And, Comparison, bind, col
 from lakelatch.core.rows.partition import PartitionCodec
 from lakelatch.core.rows.types import AtomicType, Field, string
-from lakelatch.core.statistics.collect import (
-    ColumnStats,
-    StatsMode,
-    collect_stats,
-    decode_stats,
-    file_stats_fields,
-    row_stats,
-)
+from lakelatch.core.statistics.collect import ColumnStats, StatsMode, decode_stats, file_stats_fields
 from lakelatch.core.statistics.pruning import (
     like_prefix,
     may_match,
@@ -31,6 +24,7 @@ from lakelatch.core.statistics.pruning import (
     partition_stats,
     split_predicate,
 )
+from lakelatch.tests.collected import collect_stats, row_stats
 from lakelatch.tests.predicates import FIELDS, predicates, tables, values_of
 
 MODES = [StatsMode("none"), StatsMode("counts"), StatsMode("truncate", 1), StatsMode("truncate", 16), StatsMode("full")]

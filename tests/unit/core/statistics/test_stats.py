@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 from lakelatch.core.avro.records import read_records
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
-from lakelatch.core.metadata.data_file import NO_STATS, SimpleStats
+from lakelatch.core.metadata.data_file import ADD, NO_STATS, DataFile, ManifestEntry, SimpleStats
+from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.schema import TableSchema, parse_schema
 from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import order_key
 from lakelatch.core.statistics.bounds import Bounds, truncated
@@ -30,11 +32,10 @@ from lakelatch.core.statistics.collect import (
     ColumnStats,
     StatsCollector,
     StatsMode,
-    collect_stats,
     decode_stats,
     file_stats_fields,
-    row_stats,
 )
+from lakelatch.tests.collected import collect_stats, row_stats
 from lakelatch.tests.golden_filters import golden_folder
 
 FULL, COUNTS, NONE = StatsMode("full"), StatsMode("counts"), StatsMode("none")
@@ -207,10 +208,14 @@ def test_a_footer_that_was_promised_and_never_came_gives_unknown() -> None:
     assert decode_stats(collector.finish()[0], field) == [ColumnStats(None, None, 0)]
 
 
-def test_row_stats() -> None:
-    """G4: partition statistics of a manifest are full, never cut."""
+def test_statistics_of_partitions_are_never_cut() -> None:
+    """G4: those of a manifest are full, whatever the length of a partition's text."""
     fields = [Field(0, "a", string()), Field(1, "d", AtomicType("DOUBLE"))]
-    stats = row_stats([("x" * 40, math.nan), (None, -0.0), ("b", 0.0)], fields)
+    types = [f.type for f in fields]
+    rows = [("x" * 40, math.nan), (None, -0.0), ("b", 0.0)]
+    file = DataFile("f", 1, 1)
+    entries = [ManifestEntry(ADD, encode_row(row, types), 0, -1, file) for row in rows]
+    stats = summarise("manifest", 1, entries, fields, 0).partition_stats
     assert repr(decode_stats(stats, fields)) == repr([ColumnStats("b", "x" * 40, 1), ColumnStats(-0.0, math.nan, 0)])
 
 

@@ -177,7 +177,7 @@ def test_a_limit_opens_no_more_files_than_it_needs() -> None:
         table.append(pa.table({"x": pa.array([i] * 10, pa.int32())}))
     plan = table.plan()
     table.store.reset()
-    batches = read_batches(table.store, table.timeline, plan, table.schema, None, None, 15)
+    batches = read_batches(table.timeline, plan, table.schema, None, 15)
     assert sum(b.num_rows for b in batches) == 15
     assert dict(table.store.snapshot().by_operation) == {"get": 2}
 
@@ -188,11 +188,11 @@ def test_a_limit_opens_no_more_files_than_it_needs() -> None:
 def test_a_small_file_is_one_request_and_no_file_is_none() -> None:
     """No HEAD, no footer on its own; a read that needs no stored column opens nothing."""
     table = parted()
-    plan = table.plan()
 
     def requests(columns: list[str] | None, where: Any = None) -> dict[str, int]:
+        plan = table.plan(where)
         table.store.reset()
-        list(read_batches(table.store, table.timeline, plan, table.schema, columns, where, None))
+        list(read_batches(table.timeline, plan, table.schema, columns))
         return dict(table.store.snapshot().by_operation)
 
     assert requests(None) == {"get": 3}
@@ -343,7 +343,7 @@ def test_a_schema_that_is_missing_is_named() -> None:
     table.store.delete_many(["schema/schema-0"])
     with pytest.raises(TableCorrupt, match="schema/schema-0 is missing"):
         timeline = Table(table.store, later).timeline
-        read_batches(table.store, timeline, plan, _with_id(later, 7), None, None, None)
+        read_batches(timeline, plan, _with_id(later, 7))
 
 
 def _with_id(schema: Any, schema_id: int) -> Any:

@@ -1,0 +1,115 @@
+"""A table that is open: its store, its schema, the snapshot that it shows, and what commits to it.
+
+Owns: `OpenTable`, which the rooms of methods above share. Must not know: what is read, changed or maintained.
+Invariant: a table that is pinned to a snapshot commits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..backends.store import Store
+from ..coordinator.commit.committer import Committer
+from ..coordinator.commit.request import Isolation
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.journal.lines import Journal
+from ..coordinator.journal.object_journal import open_journal
+from ..core import options as opt
+from ..core.errors import InvalidArgument
+from ..core.metadata.schema import TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.paths import DEFAULT_BRANCH, TablePaths
+from .writing.transaction import Transaction
+
+
+class OpenTable:
+    """What every method of a table works on.
+
+    Args:
+        store: bound to the table's root.
+        schema: the newest schema, or the one of the snapshot that is read.
+        pinned: the snapshot that this table shows for ever; None = always the latest.
+        first_schema: the bytes of schema 0, by which commits know the table again (see `Timeline`).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        schema: TableSchema,
+        *,
+        branch: str = DEFAULT_BRANCH,
+        journal: str | Journal | None = None,
+        pinned: Snapshot | None = None,
+        first_schema: bytes | None = None,
+    ) -> None:
+        self.store = store
+        self._schema = schema
+        self._branch = branch
+        self.paths = TablePaths(branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self.timeline = Timeline(store, self.paths)
+        self.pinned = pinned
+        self._journal = journal or schema.options.get(opt.COMMIT_JOURNAL) or None
+        self._committer: Committer | None = None
+        self._first_schema = first_schema
+
+    def __repr__(self) -> str:
+        at = f" at snapshot {self.pinned.id}" if self.pinned is not None else ""
+        return f"Table({self.url}{at})"
+
+    @property
+    def url(self) -> str:
+        """The table's root, without credentials."""
+        return self.store.url
+
+    @property
+    def schema(self) -> TableSchema:
+        """Columns, keys and options; `schema.fields` are the columns."""
+        return self._schema
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that a read would see now; None for a table without one."""
+        return self.pinned if self.pinned is not None else self.timeline.latest()
+
+    def transaction(
+        self,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+    ) -> Transaction:
+        """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
+        return Transaction(
+            self.committer,
+            self.timeline,
+            commit_user=commit_user,
+            identifier=identifier,
+            isolation=isolation,
+            properties=dict(properties or {}),
+            watermark_ms=watermark_ms,
+        )
+
+    @property
+    def committer(self) -> Committer:
+        """What commits to this table; made on first use."""
+        self._check_not_pinned()
+        if self._committer is None:
+            self._committer = self._committer_with(self._schema)
+        return self._committer
+
+    def _check_not_pinned(self) -> None:
+        if self.pinned is not None:
+            raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
+
+    def _show(self, schema: TableSchema) -> None:
+        """Use another schema from now on: for reading, and for where files are written."""
+        self._schema = schema
+        self.paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self.timeline = Timeline(self.store, self.paths)
+        self._committer = None
+
+    def _committer_with(self, schema: TableSchema) -> Committer:
+        paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
+        journal = open_journal(self._journal, self.store)
+        return Committer(self.store, paths, schema, journal, first_schema=self._first_schema)

@@ -1,0 +1,43 @@
+"""The names that people type are promises: one that goes away, or comes by accident, is seen here."""
+
+from __future__ import annotations
+
+import lakelatch
+import lakelatch.spark
+from lakelatch.core.errors import ERRORS, LakelatchError
+
+NAMES = """
+    CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt RecoveredCommit Recovery
+    RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported
+    add_column col create_table drop_column is_table move_column open_table recover remove_option rename_column
+    set_comment set_option update_comment update_default update_nullability update_type
+"""
+SPARK_NAMES = "compact read register write"
+TABLE_NAMES = """
+    alter append arrow_schema at branch clean committer compact count drop_partitions entries expire explain files history
+    options orphans overwrite partitions plan plan_rollback rollback scan schema schemas snapshot snapshots to_arrow
+    to_batches to_pandas to_polars transaction truncate url verify
+"""
+
+
+def test_the_names_of_lakelatch() -> None:
+    assert sorted(lakelatch.__all__) == sorted(NAMES.split())
+    assert dir(lakelatch) == sorted([*NAMES.split(), "__version__"])
+    assert all(getattr(lakelatch, name) is not None for name in NAMES.split())
+
+
+def test_the_names_of_the_spark_interface() -> None:
+    assert sorted(lakelatch.spark.__all__) == dir(lakelatch.spark) == sorted(SPARK_NAMES.split())
+    assert all(callable(getattr(lakelatch.spark, name)) for name in SPARK_NAMES.split())
+
+
+def test_the_methods_of_a_table() -> None:
+    assert [name for name in dir(lakelatch.Table) if not name.startswith("_")] == sorted(TABLE_NAMES.split())
+
+
+def test_every_error_can_be_caught_by_a_public_name() -> None:
+    assert {kind.__name__ for kind in ERRORS.values()} == {
+        name
+        for name in NAMES.split()
+        if isinstance(getattr(lakelatch, name), type) and issubclass(getattr(lakelatch, name), LakelatchError)
+    }
