@@ -67,7 +67,7 @@ $(STORES_OF_THE_DEMO:%=.venv/.demo-%): .venv/.demo-%: $(SETUP_FILES)
 	@touch $@
 
 docs: $(DOCS_VENV)/.setup ## build the documentation as a site into build/site; a broken link is an error
-	$(DOCS_VENV)/bin/mkdocs build --strict --quiet --site-dir $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --site-dir $(SITE)
 	@echo "docs: $(SITE)/index.html"
 
 $(DOCS_VENV)/.setup: pyproject.toml .ci/constraints.txt .ci/requirements.py
