@@ -66,8 +66,9 @@ $(STORES_OF_THE_DEMO:%=.venv/.demo-%): .venv/.demo-%: $(SETUP_FILES)
 	.ci/setup --demo $*
 	@touch $@
 
+# Not --quiet: MkDocs then counts no warnings, and --strict finds nothing.
 docs: $(DOCS_VENV)/.setup ## build the documentation as a site into build/site; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --site-dir $(SITE)
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --site-dir $(SITE)
 	@echo "docs: $(SITE)/index.html"
 
 $(DOCS_VENV)/.setup: pyproject.toml .ci/constraints.txt .ci/requirements.py

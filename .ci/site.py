@@ -59,6 +59,9 @@ _EXAMPLE = re.compile(r"^( +)>>> .*\n(?:\1(?!\"\"\")\S.*\n)*", re.MULTILINE)
 origins: dict[str, str] = {}
 """Page of the site -> its file in the checkout."""
 
+shown: dict[str, str] = {}
+"""Page of the site -> the source file or folder that it shows."""
+
 
 def on_startup(command: str, dirty: bool) -> None:
     """Copies the packages to where mkdocstrings reads them; before it looks there, so not later than here."""
@@ -135,8 +138,15 @@ def _page_of(path: str, page: str) -> str | None:
         elif (full / "__init__.py").exists():
             source = posixpath.normpath(f"{source}/__init__.py")
         else:
-            return f"source/{source}/index.md"
-    return source.removeprefix("docs/") if source.startswith("docs/") else f"source/{source}.md"
+            return _shown_at(f"{source}/index.md", source)
+    return source.removeprefix("docs/") if source.startswith("docs/") else _shown_at(f"{source}.md", source)
+
+
+def _shown_at(page: str, source: str) -> str:
+    """MkDocs leaves out what begins with a dot."""
+    page = "source/" + re.sub(r"(^|/)\.", r"\1_", page)
+    shown[page] = source
+    return page
 
 
 def _add(path: str, page: str, files: Any, config: Any) -> None:
@@ -144,9 +154,8 @@ def _add(path: str, page: str, files: Any, config: Any) -> None:
     found = _page_of(path, page) if path else None
     if found is None or files.get_file_from_path(found) is not None:
         return
-    listing = found.endswith("/index.md")
-    source = CHECKOUT / (_source(path, page) if listing else found.removeprefix("source/").removesuffix(".md"))
-    content = _listing(source) if listing else _shown(source)
+    source = CHECKOUT / shown.get(found, _source(path, page))
+    content = _listing(source) if source.is_dir() else _shown(source)
     files.append(File.generated(config, found, content=content))
 
 
