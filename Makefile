@@ -1,4 +1,4 @@
-# The recipes are CI's: .ci/run calls `make test` and nothing else.
+# The recipes are CI's: .ci/run calls `make test` and nothing else. `make help` lists the targets, by the text after `##`.
 SHELL := /bin/bash
 .DEFAULT_GOAL := test
 STORE ?= local
@@ -10,6 +10,9 @@ PYTEST_ARGS ?=
 JOBS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.setup
+STORES_OF_THE_DEMO := local s3 gcs adls hdfs
+SITE := build/site
+DOCS_VENV := build/docs-venv
 
 export LAKELATCH_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lakelatch
 # A checkout may have any name; tools see the package through the link .tools/lakelatch, and the tests' own modules by folder.
@@ -30,51 +33,70 @@ export LAKELATCH_GCS_URL := http://127.0.0.1:4443
 export LAKELATCH_AZURE_URL := http://127.0.0.1:10000
 endif
 
-.PHONY: setup lint test unit demo up down nightly mutants diagram clean
-setup: $(STAMP)
-$(STAMP): pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
-	.ci/setup $(SETUP_ARGS)
-	@touch $@
+SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 
-lint: setup
+.PHONY: help setup lint test unit demo docs up down nightly mutants diagram clean
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS)"
+
+setup: $(STAMP) ## install everything that the tests need: packages, a Java, and the stores they run against
+$(STAMP): $(SETUP_FILES)
+	.ci/setup $(SETUP_ARGS)
+	@touch $@ $(STORES_OF_THE_DEMO:%=.venv/.demo-%)
+
+lint: setup ## check style, types and the order of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p lakelatch
 	$(BIN)/mypy -p servers -p mutation -m values
 	$(BIN)/lint-imports
 
-test: setup lint
+test: setup lint ## what CI runs: lint and every test that takes seconds (this is the default)
 	$(RUN) $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
 
-# The tests that start no server, no Spark and no JVM: seconds.
-unit: setup
+unit: setup ## the tests that start no server, no Spark and no JVM
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit
 
-# STORE=local, s3, gcs, adls or hdfs
-demo: setup
+demo: .venv/.demo-$(STORE) ## twelve PySpark jobs commit to one table at once; STORE=local, s3, gcs, adls or hdfs
 	$(RUN) $(BIN)/python examples/demo.py --store $(STORE)
 
-up:
+# The demo installs only what it needs on its store; a whole set-up includes that.
+$(STORES_OF_THE_DEMO:%=.venv/.demo-%): .venv/.demo-%: $(SETUP_FILES)
+	.ci/setup --demo $*
+	@touch $@
+
+# Not --quiet: MkDocs then counts no warnings, and --strict finds nothing.
+docs: $(DOCS_VENV)/.setup ## build the documentation as a site into build/site; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --site-dir $(SITE)
+	@echo "docs: $(SITE)/index.html"
+
+$(DOCS_VENV)/.setup: pyproject.toml .ci/constraints.txt .ci/requirements.py
+	python3 -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python .ci/requirements.py --only docs > $(DOCS_VENV)/requirements.txt
+	$(DOCS_VENV)/bin/python -m pip install -q -c .ci/constraints.txt -r $(DOCS_VENV)/requirements.txt
+	@touch $@
+
+up: ## start the servers of docker-compose.yml, for STORES=compose
 	docker compose up -d --wait
 
-down:
+down: ## stop them and delete what they store
 	docker compose down --volumes
 
-nightly: setup lint
+nightly: setup lint ## the whole test suite, the benchmarks and the planted bugs: hours
 	$(RUN) LAKELATCH_NIGHTLY=1 $(BIN)/python -m pytest $(PYTEST_ARGS) tests
 	$(BIN)/python .ci/requirements.py bench | $(BIN)/python -m pip install -q -c .ci/constraints.txt -r /dev/stdin
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python -m mutation --seed "$$(date +%F)" --size $(MUTANTS) --jobs $(JOBS)
 
-# MUTANTS small bugs, drawn by SEED, are planted one at a time: the fast tests must notice each. A run that was cut
-# off goes on; the score is kept in docs/guarantees.md where LAKELATCH_NIGHTLY is set.
-mutants: setup
+# A run that was cut off goes on; the score is kept in docs/guarantees.md where LAKELATCH_NIGHTLY is set.
+mutants: setup ## plant MUTANTS small bugs, drawn by SEED, one at a time: the fast tests must notice each
 	$(BIN)/python -m mutation --seed $(SEED) --size $(MUTANTS) --jobs $(JOBS)
 
-diagram: setup
+diagram: setup ## write docs/commit-machine.md from the transition table
 	$(BIN)/python -m lakelatch.coordinator.protocol.diagram > docs/commit-machine.md
 
-clean:
+clean: ## remove .venv and everything that was built (not the cache)
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

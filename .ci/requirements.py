@@ -1,5 +1,6 @@
 """Prints what pyproject.toml asks for, one requirement a line: the base and the extras that are named as arguments.
 
+`test:boto3` is one package of the extra `test`. With `--only` the base is left out.
 The checkout itself is never installed: tools see it through the link `.tools/lakelatch`. Runs with the standard
 library of Python >= 3.10 and pip.
 """
@@ -30,5 +31,17 @@ def expand(requirements: list[str]) -> Iterator[str]:
                 yield from expand(PROJECT["optional-dependencies"][extra.strip()])
 
 
+def wanted(extra: str) -> list[str]:
+    """The requirements of `extra`, or those for one package of it where it is `extra:package`."""
+    name, _, package = extra.partition(":")
+    found = list(expand([f"{PROJECT['name']}[{name}]"]))
+    if package:
+        found = [each for each in found if re.split(r"[^\w.-]", each)[0] == package]
+        if not found:
+            raise SystemExit(f"the extra {name} of pyproject.toml has no package {package}")
+    return found
+
+
 if __name__ == "__main__":
-    print("\n".join(expand([*PROJECT["dependencies"], *(f"{PROJECT['name']}[{extra}]" for extra in sys.argv[1:])])))
+    base = [] if "--only" in sys.argv else PROJECT["dependencies"]
+    print("\n".join([*base, *(each for extra in sys.argv[1:] if extra != "--only" for each in wanted(extra))]))

@@ -3,6 +3,9 @@
 `make demo`, or with STORE=s3, gcs, adls or hdfs on a real server of that kind. Each job is a process of its own; a gate
 holds all of them until the last is ready. Then a thirteenth job overwrites January while a fourteenth appends 31 December,
 which the twelve had left out. At the end the table is read back with Spark and every row is compared with the source.
+
+Twelve Spark sessions take a while to start. So that a commit is seen before, this process first appends the flights of
+1 January without Spark; they are in the table twice until January is overwritten. Every step's time is printed.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +37,31 @@ HERE = Path(__file__).parent
 JOB = HERE / "demo_job.py"
 
 
+class Clock:
+    """Prints what happens, with the seconds since the demo began."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def say(self, text: str) -> None:
+        print(f"[{self.seconds():6.1f} s] {text}", flush=True)
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Says how long the block took, once it is done."""
+        began = time.monotonic()
+        yield
+        self.say(f"{text}: {time.monotonic() - began:.1f} s")
+
+
 class Jobs:
     """The PySpark jobs of one wave: started, held at a gate, watched through their journals."""
 
-    def __init__(self, folder: Path, url: str, storage_options: dict[str, Any], began: float) -> None:
-        self.folder, self.url, self.storage_options, self.began = folder, url, storage_options, began
+    def __init__(self, folder: Path, url: str, storage_options: dict[str, Any], clock: Clock) -> None:
+        self.folder, self.url, self.storage_options, self.clock = folder, url, storage_options, clock
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.gate = folder / f"gate-{time.monotonic_ns()}"
         self.seen: Counter[str] = Counter()
@@ -66,19 +89,16 @@ class Jobs:
     def journal(self, name: str) -> Path:
         return self.folder / f"{name}.journal.jsonl"
 
-    def say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
-
     def open_gate(self) -> None:
         waiting = set(self.processes)
         while waiting:
             ready = {name for name in waiting if (self.folder / f"{name}.ready").exists()}
             for name in sorted(ready):
                 waiting.discard(name)
-                self.say(f"{name} is ready ({len(self.processes) - len(waiting)}/{len(self.processes)})")
+                self.clock.say(f"{name} is ready ({len(self.processes) - len(waiting)}/{len(self.processes)})")
             self.stop_if_dead()
             time.sleep(0.05)
-        self.say(f"the gate opens for {len(self.processes)} jobs")
+        self.clock.say(f"the gate opens for {len(self.processes)} jobs")
         self.gate.touch()
 
     def watch(self) -> list[dict[str, Any]]:
@@ -98,7 +118,7 @@ class Jobs:
             for entry in entries[self.seen[name] :]:
                 line = news(entry.event)
                 if line:
-                    self.say(f"{name}: {line}")
+                    self.clock.say(f"{name}: {line}")
             self.seen[name] = len(entries)
 
     def stop_if_dead(self) -> None:
@@ -128,13 +148,14 @@ def news(event: ev.Event) -> str | None:
 
 
 @contextmanager
-def place(store: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where the table goes: a URL and its storage options."""
+def location(store: str, folder: Path, clock: Clock) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The table's URL and its storage options; an object store has its server started here."""
     if store == "local":
         yield str(folder / "flights"), {}
         return
     sys.path.insert(0, str(HERE.parent / "tests"))
     import servers
+    from servers.process import NotInstalled
 
     start = {
         "s3": servers.s3_server,
@@ -142,8 +163,13 @@ def place(store: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         "adls": servers.azure_server,
         "hdfs": servers.hdfs_server,
     }
-    with start[store]() as server:
-        print(f"demo: {store} server {server.name} at {server.endpoint_url}")
+    with ExitStack() as running:
+        try:
+            with clock.step(f"starting a server for {store}"):
+                server = running.enter_context(start[store]())
+        except NotInstalled as error:
+            raise SystemExit(f"demo: {error}") from error
+        clock.say(f"{server.name} at {server.endpoint_url}")
         yield f"{server.new_root()}/flights", server.storage_options()
 
 
@@ -182,37 +208,51 @@ def read_back(url: str, storage_options: dict[str, Any]) -> pa.Table:
         spark.stop()
 
 
-def run(store: str, folder: Path) -> int:
-    began = time.monotonic()
-    source = flights()
-    sources = months_of(source, folder)
-    with place(store, folder) as (url, storage_options):
-        ll.create_table(url, source.schema, partition_by=["month"], storage_options=storage_options)
-        first = Jobs(folder, url, storage_options, began)
-        for month in range(1, 13):
-            first.start(f"month-{month:02}", sources[f"month-{month:02}"])
-        first.open_gate()
-        receipts = first.watch()
-        first.say("12 months are in; now January is overwritten while 31 December is appended")
-        second = Jobs(folder, url, storage_options, began)
-        second.start("january-again", sources["month-01"], "overwrite", {"month": 1})
-        second.start("december-31", sources["december-31"])
-        second.open_gate()
-        receipts += second.watch()
+def first_commit(url: str, source: pa.Table, storage_options: dict[str, Any], clock: Clock) -> None:
+    """Creates the table and appends 1 January to it, from this process and without Spark."""
+    with clock.step("creating the table"):
+        table = ll.create_table(url, source.schema, partition_by=["month"], storage_options=storage_options)
+    first_day = source.filter(pc.and_(pc.equal(source["month"], 1), pc.equal(source["day"], 1)))
+    with clock.step("the first commit, 1 January without Spark"):
+        receipt = table.append(first_day, commit_user="first-day", identifier=1)
+    clock.say(f"first-day: committed {receipt}")
 
-        second.say("reading back with Spark, comparing every row")
-        found = read_back(url, storage_options)
-        want, got = row_keys(source), row_keys(found.select(source.schema.names).cast(source.schema))
+
+def run(store: str, folder: Path) -> int:
+    clock = Clock()
+    with clock.step("reading the flights"):
+        source = flights()
+        sources = months_of(source, folder)
+    with location(store, folder, clock) as (url, storage_options):
+        first_commit(url, source, storage_options, clock)
+        first = Jobs(folder, url, storage_options, clock)
+        clock.say("twelve jobs start, each with a Spark session of its own: a minute or more on a small machine")
+        with clock.step("starting the twelve jobs"):
+            for month in range(1, 13):
+                first.start(f"month-{month:02}", sources[f"month-{month:02}"])
+            first.open_gate()
+        with clock.step("twelve commits at once"):
+            receipts = first.watch()
+        clock.say("12 months are in; now January is overwritten while 31 December is appended")
+        second = Jobs(folder, url, storage_options, clock)
+        with clock.step("an overwrite beside an append"):
+            second.start("january-again", sources["month-01"], "overwrite", {"month": 1})
+            second.start("december-31", sources["december-31"])
+            second.open_gate()
+            receipts += second.watch()
+        with clock.step("reading back with Spark"):
+            found = read_back(url, storage_options)
+        with clock.step("comparing every row"):
+            want, got = row_keys(source), row_keys(found.select(source.schema.names).cast(source.schema))
         lost, doubled = (want - got).total(), (got - want).total()
         table = ll.open_table(url, storage_options=storage_options)
         show_log(table)
         print(table.explain(max(receipts, key=lambda r: int(r["retries"]))["snapshot_id"]))
         retries = sum(r["retries"] for r in receipts)
         commits = len(receipts) - 2
-        seconds = time.monotonic() - began
         print(
             f"demo: {commits}/12 commits, {found.num_rows} rows, {lost} lost, {doubled} doubled, {retries} retries,"
-            f" {seconds:.0f} s, table at {url}"
+            f" {clock.seconds():.0f} s, table at {url}"
         )
     return 0 if (lost, doubled, found.num_rows) == (0, 0, source.num_rows) else 1
 

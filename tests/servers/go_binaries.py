@@ -67,5 +67,6 @@ def _build(module: str, version: str, binary: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in [name for name in MODULES if name != "minio"]:  # built when it is first wanted: it is large
+    # Those that are named as arguments, else all but MinIO: it is large, and built when a test first wants it.
+    for wanted in sys.argv[1:] or [name for name in MODULES if name != "minio"]:
         print(f"{wanted} {MODULES[wanted][1]}: {find(wanted) or 'not built'}", flush=True)
