@@ -461,7 +461,11 @@ def test_urls() -> None:
     assert bucket_root("s3://lake", ("s3", "s3a"), "S3") == "lake"
     assert bucket_root("s3a://lake/", ("s3", "s3a"), "S3") == "lake"
     assert bucket_root("s3://lake/a/b/", ("s3",), "S3") == "lake/a/b"
-    for url, why in (("gs://lake/a", "is no S3 URL"), ("s3:///a", "names no bucket"), ("s3://k:s@lake", "credentials")):
+    for url, why in (
+        ("gs://lake/a", "is not a URL of S3"),
+        ("s3:///a", "names no bucket"),
+        ("s3://k:s@lake", "credentials"),
+    ):
         with pytest.raises(InvalidArgument, match=why) as caught:
             bucket_root(url, ("s3", "s3a"), "S3")
         assert caught.value.next_step

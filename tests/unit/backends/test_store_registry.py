@@ -58,7 +58,7 @@ def test_paths_are_urls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "says"),
-    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("nofs://h/x", "known are"), ("", "empty"), (" ", "empty")],
+    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("nofs://h/x", "known schemes"), ("", "empty"), (" ", "empty")],
 )
 def test_unknown_schemes(url: str, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
