@@ -117,7 +117,7 @@ def test_two_explorations_see_the_same() -> None:
 
 
 def test_garbage_is_no_replay_id() -> None:
-    with pytest.raises(ValueError, match="no replay id"):
+    with pytest.raises(ValueError, match="not a replay id"):
         parse_replay_id("banana")
     with pytest.raises(KeyError):
         named("banana")

@@ -59,7 +59,7 @@ def test_an_overwrite_may_not_remove_what_it_had_not_read() -> None:
     lied = changed(empty, "O1", read="before")
     assert [str(v) for v in judged(objects, lied, committed("A1"))] == [
         "G1: snapshot 2 (O1) removes the rows of A1, which it had not read",
-        "G1: A1 was told committed, and readers do not see its rows",
+        "G1: A1 was reported as committed, but readers do not see its rows",
     ]
     assert first in history
 
@@ -104,7 +104,7 @@ def test_a_row_that_a_vector_marks_is_not_seen() -> None:
 def test_a_deleted_row_that_is_seen_is_told() -> None:
     objects, history = played(Actor("A", writer()))
     found = judged(objects, history, committed("D1", rows=(), deletes=("A1",)))
-    assert [str(v) for v in found] == ["G1: D1 was told committed, and readers see A1, which it deleted"]
+    assert [str(v) for v in found] == ["G1: D1 was reported as committed, but readers see A1, which it deleted"]
 
 
 def test_a_compaction_leaves_marked_rows_out() -> None:

@@ -40,7 +40,7 @@ def test_many_seeds_by_night() -> None:
         seed += 1
     answers = ", ".join(f"{count} {outcome}" for outcome, count in sorted(told.items()))
     line = f"{seed - SEEDS} seeds in {NIGHTLY_SECONDS:.0f} s: {snapshots} snapshots, {faults} faults in {requests} requests"
-    keep("guarantees.md", "seeds", f"{line}; told: {answers}. 0 violations.")
+    keep("guarantees.md", "seeds", f"{line}; reported: {answers}. 0 violations.")
 
 
 @pytest.mark.parametrize("seed", [3, 17])
