@@ -107,13 +107,13 @@ class AdlsStore(FsspecStore):
     def _root_of(self, url: str) -> str:
         scheme, _, rest = url.partition("://")
         if scheme not in _SCHEMES:
-            raise InvalidArgument(f"{url!r} is not an Azure URL", next_step="say abfs://container/path")
+            raise InvalidArgument(f"{url!r} is not an Azure URL", next_step="use abfs://container/path")
         place, _, path = rest.partition("/")
         container, _, self._host = place.partition("@")
         if ":" in container or "@" in self._host:
             raise InvalidArgument(f"a {scheme} URL must not hold credentials", next_step="give them as storage options")
         if not container:
-            raise InvalidArgument(f"{url!r} names no container", next_step="say abfs://container/path")
+            raise InvalidArgument(f"{url!r} names no container", next_step="use abfs://container/path")
         return f"{container}/{safe_key(path.strip('/'))}" if path.strip("/") else container
 
     def _path(self, key: str) -> str:
@@ -130,7 +130,7 @@ class AdlsStore(FsspecStore):
         self._given.only(known | passed, "Azure stores")
         account, said = self._host.partition(".")[0], self._given.get("account_name")
         if account and said and account != said:
-            raise InvalidArgument(f"{self._url} is in account {account!r}, storage option account_name says {said!r}")
+            raise InvalidArgument(f"{self._url} is in account {account!r}, but storage option account_name is {said!r}")
 
     async def _connect(self) -> Any:
         options = dict(self._options.without(*FIXED_OPTIONS))

@@ -29,7 +29,7 @@ class Answer(enum.Enum):
     BUSY = "the store is busy or failed internally"
     NO_ANSWER = "no answer"
     NOT_SENT = "the request could not be made"
-    BROKEN_OFF = "the connection broke before the store was asked for the key"
+    BROKEN_OFF = "the connection broke before the key was written"
     DENIED = "the store refused"
     NO_CONDITION = "the store does not know conditional requests"
 

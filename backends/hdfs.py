@@ -87,11 +87,11 @@ class HdfsStore(FsspecStore):
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
         if scheme != "hdfs" or not host:
-            raise InvalidArgument(f"{url!r} is not an HDFS URL", next_step="say hdfs://host:port/path")
+            raise InvalidArgument(f"{url!r} is not an HDFS URL", next_step="use hdfs://host:port/path")
         if "@" in host:
             raise InvalidArgument("an hdfs URL names a user", next_step="use a Kerberos ticket or HADOOP_USER_NAME")
         if not path.strip("/"):
-            raise InvalidArgument(f"{url!r} names no folder", next_step="say hdfs://host:port/path")
+            raise InvalidArgument(f"{url!r} names no folder", next_step="use hdfs://host:port/path")
         self._host = host
         return f"/{safe_key(path.strip('/'))}"
 

@@ -289,10 +289,10 @@ def local_path(url: str) -> str:
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost") or not slash:
-                raise InvalidArgument(f"{url!r} names a host", next_step="say file:///path for a path of this machine")
+                raise InvalidArgument(f"{url!r} names a host", next_step="use file:///path for a path of this machine")
             path = slash + rest
         if not path.startswith("/"):
-            raise InvalidArgument(f"{url!r} is not an absolute path", next_step="say file:///path, or the path alone")
+            raise InvalidArgument(f"{url!r} is not an absolute path", next_step="use file:///path, or the path alone")
     elif "://" in url:
         raise InvalidArgument(f"{url!r} is not a local URL")
     if not path or "\x00" in path:

@@ -52,7 +52,7 @@ class MemoryStore:
         scheme, found, rest = url.partition("://")
         name, _, path = rest.partition("/")
         if scheme != "memory" or not found or not name:
-            raise InvalidArgument(f"{url!r} is not a memory URL", next_step="say memory://name/path")
+            raise InvalidArgument(f"{url!r} is not a memory URL", next_step="use memory://name/path")
         self._url = url
         self._root = safe_key(path.strip("/")) if path.strip("/") else ""
         self._space = _SPACES.setdefault(name, _Space())

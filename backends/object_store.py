@@ -356,7 +356,7 @@ class _PastEnd(Exception):
 NEXT_STEPS: Mapping[Answer, str] = {
     Answer.MISSING: "check that the path in the URL exists and is spelled correctly",
     Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelled correctly",
-    Answer.DENIED: "see what the store says: credentials (profile, key and secret, role), rights on the path, region",
+    Answer.DENIED: "check what the store reports: credentials (profile, key and secret, role), rights on the path, region",
     Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
     Answer.NO_ANSWER: "check the network and the endpoint, then run it again",
     Answer.BROKEN_OFF: "check the network and the endpoint, then run it again",
@@ -404,7 +404,7 @@ def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
     'lake/flights'
     """
     scheme, _, rest = url.partition("://")
-    example = f"say {schemes[0]}://bucket/path"
+    example = f"use {schemes[0]}://bucket/path"
     if scheme not in schemes:
         raise InvalidArgument(f"{url!r} is not a URL of {store}", next_step=example)
     bucket, _, path = rest.partition("/")

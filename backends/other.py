@@ -1,8 +1,8 @@
 """Any store that fsspec knows and lakelatch does not: for reading, and for a single writer with `allow_unsafe`.
 
 Owns: the `FsspecStore` over an arbitrary fsspec URL. Must not know: tables, any particular store.
-Invariant: `capabilities.atomic_create` is None, because fsspec's own create checks first and writes then (object-store-servers
-§1: 26 right rounds in 50 on one such store). Writing to a table here is refused (`UnsafeBackend`, G9) unless the user accepts
+Invariant: `capabilities.atomic_create` is None, because fsspec's own create checks first and writes then (26 right rounds in
+50 on one such store, object-store-servers §1). Writing to a table here is refused (`UnsafeBackend`, G9) unless the user accepts
 the risk with the storage option `allow_unsafe`.
 """
 

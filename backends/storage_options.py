@@ -80,7 +80,7 @@ class StorageOptions(Mapping[str, Any]):
             return True
         if text in _FALSE:
             return False
-        raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="say true or false")
+        raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use true or false")
 
     def seconds(self, name: str, default: float) -> float:
         """A positive number of seconds."""
@@ -90,7 +90,7 @@ class StorageOptions(Mapping[str, Any]):
         except (TypeError, ValueError):
             seconds = -1.0
         if not 0 < seconds < float("inf"):
-            raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="say a positive number of seconds")
+            raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use a positive number of seconds")
         return seconds
 
     def only(self, known: frozenset[str], store: str) -> None:

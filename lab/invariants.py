@@ -146,8 +146,8 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
             yield Violation("row ids", f"snapshot {view.snapshot.id}: {view.twice[0]} has row ids of another file")
         yield from _moved_rows(view, context)
         if view.snapshot.total_record_count != view.rows:
-            counts = f"{view.snapshot.total_record_count} rows, its files hold {view.rows}"
-            yield Violation("counts", f"snapshot {view.snapshot.id} says {counts}")
+            counts = f"{view.snapshot.total_record_count} rows, but its files hold {view.rows}"
+            yield Violation("counts", f"snapshot {view.snapshot.id} records {counts}")
         if view.snapshot.delta_record_count != view.delta_rows:
             yield Violation("counts", f"snapshot {view.snapshot.id}: its delta count is not that of its delta")
     for above, below in zip(reading.views, reading.views[1:], strict=False):

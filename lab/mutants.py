@@ -1,4 +1,4 @@
-"""Known bugs of other implementations, planted one at a time: a check that does not find them proves nothing.
+"""Historic bugs, planted one at a time: a check that does not find them proves nothing.
 
 Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs in the
 contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored.

@@ -103,7 +103,7 @@ def test_a_failure_before_the_rename_is_retried(store: HdfsStore, client: Client
     assert isinstance(answer, AlreadyThere)
     assert not answer.earlier_send
     client.planned["create"] = [ConnectionError("gone") for _ in range(20)]
-    with pytest.raises(StoreUnavailable, match="before the store was asked"):
+    with pytest.raises(StoreUnavailable, match="before the key was written"):
         store.put_if_absent("snapshot-3", b"x")
 
 
