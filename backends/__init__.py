@@ -1,1 +1,1 @@
-"""Where bytes live: one adapter per store, behind one small protocol. Nothing here knows what a table is."""
+"""Storage: one adapter per kind of store, all of them implementing the `Store` protocol. Nothing here knows about tables."""

@@ -1,9 +1,10 @@
 """Azure Data Lake Storage and Azure Blob Storage over adlfs: `abfs://`, `abfss://` and `az://` URLs.
 
-Owns: URL forms, the requests in the words of Azure's own client, the table of its answers. Must not know: tables.
-Invariants: one operation is one request to the Blob endpoint (adlfs looks at listings first, and overwrites by deleting
-in places); a create is one `Put Blob` with `If-None-Match: *`; the client repeats nothing; a folder of an account with a
-hierarchical namespace is no object. Source: format/stores §1, §5.
+Owns: URL forms, the requests of Azure's own client, the table of its answers. Must not know: tables.
+Invariants: one operation is one request to the Blob endpoint (adlfs sometimes lists first, or deletes in order to overwrite).
+A create is one `Put Blob` with `If-None-Match: *`. The client does not retry. A folder of an account with a hierarchical
+namespace is not an object.
+Source: format/stores §1, §4, §5.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .upload import Multipart
 _SCHEMES = ("abfs", "abfss", "az")
 _PAGE = 1000
 _DELETES_AT_ONCE = 32
-"""Each is a request of its own: the batch interface is not everywhere (Azurite and some kinds of account refuse it)."""
+"""Each delete is a request, since Azurite and some kinds of account do not have the batch interface."""
 
 _READERS = 8
-"""Requests at once for a range that is larger than the client fetches in one (32 MiB)."""
+"""Concurrent requests for a range that is larger than the client fetches at once (32 MiB)."""
 
 _CONNECT_SECONDS = 10
 _TO_DEFAULT_CREDENTIAL = (
@@ -46,7 +47,7 @@ ADLS_ANSWERS = AnswerTable(
             "BlobAlreadyExists": _EXISTS,
             "ConditionNotMet": _EXISTS,
             "ResourceAlreadyExists": _EXISTS,
-            "UnauthorizedBlobOverwrite": _EXISTS,  # 403 to a SAS that may create but not write
+            "UnauthorizedBlobOverwrite": _EXISTS,  # 403 for a SAS that may create but not overwrite
             "BlobImmutableDueToPolicy": _EXISTS,
             "LeaseIdMissing": _EXISTS,
             "BlobNotFound": Answer.MISSING,
@@ -59,36 +60,36 @@ ADLS_ANSWERS = AnswerTable(
             "ServerBusy": _BUSY,
             "OperationTimedOut": _BUSY,
             "InternalError": _BUSY,
-            "Md5Mismatch": _BUSY,  # bytes were damaged on the way: send them again
+            "Md5Mismatch": _BUSY,  # the bytes were damaged in transit: send them again
             "AuthenticationFailed": _DENIED,
             "AuthorizationFailure": _DENIED,
             "AuthorizationPermissionMismatch": _DENIED,
             "AccountIsDisabled": _DENIED,
         }
     ),
-    # A 404 with a code that is not above is about something else.
+    # A 404 with another code concerns something else.
     statuses=MappingProxyType({**COMMON_STATUSES, 404: _DENIED}),
-    # Also a refused connection is no proof: the HTTP client below sends again by itself when a kept one broke (H2).
+    # A refused connection proves nothing: the HTTP client resends by itself when a kept connection breaks (H2).
     types=MappingProxyType(
         {"ClientAuthenticationError": Answer.NOT_SENT, "CredentialUnavailableError": Answer.NOT_SENT}
     ),
     carriers=MappingProxyType({"HttpResponseError": ("status_code", "error_code")}),
 )
-"""What Azure says, in its own codes."""
+"""The answers of Azure, by its error codes."""
 
 
 class AdlsStore(FsspecStore):
-    """Blobs in a container, with or without a hierarchical namespace.
+    """Stores blobs in a container, with or without a hierarchical namespace.
 
     Args:
-        url: `abfs://container/path`, `abfs://container@account.dfs.core.windows.net/path`; the same with `abfss` and `az`.
-        storage_options: as adlfs knows them (`account_name`, `account_key`, `sas_token`, `connection_string`, `tenant_id`,
+        url: `abfs://container/path` or `abfs://container@account.dfs.core.windows.net/path`; also with `abfss` and `az`.
+        storage_options: the options of adlfs (`account_name`, `account_key`, `sas_token`, `connection_string`, `tenant_id`,
             `client_id`, `client_secret`, `anon`, `account_host`, …), and `request_timeout` (seconds, default 30) and
-            `allow_unsafe`. Without keys adlfs asks Azure's default credential: environment, workload or managed
+            `allow_unsafe`. Without keys, adlfs uses Azure's default credential: environment, workload or managed
             identity, `az login` (H19).
 
     Raises:
-        InvalidArgument: the URL has no container, names another account than the options, or an option is not known.
+        InvalidArgument: the URL has no container or names another account than the options, or an option is not known.
 
     >>> AdlsStore("abfs://lake@shop.dfs.core.windows.net/flights", {"account_key": "do not show"})
     AdlsStore('abfs://lake@shop.dfs.core.windows.net/flights', StorageOptions(account_key=***))
@@ -98,7 +99,7 @@ class AdlsStore(FsspecStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        # Hadoop's client needs the account in the URL; without it there Spark reads through Arrow.
+        # Hadoop's client needs the account in the URL. Without it, Spark reads through Arrow.
         scheme, _, rest = self._url.partition("://")
         native = ("abfs" if scheme == "az" else scheme) if "@" in rest.partition("/")[0] else None
         return Capabilities("If-None-Match", native, "one Put Blob with If-None-Match: *", self._allow_unsafe)
@@ -106,20 +107,20 @@ class AdlsStore(FsspecStore):
     def _root_of(self, url: str) -> str:
         scheme, _, rest = url.partition("://")
         if scheme not in _SCHEMES:
-            raise InvalidArgument(f"{url!r} is no Azure URL", next_step="say abfs://container/path")
+            raise InvalidArgument(f"{url!r} is not an Azure URL", next_step="use abfs://container/path")
         place, _, path = rest.partition("/")
         container, _, self._host = place.partition("@")
         if ":" in container or "@" in self._host:
-            raise InvalidArgument(f"a {scheme} URL holds credentials", next_step="give them as storage options")
+            raise InvalidArgument(f"a {scheme} URL must not hold credentials", next_step="give them as storage options")
         if not container:
-            raise InvalidArgument(f"{url!r} names no container", next_step="say abfs://container/path")
+            raise InvalidArgument(f"{url!r} names no container", next_step="use abfs://container/path")
         return f"{container}/{safe_key(path.strip('/'))}" if path.strip("/") else container
 
     def _path(self, key: str) -> str:
         path = super()._path(key)
         if "\\" in key:
             raise InvalidArgument(
-                f"key {key!r} has a backslash, which Azure takes for a slash: two keys would be one blob"
+                f"key {key!r} has a backslash, which Azure treats as a slash, so that two keys would name one blob"
             )
         return path
 
@@ -129,7 +130,7 @@ class AdlsStore(FsspecStore):
         self._given.only(known | passed, "Azure stores")
         account, said = self._host.partition(".")[0], self._given.get("account_name")
         if account and said and account != said:
-            raise InvalidArgument(f"{self._url} is in account {account!r}, storage option account_name says {said!r}")
+            raise InvalidArgument(f"{self._url} is in account {account!r}, but storage option account_name is {said!r}")
 
     async def _connect(self) -> Any:
         options = dict(self._options.without(*FIXED_OPTIONS))
@@ -194,7 +195,7 @@ class AdlsStore(FsspecStore):
 
     @property
     def _once(self) -> dict[str, Any]:
-        """Arguments of every call: sent once, and not given up before the deadline from outside."""
+        """The arguments of every call: no retries, and no timeout before the deadline from outside."""
         return {
             "retry_total": 0,
             "connection_timeout": _CONNECT_SECONDS,
@@ -207,7 +208,7 @@ class AdlsStore(FsspecStore):
 
 
 class _Blocks:
-    """An upload in blocks; every request of it can be repeated. Blocks that are never committed vanish in a week."""
+    """An upload in blocks. Every request of it can be repeated. Azure drops uncommitted blocks after a week."""
 
     costs = (0, 1)
 
@@ -216,7 +217,7 @@ class _Blocks:
         self._path = path
 
     def start(self) -> None:
-        """Nothing: a block needs no upload that it belongs to, but an identity that no other writer's block has."""
+        """Choose a prefix for block names that no other writer uses. Blocks need no upload that they belong to."""
         self._prefix = os.urandom(8).hex()
 
     def part(self, number: int, data: bytes) -> Any:
@@ -230,7 +231,7 @@ class _Blocks:
         self._send(0, "commit_block_list", [BlobBlock(name) for name in parts])
 
     def abandon(self) -> None:
-        """Nothing can be asked: Azure forgets blocks by itself."""
+        """Does nothing: Azure drops uncommitted blocks by itself."""
 
     def _send(self, size: int, method: str, *args: Any, **named: Any) -> None:
         store = self._store
@@ -242,14 +243,14 @@ class _Blocks:
 
 
 async def _first(pages: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """The first page's entries; an empty listing has a page too."""
+    """The entries of the first page. An empty listing has a page too."""
     async for page in pages:
         return page  # type: ignore[no-any-return]
     raise AssertionError("a listing without a page")
 
 
 def _is_folder(metadata: Mapping[str, str] | None) -> bool:
-    """Accounts with a hierarchical namespace show folders as empty blobs with a mark."""
+    """Whether a blob is a folder: with a hierarchical namespace, folders are empty blobs with a mark."""
     return bool(metadata) and str((metadata or {}).get("hdi_isfolder", "")).lower() == "true"
 
 

@@ -1,9 +1,9 @@
-"""What an object store said, as one of a few answers: a table, not a chain of ifs.
+"""Classifies the errors of store clients: a table maps each error to one of a few answers.
 
-Owns: `Answer`, how an error of any client is taken apart, and what an answer means for a create. Must not know: any
-client library (errors are recognised by the shape of what they carry and the names of their classes), retries, tables.
-Invariants: only a refusal that proves that nothing was applied may become an exception of a create; a refusal that may
-be about our own earlier send is `AlreadyThere` (H3); what proves nothing is `Unknown` (H2). No error is "created".
+Owns: `Answer`, how an error of any client is examined, and what an answer means for a create. Must not know: any client
+library, retries, tables. Errors are recognised by their attributes and the names of their classes.
+Invariants: a create raises only after a refusal that proves that nothing was applied. A refusal that an earlier send of our
+own may have caused is `AlreadyThere` (H3). An error that proves nothing is `Unknown` (H2). No error means "created".
 Source: format/stores §1, §4.
 """
 
@@ -19,26 +19,26 @@ _LONGEST_CHAIN = 12
 
 
 class Answer(enum.Enum):
-    """What one request came to, other than success."""
+    """The result of one request that did not succeed."""
 
     EXISTS = "the key exists"
     MISSING = "the key does not exist"
     NO_CONTAINER = "the bucket or container does not exist"
-    PAST_END = "the range lies behind the end of the object"
+    PAST_END = "the range starts past the end of the object"
     CONFLICT = "another request on the same key was under way"
-    BUSY = "the store is busy or failed inside"
+    BUSY = "the store is busy or failed internally"
     NO_ANSWER = "no answer"
     NOT_SENT = "the request could not be made"
-    BROKEN_OFF = "the connection broke before the store was asked for the key"
+    BROKEN_OFF = "the connection broke before the key was written"
     DENIED = "the store refused"
     NO_CONDITION = "the store does not know conditional requests"
 
 
 REPEATABLE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.NO_ANSWER, Answer.BROKEN_OFF})
-"""A read, a plain put or a delete that came to one of these is sent again: it is idempotent."""
+"""Reads, plain puts and deletes are idempotent, so they are sent again after these answers."""
 
 REPEATABLE_CREATE = frozenset({Answer.CONFLICT, Answer.BUSY, Answer.BROKEN_OFF})
-"""A create is sent again, with the same bytes, after these (H4). Not after silence: the caller reads back first."""
+"""A create is sent again with the same bytes after these answers (H4), but not after silence: then it is read back."""
 
 APPLIED_NOTHING = frozenset(
     {
@@ -50,17 +50,17 @@ APPLIED_NOTHING = frozenset(
         Answer.NO_CONDITION,
     }
 )
-"""The request that came to one of these changed nothing; an earlier send of the same bytes may have."""
+"""A request with one of these answers changed nothing. An earlier send of the same bytes may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What an error and its causes say.
+    """The facts that an error and its causes carry.
 
     Attributes:
-        status: HTTP status, where there was an answer.
-        code: the store's own error code, where it gave one.
-        types: names of the error's classes and of its causes', outermost first.
+        status: the HTTP status, if there was an answer.
+        code: the store's own error code, if it gave one.
+        types: the class names of the error and of its causes, outermost first.
     """
 
     status: int | None
@@ -70,15 +70,15 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """How one kind of store words its answers; looked up in this order: code, status, class names.
+    """Maps the errors of one kind of store to answers. The code is looked up first, then the status, then the class names.
 
     Attributes:
         codes: error code -> answer.
         statuses: HTTP status -> answer.
-        types: class name of the error or a cause -> answer.
+        types: class name of the error or of a cause -> answer.
         carriers: class name -> the attributes that hold the HTTP status and the error code of a store's answer, for
-            clients other than botocore. Named one by one: an HTTP library's own parse errors carry a `status` too,
-            and would pass for a refusal.
+            clients other than botocore. The classes are listed because an HTTP library's own parse errors carry a `status`
+            too and would be mistaken for a refusal.
     """
 
     codes: Mapping[str, Answer] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class AnswerTable:
     carriers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def classify(self, error: BaseException) -> Answer:
-        """The answer behind an error. What nobody knows is `NO_ANSWER`: it proves nothing."""
+        """The answer that an error stands for. An unknown error is `NO_ANSWER`, because it proves nothing."""
         facts = facts_of(error, self.carriers)
         if facts.code is not None and facts.code in self.codes:
             return self.codes[facts.code]
@@ -114,7 +114,7 @@ COMMON_STATUSES: Mapping[int, Answer] = {
     429: Answer.BUSY,
     501: Answer.NO_CONDITION,
 }
-"""What HTTP itself says, where a store has no meaning of its own."""
+"""The meaning of HTTP statuses, unless a store defines its own."""
 
 COMMON_TYPES: Mapping[str, Answer] = {
     "FileExistsError": Answer.EXISTS,
@@ -127,15 +127,15 @@ COMMON_TYPES: Mapping[str, Answer] = {
     "ConnectionError": Answer.NO_ANSWER,
     "ClientDied": Answer.NO_ANSWER,
 }
-"""fsspec's own vocabulary, for clients that give nothing but a Python exception."""
+"""The exceptions of Python and fsspec, for clients that report nothing else."""
 
 
 def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> Facts:
-    """Take an error apart: the innermost answer of the store that it or a cause carries, and the names of the classes.
+    """Extract the innermost answer of the store from an error and its causes, and the names of their classes.
 
     Args:
-        error: as the client raised it.
-        carriers: see `AnswerTable`; botocore's `response` is known without.
+        error: the error that the client raised.
+        carriers: see `AnswerTable`. botocore's `response` is recognised without an entry.
     """
     status: int | None = None
     code: str | None = None
@@ -150,15 +150,15 @@ def facts_of(error: BaseException, carriers: Mapping[str, tuple[str, str]]) -> F
 
 
 def create_outcome(answer: Answer, reason: str, earlier_send: bool) -> AlreadyThere | Unknown | None:
-    """What the last answer to a create means.
+    """The outcome of a create, judged by its last answer.
 
     Args:
-        answer: to the last send.
+        answer: the answer to the last send.
         reason: the error as one line, for people.
         earlier_send: an earlier send of the same bytes may have been applied.
 
     Returns:
-        The outcome, or None where nothing was applied for certain: the caller raises.
+        The outcome, or None if certainly nothing was applied; the caller then raises.
 
     >>> create_outcome(Answer.DENIED, "403", earlier_send=False) is None
     True

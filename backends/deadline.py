@@ -1,4 +1,4 @@
-"""Until when the caller wants an answer, whatever a store's own patience says.
+"""The caller's deadline for store requests, which overrides a store's own patience.
 
 Owns: the deadline of this thread (and of threads that run in its context). Must not know: stores, commits.
 Invariant: a deadline inside another never ends later than the outer one.
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _UNTIL_S: ContextVar[float] = ContextVar("lakelatch_deadline", default=math.inf)
-LEAST_REQUEST_S = 0.05
-"""A request gets that long even when the deadline has passed: what is there at once is still an answer."""
+LEAST_S = 0.05
+"""A request gets at least this long, even after the deadline: an immediate answer is still useful."""
 
 
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
-    """Requests inside this block end, with an answer or without, within so many seconds.
+    """Within this block, requests end after at most so many seconds, with an answer or without.
 
     >>> with answered_within(5.0), answered_within(60.0):
     ...     left_s() <= 5.0
@@ -33,5 +33,5 @@ def answered_within(seconds: float) -> Iterator[None]:
 
 
 def left_s() -> float:
-    """Seconds that a request may take; infinite where nobody set a deadline."""
-    return max(_UNTIL_S.get() - time.monotonic(), LEAST_REQUEST_S)
+    """The seconds that a request may take; infinite if no deadline is set."""
+    return max(_UNTIL_S.get() - time.monotonic(), LEAST_S)

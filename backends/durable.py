@@ -1,8 +1,8 @@
-"""Files and folders of a local disk that are durable once a call answered.
+"""Durable files and folders on a local disk.
 
-Owns: writing a temporary file, folders on demand, and which fsync makes what survive a power cut. Must not know: keys.
-Invariants: `sync_folder` returns only when the folder's entries, and the folder's own place under its parents, would
-survive; a folder is not taken for durable because it is visible: another process may have made it a moment ago.
+Owns: temporary files, folders made on demand, and the fsync calls that make them survive a power cut. Must not know: keys.
+Invariants: `sync_folder` returns only when the entries of the folder, and its own entries in its parents, would survive.
+A visible folder is not assumed to be durable, because another process may just have made it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import uuid
 from collections.abc import Iterator
 
 _NAME_BYTES = 200
-"""How much of a name its temporary file repeats; file systems end at 255 bytes."""
+"""How many bytes of a name its temporary file repeats. File systems allow 255 bytes."""
 
 _WRITE_MODE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _FOLDER_MODE = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file name is one of ours on its way to another name: listings never show it.
+    """Whether a file name is that of a temporary file of lakelatch. Listings never show those.
 
     >>> is_temporary(temporary_name("snapshot-1")), is_temporary("snapshot-1")
     (True, False)
@@ -29,26 +29,26 @@ def is_temporary(name: str) -> bool:
 
 
 def temporary_name(name: str) -> str:
-    """A name that nobody else uses, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
+    """A unique name, `.<name>.<uuid>.tmp`, within the length that file systems allow."""
     kept = name.encode("utf-8")[:_NAME_BYTES].decode("utf-8", "ignore")
     return f".{kept}.{uuid.uuid4()}.tmp"
 
 
 class Disk:
-    """Durable writes under one root folder; thread-safe.
+    """Durable writes under one root folder. Thread-safe.
 
     Args:
-        root: absolute path; made on demand, with its parents.
-        fsync: False gives up durability (not atomicity): for tests and benchmarks.
+        root: the absolute path; it is made on demand, with its parents.
+        fsync: False gives up durability (but not atomicity), for tests and benchmarks.
     """
 
     def __init__(self, root: str, fsync: bool = True) -> None:
         self.root = root
         self.fsync = fsync
-        self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode) whose place in its parent was synced
+        self._known: dict[str, tuple[int, int]] = {}  # folder -> (device, inode), if its entry is synced
 
     def create_temporary(self, path: str) -> tuple[str, int]:
-        """A new file beside `path`, open for writing; missing folders are made. Returns its path and descriptor."""
+        """Create a file beside `path`, open for writing, and missing folders. Returns its path and descriptor."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, temporary_name(name))
         try:
@@ -58,7 +58,7 @@ class Disk:
             return temporary, os.open(temporary, _WRITE_MODE, 0o666)
 
     def write_temporary(self, path: str, data: bytes) -> str:
-        """The bytes in a new durable file beside `path`; on any error nothing stays. Returns its path."""
+        """Write a new durable file beside `path` and return its path. After an error no file is left."""
         temporary, descriptor = self.create_temporary(path)
         try:
             try:
@@ -74,12 +74,12 @@ class Disk:
         return temporary
 
     def sync(self, descriptor: int) -> None:
-        """The file's bytes survive a power cut."""
+        """Make the file's bytes survive a power cut."""
         if self.fsync:
             os.fsync(descriptor)
 
     def sync_folder(self, folder: str) -> None:
-        """The folder's entries survive, and so does the folder."""
+        """Make the folder and its entries survive a power cut."""
         if not self.fsync:
             return
         with _opened(folder) as descriptor:
@@ -89,7 +89,7 @@ class Disk:
             self._sync_place(folder, (found.st_dev, found.st_ino))
 
     def make_folders(self, folder: str) -> None:
-        """Make a folder and its parents; every new one's place in its parent is synced."""
+        """Make a folder and its missing parents, and sync the entry of each new one in its parent."""
         try:
             os.mkdir(folder)
         except FileExistsError:
@@ -101,7 +101,7 @@ class Disk:
             self.make_folders(folder)
             return
         if self.fsync and not folder.startswith(self.root + os.sep):
-            # Above the root nobody else looks after it; below, `sync_folder` does, before the first object is answered.
+            # Folders above the root are synced here only. Those below are synced by `sync_folder` before a write returns.
             self._sync_entry(folder)
 
     def _sync_place(self, folder: str, identity: tuple[int, int]) -> None:
@@ -114,7 +114,7 @@ class Disk:
         self._known[folder] = identity
 
     def _sync_entry(self, folder: str) -> None:
-        # A parent that we may search but not read cannot be opened; it existed before us, so it is not ours to sync.
+        # A parent without read permission cannot be opened. It existed before, so it needs no sync from us.
         with contextlib.suppress(PermissionError), _opened(os.path.dirname(folder)) as descriptor:
             os.fsync(descriptor)
 
@@ -129,6 +129,6 @@ def _opened(folder: str) -> Iterator[int]:
 
 
 def remove(path: str) -> None:
-    """Delete a file; one that is not there is no error, nor is a disk that refuses: temporary files are swept later."""
+    """Delete a file, ignoring every error: temporary files that stay are swept later."""
     with contextlib.suppress(OSError):
         os.unlink(path)

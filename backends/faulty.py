@@ -1,8 +1,8 @@
-"""A store that fails on purpose, as a seed says: for tests of whoever commits through it.
+"""A store wrapper that fails on purpose, driven by a seed, to test the callers that commit through it.
 
-Owns: the faults, when they strike, the log of them. Must not know: any particular store, what the requests are for.
-Invariants: whether a request is hit depends on (seed, operation, key, how often that key was asked for) alone, so that a
-seed replays whatever the order of threads; an answer that says "done" is always true; what landed late landed unchanged.
+Owns: the faults, when they strike, the log of them. Must not know: any particular store, the purpose of requests.
+Invariants: whether a request is hit depends only on the seed, the operation, the key and the number of earlier requests for
+it, so that a seed can be replayed under any order of threads. An answer of success is always true. A late write is unchanged.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ OPERATIONS = ("get", "get_range", "head", "put", "put_if_absent", "list", "delet
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """How likely each fault is, per request (0 to 1; together at most 1).
+    """The probability of each fault per request, from 0 to 1 and together at most 1.
 
     Attributes:
-        error: cut before the store saw it.
-        lost: the store did it, the answer was lost (H2).
-        refused: the store said no, and did nothing (credentials, rights).
-        throttled: the store said "slow down" until the adapter gave up; nothing was done (H4).
-        delayed: answered rightly, `FaultyStore.delay_seconds` later.
-        duplicate: sent twice by the client below: the answer is that to the second (H3).
-        stale: a listing lacks its newest numbered object. Other requests have no such thing: nothing happens to them (H7).
-        late: no answer now; it lands after `FaultyStore.late_after` further requests, or at `settle()` (H9). Reads and
-            streamed outputs have no such thing: theirs is an `error`.
+        error: the connection is cut before the request reaches the store.
+        lost: the store carries the request out, but its answer is lost (H2).
+        refused: the store refuses and does nothing (credentials, rights).
+        throttled: the store answers "slow down" until the adapter gives up, and does nothing (H4).
+        delayed: the right answer comes `FaultyStore.delay_seconds` later.
+        duplicate: the client sends the request twice and returns the answer to the second send (H3).
+        stale: a listing lacks its newest numbered object (H7). Other requests are not affected.
+        late: no answer now; the request lands after `FaultyStore.late_after` further requests, or at `settle()` (H9). For
+            reads and streamed outputs it is an `error` instead.
     """
 
     error: float = 0.0
@@ -52,7 +52,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """One fault that happened: which, to what, and how often that key had been asked for before."""
+    """One fault that struck: the request, the fault, and the number of earlier requests for the key."""
 
     operation: str
     key: str
@@ -61,14 +61,14 @@ class Struck:
 
 
 class FaultyStore:
-    """A store with seeded faults around it.
+    """Wraps a store and injects faults by a seed.
 
     Args:
-        store: does the work.
-        seed: of the dice.
-        plan: operation -> its faults; `"*"` for every operation that is not named.
-        sleep: what a delay does, given seconds.
-        on_strike: told of each fault as it strikes.
+        store: the store that does the work.
+        seed: the seed of the random choices.
+        plan: operation -> its faults; `"*"` stands for every operation that is not listed.
+        sleep: called with the seconds of a delay.
+        on_strike: called with each fault as it strikes.
 
     >>> from .memory import MemoryStore
     >>> store = FaultyStore(MemoryStore("memory://doctest-faulty"), 1, {"put_if_absent": Faults(lost=1.0)})
@@ -110,12 +110,12 @@ class FaultyStore:
 
     @property
     def log(self) -> tuple[Struck, ...]:
-        """What struck so far, in order."""
+        """The faults so far, in order."""
         with self._lock:
             return tuple(self._log)
 
     def settle(self) -> None:
-        """Let everything land that was on its way."""
+        """Carry out every late request that has not landed yet."""
         self._land(None)
 
     @property
@@ -195,7 +195,7 @@ class FaultyStore:
         return request()
 
     def _fault(self, operation: str, key: str, may_be_late: bool) -> str:
-        """The fault of this request, or "" for none; counts and logs it."""
+        """Choose the fault of this request, or "" for none, and count and log it."""
         with self._lock:
             self._requests += 1
             number = self._asked[operation, key]
@@ -227,7 +227,7 @@ class FaultyStore:
 
 
 def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-    """A listing that lags behind: of the names that end in a number, the highest is missing; the first of all is old."""
+    """A listing that is out of date: of the names that end in a number, the highest is missing, unless it is the only one."""
     found = list(listed)
     numbers = [(int(number), at) for at, info in enumerate(found) if (number := info.key.rpartition("-")[2]).isdigit()]
     missing = max(numbers)[1] if len(numbers) > 1 else None
@@ -235,11 +235,11 @@ def _without_newest(listed: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
 
 
 class _Unanswered(StoreUnavailable):
-    """Injected: whether it was done cannot be known from this."""
+    """An injected error that leaves open whether the request was carried out."""
 
 
 class _FaultyOutput(OutputFile):
-    """Publishes under the faults of `put`."""
+    """An output that is published with the faults of `put`."""
 
     def __init__(self, store: FaultyStore, inner: Any) -> None:
         super().__init__(inner.key)

@@ -1,8 +1,8 @@
-"""Files over objects: what a store hands out to be streamed into, and how ranges look like a seekable file.
+"""File objects over a store: outputs that become an object when closed, and inputs that read ranges.
 
-Owns: `OutputFile` (all or nothing), `RangeInput` (few requests). Must not know: any particular store, what is in them.
-Invariants: an output's object appears complete at `close()`, or never: an exception inside `with`, `abort()` and a file
-that is dropped without `close()` all leave nothing visible; an input never asks for bytes that it already holds.
+Owns: `OutputFile` (all or nothing), `RangeInput` (few requests). Must not know: any particular store, file formats.
+Invariants: the object of an output appears complete at `close()`, or never. An exception inside `with`, `abort()` and an
+output that is dropped without `close()` leave nothing visible. An input never requests bytes that it already holds.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any, Protocol
 from ..core.errors import InvalidArgument
 
 WHOLE_BYTES = 1 << 20
-"""Objects up to this size are read with one request, however small the reads are."""
+"""Objects up to this size are read with one request, however small the single reads are."""
 
 TAIL_BYTES = 256 << 10
-"""What the first read near the end asks for: a Parquet footer with its length, in one request."""
+"""The size of the first request near the end of an object: it covers a Parquet footer and its length."""
 
 BLOCK_BYTES = 64 << 10
-"""The least that one request asks for, so that a reader of small pieces does not send a request for each."""
+"""The smallest request, so that many small reads do not become as many requests."""
 
 
 class OutputFile(ABC):
-    """A binary file that becomes an object at `close()`. Not for use by several threads at once.
+    """A binary file that becomes an object at `close()`. Not thread-safe.
 
     Attributes:
-        key: of the object.
-        requests: how many requests to the store it took so far.
+        key: the key of the object.
+        requests: how many requests to the store it has taken so far.
     """
 
     def __init__(self, key: str) -> None:
@@ -40,18 +40,18 @@ class OutputFile(ABC):
 
     @abstractmethod
     def _append(self, data: memoryview) -> None:
-        """Take the bytes; they may change after the call returns."""
+        """Take the bytes. The buffer may change after the call returns."""
 
     @abstractmethod
     def _publish(self) -> None:
-        """Make the object appear, durable. Called once."""
+        """Make the object appear and durable. Called once."""
 
     @abstractmethod
     def _discard(self) -> None:
-        """Leave nothing. Called at most once, also after a failed `_append` or `_publish`."""
+        """Remove everything written so far. Called at most once, also after a failed `_append` or `_publish`."""
 
     def write(self, data: Any) -> int:
-        """Add bytes (anything with a buffer); returns how many."""
+        """Append bytes (any object with a buffer) and return their number."""
         if self._state != "open":
             raise ValueError(f"write to {self._state} output {self.key}")
         view = memoryview(data).cast("B")
@@ -61,7 +61,7 @@ class OutputFile(ABC):
         return view.nbytes
 
     def close(self) -> None:
-        """Publish the object. A second call does nothing; after `abort()` it publishes nothing.
+        """Publish the object. Does nothing when called again or after `abort()`.
 
         Raises:
             StoreUnavailable: the object was not published.
@@ -76,7 +76,7 @@ class OutputFile(ABC):
             raise
 
     def abort(self) -> None:
-        """Drop what was written; nothing appears. Does nothing after `close()`."""
+        """Discard the bytes, so that no object appears. Does nothing after `close()`."""
         if self._state != "open":
             return
         self._state = "aborted"
@@ -86,7 +86,7 @@ class OutputFile(ABC):
         return self._written
 
     def flush(self) -> None:  # noqa: B027  nothing to do in any of them
-        """Nothing: bytes become visible at `close()` only."""
+        """Does nothing: bytes become visible at `close()` only."""
 
     @property
     def closed(self) -> bool:
@@ -117,7 +117,7 @@ class OutputFile(ABC):
         if getattr(self, "_state", "closed") == "open":
             try:
                 self.abort()
-            except Exception:  # the interpreter may be on its way out, and nobody could be told
+            except Exception:  # the interpreter may be shutting down, where nothing can be reported
                 pass
 
 
@@ -128,12 +128,12 @@ class _Ranges(Protocol):
 
 
 class RangeInput(io.RawIOBase):
-    """A seekable file over `get_range` of a store, for pyarrow: one block is held, small objects are read whole.
+    """A seekable file over `get_range` of a store, for pyarrow. It holds one block; small objects are read whole.
 
     Args:
-        store: answers `get_range`, and `head` where the size is not known.
-        key: of the object.
-        size: of the object in bytes, where known: saves the `head`.
+        store: the store to read from with `get_range`, and with `head` if the size is not known.
+        key: the key of the object.
+        size: the size of the object in bytes, if known. It saves the `head`.
     """
 
     def __init__(self, store: _Ranges, key: str, size: int | None = None) -> None:
@@ -146,7 +146,7 @@ class RangeInput(io.RawIOBase):
         self._block = b""
 
     def size(self) -> int:
-        """Bytes of the object."""
+        """The size of the object in bytes."""
         return self._size
 
     def readable(self) -> bool:
@@ -186,7 +186,7 @@ class RangeInput(io.RawIOBase):
         if not (self._start <= start and end <= self._start + len(self._block)):
             first, last = self._widened(start, end)
             data = self._store.get_range(self._key, first, last)
-            if last - first > WHOLE_BYTES:  # large reads are handed through, not held
+            if last - first > WHOLE_BYTES:  # large reads are passed on and not kept
                 return data
             self._start, self._block = first, data
         return self._block[start - self._start : end - self._start]
@@ -200,10 +200,10 @@ class RangeInput(io.RawIOBase):
 
 
 def checked_range(key: str, start: int, end: int) -> None:
-    """Refuse a range that cannot be meant.
+    """Refuse an invalid range.
 
     Raises:
-        InvalidArgument: `start` is negative or behind `end`.
+        InvalidArgument: `start` is negative or greater than `end`.
     """
     if not 0 <= start <= end:
-        raise InvalidArgument(f"range [{start}, {end}) of {key} cannot be read")
+        raise InvalidArgument(f"range [{start}, {end}) of {key} is not valid")

@@ -1,11 +1,11 @@
 """Google Cloud Storage over gcsfs: `gs://bucket/path` and `gcs://bucket/path`.
 
-Owns: the requests in the words of GCS's JSON interface, the table of its answers, the client's settings. Must not know:
-tables. Invariants: one operation is one request, sent by us on gcsfs's own session with gcsfs's own credentials (its
-calls repeat what they send, and wrap refusals in exceptions that no longer say which: 403 is a bare `OSError`);
-a create is one upload with `ifGenerationMatch=0`, whatever the size; a large file is one upload too, from a temporary
-file: every repeat begins at the start, so there is no half-sent session to ask about.
-Source: format/stores §1, §5.
+Owns: the requests of GCS's JSON interface, the table of its answers, the client's settings. Must not know: tables.
+Invariants: one operation is one request, sent on gcsfs's own session with gcsfs's own credentials. The calls of gcsfs are not
+used, because they repeat requests and hide the reason of a refusal (403 becomes a bare `OSError`). A create is one upload with
+`ifGenerationMatch=0` for every size. A large file is one upload too, from a temporary file: every repeat starts from the
+beginning, so there is no half-sent session to resume.
+Source: format/stores §1, §4, §5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .upload import Multipart, SpooledUpload
 
 _PAGE = 1000
 _BATCH = 100
-"""Deletes that one request of the batch interface takes."""
+"""The number of deletes in one request of the batch interface."""
 
 _CONNECT_SECONDS = 10
 _PIECE_BYTES = 1 << 20
@@ -38,9 +38,9 @@ GCS_ANSWERS = AnswerTable(
         {
             "conditionNotMet": Answer.EXISTS,
             "notFound": Answer.MISSING,
-            "noSuchBucket": Answer.NO_CONTAINER,  # ours: GCS says notFound for both
+            "noSuchBucket": Answer.NO_CONTAINER,  # lakelatch's own code: GCS reports notFound for both
             "requestedRangeNotSatisfiable": Answer.PAST_END,
-            "rateLimitExceeded": Answer.BUSY,  # 429 on a hot name, 403 on a busy project
+            "rateLimitExceeded": Answer.BUSY,  # 429 for a busy name, 403 for a busy project
             "userRateLimitExceeded": Answer.BUSY,
             "backendError": Answer.BUSY,
             "internalError": Answer.BUSY,
@@ -51,20 +51,20 @@ GCS_ANSWERS = AnswerTable(
     types=MappingProxyType({"_NoCredentials": Answer.NOT_SENT}),
     carriers=MappingProxyType({"_Refused": ("status", "reason")}),
 )
-"""What GCS says, in the reasons of its JSON interface."""
+"""The answers of GCS, by the reasons of its JSON interface."""
 
 
 class GcsStore(FsspecStore):
-    """Objects in a bucket of Google Cloud Storage.
+    """Stores objects in a bucket of Google Cloud Storage.
 
     Args:
         url: `gs://bucket/path` or `gcs://bucket/path`.
-        storage_options: as gcsfs knows them (`token`, `project`, `requester_pays`, `endpoint_url`, `session_kwargs`, …),
-            and `request_timeout` (seconds, default 30) and `allow_unsafe`. Without `token` gcsfs looks for ambient
-            credentials (H19): the default ones of gcloud, then the machine's own.
+        storage_options: the options of gcsfs (`token`, `project`, `requester_pays`, `endpoint_url`, `session_kwargs`, …),
+            and `request_timeout` (seconds, default 30) and `allow_unsafe`. Without `token`, gcsfs uses ambient
+            credentials (H19): the default ones of gcloud, then those of the machine.
 
     Raises:
-        InvalidArgument: the URL has no bucket, or holds credentials; or an option is not known.
+        InvalidArgument: the URL has no bucket or holds credentials, or an option is not known.
 
     >>> GcsStore("gs://lake/flights", {"token": "do not show", "project": "p"})
     GcsStore('gs://lake/flights', StorageOptions(token=***, project='p'))
@@ -84,7 +84,7 @@ class GcsStore(FsspecStore):
 
     async def _connect(self) -> Any:
         options = dict(self._options.without(*FIXED_OPTIONS))
-        # Not the class that `gcsfs` exports: that one asks gRPC for each bucket's kind before it does anything.
+        # Not the class that `gcsfs` exports, which first asks for each bucket's kind by gRPC.
         fs = _gcsfs().GCSFileSystem(**options, skip_instance_cache=True, use_listings_cache=False)
         await fs._set_session()
         return fs
@@ -142,7 +142,7 @@ class GcsStore(FsspecStore):
 
 
 class _Refused(Exception):
-    """An answer of GCS other than success."""
+    """An answer of GCS that is not a success."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{status} {reason}: {message}" if message else f"{status} {reason}")
@@ -151,7 +151,7 @@ class _Refused(Exception):
 
 
 class _NoCredentials(Exception):
-    """There is no valid token to send the request with."""
+    """No valid token exists for the request."""
 
 
 async def _ask(
@@ -163,7 +163,7 @@ async def _ask(
     data: Any = None,
     **parameters: Any,
 ) -> tuple[Mapping[str, str], bytes]:
-    """One request on gcsfs's session, with its credentials and its endpoint."""
+    """Send one request on gcsfs's session, with its credentials and its endpoint."""
     import aiohttp
     from yarl import URL
 
@@ -174,7 +174,7 @@ async def _ask(
         raise _NoCredentials(f"no valid token: {error}") from error
     query = urlencode(fs._get_params(parameters), quote_via=quote, safe="")
     url = URL(f"{fs._location}{place}{'?' if query else ''}{query}", encoded=True)
-    limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)  # the deadline is set from outside
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)  # the caller sets the deadline
     async with session.request(method, url, headers=signed, data=data, timeout=limits, allow_redirects=False) as answer:
         body = bytes(await answer.read())
         if answer.status >= 300:
@@ -183,9 +183,9 @@ async def _ask(
 
 
 async def _upload(fs: Any, path: str, size: int, read: Callable[[int, int], Any], **condition: str) -> None:
-    """The whole object in one request; `read` answers so many bytes from an offset."""
+    """Upload the whole object in one request. `read` returns a number of bytes from an offset."""
 
-    async def body() -> AsyncIterator[Any]:  # in pieces: a large body at once would hold up the event loop
+    async def body() -> AsyncIterator[Any]:  # in pieces, as one large body would block the event loop
         for offset in range(0, size, _PIECE_BYTES):
             yield read(offset, min(_PIECE_BYTES, size - offset))
 
@@ -202,7 +202,7 @@ def _bytes_of(data: bytes) -> tuple[int, Callable[[int, int], Any]]:
 
 
 async def _delete_batch(fs: Any, paths: list[str]) -> None:
-    """Up to 100 deletes in one request; what is missing is no error."""
+    """Send up to 100 deletes in one request. Missing objects are ignored."""
     boundary = "lakelatch-batch"
     parts = [
         f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
@@ -222,7 +222,7 @@ async def _delete_batch(fs: Any, paths: list[str]) -> None:
 
 
 def _batch_answers(content_type: str, body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Status and body of each answer inside the answer to a batch."""
+    """The status and the body of each answer in the answer to a batch."""
     whole = message_from_bytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
     for part in whole.get_payload() if whole.is_multipart() else ():
         inner = part.get_payload(decode=True)  # type: ignore[union-attr]
@@ -233,7 +233,7 @@ def _batch_answers(content_type: str, body: bytes) -> Iterator[tuple[int, bytes]
 
 
 def _refusal(status: int, body: bytes, *, is_about_bucket: bool) -> _Refused:
-    """The refusal behind an answer; a 404 to an upload or a listing is about the bucket."""
+    """The refusal that an answer stands for. A 404 to an upload or a listing is about the bucket."""
     text = body.decode(errors="replace").strip()
     reason = ""
     with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):
@@ -256,7 +256,7 @@ def _payer(fs: Any) -> str:
 
 
 def _milliseconds(text: str) -> int:
-    """GCS's time, such as `2026-11-21T19:02:03.456Z`, in milliseconds since 1970."""
+    """A time of GCS, such as `2026-11-21T19:02:03.456Z`, in milliseconds since 1970."""
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     whole = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
     return int(whole.timestamp()) * 1000 + int(f"{fraction}000"[:3])

@@ -1,9 +1,10 @@
 """HDFS over hdfs-native (no JVM): `hdfs://name-node:port/path`, `hdfs://name-service/path`.
 
-Owns: the atomic create by a rename that refuses an existing target, the words of the name node. Must not know: tables.
-Invariants: a name appears with all its bytes or not at all: bytes go to a temporary file beside it, which is closed, and
-only then renamed (an HDFS file is visible, and short, while it is written); a create never renames over anything; what
-failed before the rename was sent is an error, what failed after it is unknown.
+Owns: the atomic create by a rename that refuses an existing target, the table of the name node's exceptions. Must not know:
+tables.
+Invariants: a name appears with all its bytes or not at all. The bytes go to a temporary file beside it, which is closed before
+it is renamed, because an HDFS file is visible, and short, while it is written. A create never renames over an existing file. A
+failure before the rename was sent is an error; a failure after it is unknown.
 Source: format/stores §1 (hdfs-native, 100 of 100 rounds; fsspec's own `webhdfs` create is exists-then-write).
 """
 
@@ -36,7 +37,7 @@ JAVA_EXCEPTIONS = MappingProxyType(
         "FileNotFoundException": Answer.MISSING,
         "ParentNotDirectoryException": Answer.MISSING,
         "PathIsNotDirectoryException": Answer.MISSING,
-        "PathIsNotEmptyDirectoryException": Answer.MISSING,  # a folder is no object
+        "PathIsNotEmptyDirectoryException": Answer.MISSING,  # a folder is not an object
         "AccessControlException": Answer.DENIED,
         "QuotaExceededException": Answer.DENIED,
         "QuotaByStorageTypeExceededException": Answer.DENIED,
@@ -48,26 +49,26 @@ JAVA_EXCEPTIONS = MappingProxyType(
         "ServerTooBusyException": Answer.BUSY,
     }
 )
-"""What the name node says: the class of its exception, which the client hands on in its text."""
+"""The answers of the name node, by the class of its exception, which the client reports in its text."""
 
 _TYPES = AnswerTable()
 
 
 class _Connection(NamedTuple):
-    """A client, and the event loop that its calls run on."""
+    """A client, and the event loop for its calls."""
 
     client: Any
     loop: Any
 
 
 class HdfsStore(FsspecStore):
-    """Files of HDFS below one folder.
+    """Stores objects as HDFS files below one folder.
 
     Args:
-        url: `hdfs://host:port/path`, or `hdfs://service/path` of a name service that the configuration knows.
-        storage_options: Hadoop's own settings (names with a dot, such as `dfs.ha.namenodes.ns`), `config_dir` (default: as
-            `HADOOP_CONF_DIR` says), `kerberos_principal`, `kerberos_keytab`, `kerberos_cache`; and `request_timeout`
-            (seconds, default 30) and `allow_unsafe`. The user is the Kerberos ticket's, or `HADOOP_USER_NAME`.
+        url: `hdfs://host:port/path`, or `hdfs://service/path` with a name service of the Hadoop configuration.
+        storage_options: Hadoop's own settings (names with a dot, such as `dfs.ha.namenodes.ns`), `config_dir` (default:
+            `HADOOP_CONF_DIR`), `kerberos_principal`, `kerberos_keytab`, `kerberos_cache`; and `request_timeout` (seconds,
+            default 30) and `allow_unsafe`. The user is that of the Kerberos ticket, or `HADOOP_USER_NAME`.
 
     Raises:
         InvalidArgument: the URL has no host or no folder, or an option is not known.
@@ -86,11 +87,11 @@ class HdfsStore(FsspecStore):
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
         if scheme != "hdfs" or not host:
-            raise InvalidArgument(f"{url!r} is no HDFS URL", next_step="say hdfs://host:port/path")
+            raise InvalidArgument(f"{url!r} is not an HDFS URL", next_step="use hdfs://host:port/path")
         if "@" in host:
             raise InvalidArgument("an hdfs URL names a user", next_step="use a Kerberos ticket or HADOOP_USER_NAME")
         if not path.strip("/"):
-            raise InvalidArgument(f"{url!r} names no folder", next_step="say hdfs://host:port/path")
+            raise InvalidArgument(f"{url!r} names no folder", next_step="use hdfs://host:port/path")
         self._host = host
         return f"/{safe_key(path.strip('/'))}"
 
@@ -106,13 +107,13 @@ class HdfsStore(FsspecStore):
         return _Connection(client, asyncio.get_running_loop())
 
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
-        if await _exists(fs, path):  # the loser of a race need not write first
+        if await _exists(fs, path):  # saves the loser of a race the write
             raise FileExistsError(path)
         temporary = await _written(fs, path, len(data), lambda offset, count: data[offset : offset + count])
         try:
             await _in_thread(fs.client.rename, temporary, path, False)
         except BaseException:
-            # Also where nobody knows what came of it: a file that is gone cannot be renamed later (H9).
+            # Also if the outcome is not known: a temporary file that is gone cannot be renamed later (H9).
             await _dropped(fs, temporary)
             raise
 
@@ -175,7 +176,7 @@ class HdfsStore(FsspecStore):
 
 
 class _BeforeTheRename(Exception):
-    """The temporary file could not be written: nothing was asked of the name that it was for."""
+    """The temporary file could not be written, so the final name was not touched."""
 
 
 async def _exists(fs: Any, path: str) -> bool:
@@ -189,7 +190,7 @@ async def _exists(fs: Any, path: str) -> bool:
 
 
 async def _written(fs: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> str:
-    """A closed temporary file beside `path`; missing folders are made."""
+    """Write a closed temporary file beside `path`, with missing folders."""
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{temporary_name(name)}"
     try:
@@ -224,17 +225,17 @@ def _read(client: Any, path: str, start: int, end: int | None) -> bytes:
 
 def _write(client: Any, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
     options = _hdfs_native().WriteOptions(overwrite=False, create_parent=True)
-    writer = client.inner.create(path, options)  # the writer around it would close once more when it is forgotten
+    writer = client.inner.create(path, options)  # its Python wrapper would close it again when collected
     for offset in range(0, size, _PIECE_BYTES):
         writer.write(read(offset, min(_PIECE_BYTES, size - offset)))
     writer.close()
 
 
 async def _in_thread(call: Callable[..., T], *args: Any) -> T:
-    """What a call of the client answers, made in a thread of its own; nobody waits for it any more once it is cancelled.
+    """Make a call of the client in a thread of its own, and await the result. Once cancelled, the result is ignored.
 
-    Not the client's own coroutines: where its connection is cut they panic as soon as they would wait before they ask again.
-    The thread is a daemon, and not a pool's: one that hangs must keep neither the next call nor the process's end.
+    The client's own coroutines are not used: after a cut connection they panic as soon as they have to wait before a retry.
+    The thread is a daemon and does not belong to a pool: one that hangs must block neither the next call nor the process's end.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
@@ -255,12 +256,12 @@ async def _in_thread(call: Callable[..., T], *args: Any) -> T:
             result = call(*args)
         except BaseException as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
+        with contextlib.suppress(RuntimeError):  # the loop is closed because the process is ending
             loop.call_soon_threadsafe(tell, result, failure)
 
     try:
         threading.Thread(target=work, name="lakelatch-hdfs", daemon=True).start()
-    except RuntimeError:  # the interpreter ends, or the system refuses another thread (H23)
+    except RuntimeError:  # the interpreter is ending, or the system refuses another thread (H23)
         work()
     return await answer
 

@@ -1,8 +1,9 @@
-"""A folder on a POSIX file system as a store: local disks, NFS.
+"""A store in a folder of a POSIX file system: local disks and NFS.
 
-Owns: the atomic create by hard link, what each errno means for it, URL forms. Must not know: tables.
-Invariants: a name appears with all its bytes or not at all (`os.link` / `os.replace` of a synced temporary file, never
-`os.rename` for a create, nor `O_EXCL` in place: readers would see half a file); what was answered outlives a crash.
+Owns: the atomic create by hard link, the meaning of each errno for it, URL forms. Must not know: tables.
+Invariants: a name appears with all its bytes or not at all. A synced temporary file gets its name by `os.link` (create) or
+`os.replace` (put). A create never uses `os.rename`, which overwrites, nor `O_EXCL`, with which readers would see half a file.
+An acknowledged write survives a crash.
 Source: format/stores §3.
 """
 
@@ -28,21 +29,21 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 _NOT_APPLIED = (
     errno.EACCES, errno.EDQUOT, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EROFS, errno.EXDEV,
 )  # fmt: skip
-"""The kernel looked and refused: nothing was linked. All else (EIO, ESTALE, ETIMEDOUT of NFS) proves nothing (H2)."""
+"""The kernel refused, so nothing was linked. Any other errno (EIO, ESTALE or ETIMEDOUT of NFS) proves nothing (H2)."""
 
 _OUTPUT_BUFFER = 1 << 20
 
 
 class LocalStore:
-    """Objects as files under one folder.
+    """Stores objects as files below one folder.
 
     Args:
-        url: a path (`~` is expanded, a relative one is taken from the working directory now), `file:/x` or `file:///x`.
+        url: a path, `file:/x` or `file:///x`. `~` is expanded, and a relative path is made absolute at once.
         storage_options: `fsync` (default true): false gives up durability, for tests and benchmarks only.
             `allow_unsafe`: accept a file system without hard links, where two writers can overwrite each other.
 
     Raises:
-        InvalidArgument: no local URL, or an option that is not known.
+        InvalidArgument: the URL is not local, or an option is not known.
 
     >>> import tempfile
     >>> store = LocalStore(tempfile.mkdtemp())
@@ -58,10 +59,10 @@ class LocalStore:
         self._url = url
         self._disk = Disk(local_path(url), fsync=options.flag("fsync", True))
         self._allow_unsafe = options.flag("allow_unsafe", False)
-        self._links = True  # until the file system says otherwise
+        self._links = True  # until the file system reports otherwise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The absolute path travels, so that a worker with another working directory means the same folder.
+        # The absolute path is pickled, so that a worker with another working directory uses the same folder.
         return _restored, (self._url, self._disk.root, self._disk.fsync, self._allow_unsafe)
 
     def __repr__(self) -> str:
@@ -106,7 +107,7 @@ class LocalStore:
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         path = self._path(key)
-        if os.path.lexists(path):  # the loser of a race need not write and sync first
+        if os.path.lexists(path):  # saves the loser of a race the write and the sync
             return AlreadyThere()
         try:
             temporary = self._disk.write_temporary(path, data)
@@ -129,10 +130,10 @@ class LocalStore:
             for entry in found:
                 if is_temporary(entry.name) or key_defect(entry.name) is not None:
                     continue
-                if entry.is_dir(follow_symlinks=False):  # a linked folder could leave the root, or loop (H16)
+                if entry.is_dir(follow_symlinks=False):  # a linked folder could lead out of the root, or loop (H16)
                     folders.append(f"{folder}{entry.name}/")
                     continue
-                with contextlib.suppress(FileNotFoundError):  # gone since the scan
+                with contextlib.suppress(FileNotFoundError):  # deleted since the scan
                     found_stat = entry.stat()
                     if stat.S_ISREG(found_stat.st_mode):
                         yield _info(folder + entry.name, found_stat)
@@ -155,11 +156,11 @@ class LocalStore:
     def open_input(self, key: str, size: int | None = None) -> Any:
         import pyarrow
 
-        # Not a memory map: a file that is deleted on an NFS server would be a SIGBUS instead of an error.
+        # Not a memory map: deleting the file on an NFS server would then raise SIGBUS instead of an error.
         try:
             return pyarrow.OSFile(self._path(key), "rb")
         except OSError as error:
-            if os.path.isdir(self._path(key)):  # pyarrow has no errno for this one
+            if os.path.isdir(self._path(key)):  # pyarrow sets no errno for a folder
                 raise ObjectNotFound(key) from None
             self._refuse("open", key, error)
 
@@ -200,7 +201,7 @@ class LocalStore:
         try:
             os.link(temporary, path)
         except OSError as error:
-            # NFS may refuse its own repeated call, or lose the answer: the inode says whose file it is.
+            # NFS may refuse a call that it repeated itself, or lose the answer. The inode shows whose file has the name.
             refusal = None if _same_file(temporary, path) else error
         if refusal is not None and refusal.errno in _NO_LINKS:
             return self._without_links(temporary, path, key, refusal)
@@ -209,7 +210,7 @@ class LocalStore:
             try:
                 self._disk.sync_folder(os.path.dirname(path))
             except OSError as error:
-                return Unknown(f"{key} is there, but its folder could not be synced: {error.strerror}")
+                return Unknown(f"{key} exists, but its folder could not be synced: {error.strerror}")
             return Created()
         if refusal.errno == errno.EEXIST:
             return AlreadyThere()
@@ -222,7 +223,7 @@ class LocalStore:
         if not self._allow_unsafe:
             remove(temporary)
             raise UnsafeBackend(f"{self._url}: {self.capabilities.detail}") from refusal
-        # The user named this risk: two creates between the look and the rename overwrite each other (H1).
+        # The user accepted this risk: two creates between the check and the rename overwrite each other (H1).
         if os.path.lexists(path):
             remove(temporary)
             return AlreadyThere()
@@ -242,7 +243,7 @@ class LocalStore:
 
 
 class _LocalOutput(OutputFile):
-    """A temporary file that takes its name at `close()`."""
+    """A temporary file that gets its final name at `close()`."""
 
     def __init__(self, store: LocalStore, key: str, path: str, temporary: str, descriptor: int) -> None:
         super().__init__(key)
@@ -274,10 +275,10 @@ class _LocalOutput(OutputFile):
 
 
 def local_path(url: str) -> str:
-    """The absolute path that a local URL means.
+    """The absolute path of a local URL.
 
     Raises:
-        InvalidArgument: another scheme, another host, no path, or a NUL.
+        InvalidArgument: the URL has another scheme, another host, no path, or a NUL.
 
     >>> local_path("file:///data/lake"), local_path("file:/data/lake/"), local_path("/data/lake")
     ('/data/lake', '/data/lake', '/data/lake')
@@ -288,14 +289,14 @@ def local_path(url: str) -> str:
         if path.startswith("//"):
             host, slash, rest = path[2:].partition("/")
             if host not in ("", "localhost") or not slash:
-                raise InvalidArgument(f"{url!r} names a host", next_step="say file:///path for a path of this machine")
+                raise InvalidArgument(f"{url!r} names a host", next_step="use file:///path for a path of this machine")
             path = slash + rest
         if not path.startswith("/"):
-            raise InvalidArgument(f"{url!r} is no absolute path", next_step="say file:///path, or the path alone")
+            raise InvalidArgument(f"{url!r} is not an absolute path", next_step="use file:///path, or the path alone")
     elif "://" in url:
-        raise InvalidArgument(f"{url!r} is no local URL")
+        raise InvalidArgument(f"{url!r} is not a local URL")
     if not path or "\x00" in path:
-        raise InvalidArgument(f"{url!r} is no path")
+        raise InvalidArgument(f"{url!r} is not a path")
     return os.path.abspath(os.path.expanduser(path))
 
 
@@ -317,7 +318,7 @@ def _read(descriptor: int, start: int, size: int) -> bytes:
     data = os.pread(descriptor, size, start)
     if len(data) == size:
         return data
-    pieces = [data]  # the kernel hands out 2 GiB at most, and less at the end of the file
+    pieces = [data]  # one call returns 2 GiB at most, and less at the end of the file
     while data:
         start += len(data)
         size -= len(data)

@@ -1,8 +1,8 @@
 """A store in this process's memory: `memory://name/path`.
 
 Owns: the named spaces of objects and their locks. Must not know: tables.
-Invariants: two stores of the same name see the same objects, also after pickling within the process; every operation is
-atomic under the space's lock. Nothing outlives the process: this is for tests, trials and simulation.
+Invariants: two stores of one name see the same objects, also after pickling within the process. Every operation is atomic
+under the lock of its space. Nothing outlives the process, so the store is for tests, trials and simulation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Space:
         self.objects: dict[str, tuple[bytes, int]] = {}
 
 
-_SPACES: dict[str, _Space] = {}  # process-wide on purpose: the name in the URL is the address
+_SPACES: dict[str, _Space] = {}  # shared by the whole process on purpose: the name in the URL is the address
 
 
 class MemoryStore:
@@ -52,7 +52,7 @@ class MemoryStore:
         scheme, found, rest = url.partition("://")
         name, _, path = rest.partition("/")
         if scheme != "memory" or not found or not name:
-            raise InvalidArgument(f"{url!r} is no memory URL", next_step="say memory://name/path")
+            raise InvalidArgument(f"{url!r} is not a memory URL", next_step="use memory://name/path")
         self._url = url
         self._root = safe_key(path.strip("/")) if path.strip("/") else ""
         self._space = _SPACES.setdefault(name, _Space())
@@ -72,7 +72,7 @@ class MemoryStore:
         return Capabilities("lock", None, "objects live in this process's memory and end with it")
 
     def clear(self) -> None:
-        """Forget every object under this store's root."""
+        """Delete every object under this store's root."""
         with self._space.lock:
             for path in [path for path in self._space.objects if path.startswith(join(self._root, ""))]:
                 del self._space.objects[path]

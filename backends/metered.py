@@ -1,9 +1,9 @@
-"""A store that counts: requests by operation, bytes, and how many round trips were waited for one after another.
+"""A store wrapper that counts requests by operation, bytes, and the longest chain of sequential round trips.
 
-Owns: the counts, and telling somebody of each request. Must not know: any particular store, what the requests are for. It
-changes no answer.
-Invariants: every request that goes through is counted when it ended, whether it was answered or failed; readings are
-consistent under many threads. Files opened for reading go through `get_range`, as an object store would be read.
+Owns: the counts, and the report of each request to a listener. Must not know: any particular store, the purpose of requests.
+It changes no answer.
+Invariants: every request is counted when it ends, whether it succeeded or failed. Readings are consistent under many threads.
+Files opened for reading go through `get_range`, as in an object store.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .threads import forked_lock
 T = TypeVar("T")
 
 _PAGE = 1000
-"""Keys that one request lists, or deletes where the store does not say otherwise."""
+"""The keys that one request lists. Also those that one request deletes, unless the store says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What went through a `MeteredStore` since it was made or reset.
+    """The requests through a `MeteredStore` since it was made or reset.
 
     Attributes:
         by_operation: requests per operation (`get`, `get_range`, `head`, `put`, `put_if_absent`, `list`, `delete_many`).
         bytes_in: bytes read from the store.
         bytes_out: bytes sent to the store.
-        sequential_depth: length of the longest chain of requests of which each began after the one before had ended.
+        sequential_depth: the length of the longest chain of requests in which each began after the previous one had ended.
     """
 
     by_operation: MappingProxyType[str, int]
@@ -45,7 +45,7 @@ class Usage:
 
     @property
     def requests(self) -> int:
-        """All of them."""
+        """The number of all requests."""
         return sum(self.by_operation.values())
 
 
@@ -55,12 +55,12 @@ class StoreRequest:
 
     Attributes:
         operation: as in `Usage.by_operation`.
-        key: of the object, the prefix that was listed, or the first of the keys that were deleted.
-        outcome: `ok`; of a `put_if_absent` `created`, `already there` or `unknown`; `not found`; else the error's code, or
-            its class where it is none of ours.
-        seconds: from its begin to its end.
-        requests: how many it stands for: objects may be sent in parts, keys deleted in pages.
-        sent, received: bytes.
+        key: the key of the object, the prefix of the listing, or the first of the deleted keys.
+        outcome: `ok`; for `put_if_absent` `created`, `already there` or `unknown`; `not found`; otherwise the error's code, or
+            the name of its class if it is not one of lakelatch's errors.
+        seconds: the duration.
+        requests: the number of requests it stands for: objects may be sent in parts, and keys deleted in pages.
+        sent, received: in bytes.
     """
 
     operation: str
@@ -73,11 +73,11 @@ class StoreRequest:
 
 
 class MeteredStore:
-    """A store with counters around it.
+    """Wraps a store and counts its requests.
 
     Args:
-        store: where the requests go.
-        heard: told of every request as it ends, by the thread that made it; it must not raise.
+        store: receives the requests.
+        heard: called with every request as it ends, on the thread that made it. It must not raise.
 
     >>> from .memory import MemoryStore
     >>> store = MeteredStore(MemoryStore("memory://doctest-metered"))
@@ -95,13 +95,13 @@ class MeteredStore:
         self._clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MeteredStore, (self.inner,)  # a copy elsewhere counts for itself
+        return MeteredStore, (self.inner,)  # an unpickled copy starts its own counts
 
     def __repr__(self) -> str:
         return f"MeteredStore({self.inner!r})"
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Set the counts to zero."""
         with self._lock:
             self._clear()
 
@@ -183,14 +183,14 @@ class MeteredStore:
             self._counts[operation] += requests
             self._bytes_out += sent
             self._bytes_in += received
-            # Requests come here in the order of their ends: taking each that begins after the last one taken is longest.
+            # Requests arrive in the order of their ends, so this greedy choice of the next one gives the longest chain.
             if start >= self._chain_end:
                 self._depth, self._chain_end = self._depth + 1, end
         if self._heard is not None:
             self._heard(StoreRequest(operation, key, outcome, end - start, requests, sent, received))
 
     def _listed(self, prefix: str, listing: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
-        # One request per page: the time that the caller takes between two objects is not the store's.
+        # One request per page; the time that the caller spends between two objects is not counted.
         page: list[ObjectInfo] = []
         first = True
         while first or len(page) == _PAGE:
@@ -225,7 +225,7 @@ def _failure_of(error: Exception) -> str:
 
 
 class _MeteredOutput(OutputFile):
-    """Hands every byte on; the object counts as its requests when it is closed."""
+    """Passes every byte on. At close, the object is counted with its requests."""
 
     def __init__(self, meter: MeteredStore, inner: Any) -> None:
         super().__init__(inner.key)

@@ -1,10 +1,10 @@
-"""What every object store behind fsspec shares: one request per operation, a deadline on each, retries, outcomes.
+"""The base of every object store over fsspec: one request per operation, each with a deadline, retries and outcomes.
 
-Owns: `FsspecStore`. A subclass brings the file system, the create request, the table of answers and uploads in parts;
-it may replace any request by a cheaper one. Must not know: any particular store, tables.
-Invariants: the client below does not retry and caches no listing; every request has a deadline from outside (a client's
-own read timeout did not end a swallowed answer: format/stores §4); `Created` only if the store said so.
-Synchronous file systems join through `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
+Owns: `FsspecStore`. A subclass provides the file system, the create request, the table of answers and uploads in parts, and
+may replace any request by a cheaper one. Must not know: any particular store, tables.
+Invariants: the client does not retry and caches no listing. Every request has a deadline set from outside, because a client's
+own read timeout did not end a request whose answer was lost (format/stores §4). `Created` means that the store said so.
+Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.AsyncFileSystemWrapper`.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from .upload import BufferedOutput, Multipart
 T = TypeVar("T")
 
 OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout"})
-"""Storage options that lakelatch takes for itself; the rest is the client's."""
+"""Storage options that lakelatch uses itself. The others are passed to the client."""
 
 FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
-"""Options of every client that may be given and are not heeded: what a commit needs is fixed."""
+"""Options of every client that are accepted and ignored, because a commit needs fixed values."""
 
 _NOT_OPTIONS = frozenset({"self", "kwargs", "asynchronous", "loop", "session"})
 
 SLOWEST_BYTES_PER_SECOND = 256 << 10
-"""A deadline grows with the bytes sent or asked for, at this rate."""
+"""The rate at which a deadline grows with the bytes that are sent or requested."""
 
 CONNECT_SECONDS = 60.0
-"""For making a client: it may fetch credentials, and reads its own large models on a busy machine."""
+"""The limit for making a client, which may fetch credentials and loads large models of its own on a busy machine."""
 
 CREATE_LIMIT_BYTES = 64 << 20
-"""An object that is created on a condition is one request, and small: snapshots, schemas, tags."""
+"""The largest object of a conditional create, which is one request. Snapshots, schemas and tags are small."""
 
 _DELETE_PAGE = 1000
 _DELETES_AT_ONCE = 32
@@ -55,12 +55,12 @@ _READS = ("read", "look at", "list")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one request may take and how often it is sent.
+    """The limits on the duration and the number of sends of one request.
 
     Attributes:
-        deadline_seconds: for a request without a body; option `request_timeout`.
-        sends: at most, the first one included.
-        first_wait_seconds: upper bound of the first random wait; doubles up to `longest_wait_seconds`.
+        deadline_seconds: the deadline of a request without a body; option `request_timeout`.
+        sends: the most sends, the first one included.
+        first_wait_seconds: the upper bound of the first random wait. It doubles up to `longest_wait_seconds`.
     """
 
     deadline_seconds: float = 30.0
@@ -69,11 +69,11 @@ class Patience:
     longest_wait_seconds: float = 5.0
 
     def retrying(self, again: Callable[[BaseException], bool], within: float = float("inf")) -> tenacity.Retrying:
-        """The policy: full jitter, a bound on sends and on seconds, the last error as it was."""
+        """The retry policy: full jitter, bounded in sends and in seconds. The last error is raised unchanged."""
         return tenacity.Retrying(
             stop=tenacity.stop_any(tenacity.stop_after_attempt(self.sends), tenacity.stop_before_delay(within)),
             wait=tenacity.wait_random_exponential(self.first_wait_seconds, self.longest_wait_seconds),
-            # tenacity asks about an interrupt too: that is nobody's answer, and ends the request (H23)
+            # tenacity also asks about an interrupt, which is not an answer and ends the request (H23)
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
             reraise=True,
         )
@@ -84,14 +84,14 @@ class FsspecStore(ABC):
 
     Args:
         url: the root, without credentials.
-        storage_options: fsspec's for this store, and `request_timeout` (seconds) and `allow_unsafe`.
-        patience: deadlines and repeats; `request_timeout` wins over its deadline.
+        storage_options: fsspec's options for this store, and `request_timeout` (seconds) and `allow_unsafe`.
+        patience: deadlines and repeats. `request_timeout` overrides its deadline.
 
-    Pickles to another process or machine; after a fork the child makes its own connections.
+    A store can be pickled to another process or machine. The child of a fork makes its own connections.
     """
 
     delete_page = _DELETE_PAGE
-    """Keys that one request deletes."""
+    """How many keys one request deletes."""
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any] | None = None, patience: Patience | None = None
@@ -118,11 +118,11 @@ class FsspecStore(ABC):
         """The store at another URL of the same scheme, with the same options."""
         return type(self)(url, self._given, self._patience)
 
-    # The seam: what a particular store brings.
+    # What a particular store provides.
 
     @abstractmethod
     def _root_of(self, url: str) -> str:
-        """The path of the root inside the file system (`bucket/path`), or `InvalidArgument`."""
+        """The path of the root inside the file system (`bucket/path`). Raises `InvalidArgument`."""
 
     @abstractmethod
     def _check_options(self) -> None:
@@ -130,25 +130,25 @@ class FsspecStore(ABC):
 
     @abstractmethod
     async def _connect(self) -> Any:
-        """A new file system for this process: no listing cache, no retries, not shared."""
+        """Make a new file system for this process: no listing cache, no retries, not shared."""
 
     @abstractmethod
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
-        """ONE request that creates the object on the condition that it is absent; raises whatever it came to."""
+        """Send ONE request that creates the object if it is absent. Raises on any other result."""
 
     @abstractmethod
     def _classify(self, error: BaseException) -> Answer:
-        """What the store said: a pure function, a table."""
+        """The answer that an error stands for: a pure function over a table."""
 
     @abstractmethod
     def _multipart(self, path: str) -> Multipart:
-        """A new upload in parts."""
+        """Begin a new upload in parts."""
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
 
-    # One request each, in fsspec's words; replaced where a store has a cheaper one.
+    # One request each, in terms of fsspec; a subclass overrides those for which its store has a cheaper one.
 
     async def _read(self, fs: Any, path: str) -> bytes:
         return bytes(await fs._cat_file(path))
@@ -167,7 +167,7 @@ class FsspecStore(ABC):
         await fs._pipe_file(path, data)
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
-        """Delete up to 1000 objects, `delete_page` in a request; a missing one is no error."""
+        """Delete up to 1000 objects, `delete_page` in one request. Missing objects are ignored."""
         for path in paths:
             try:
                 await fs._rm_file(path)
@@ -176,18 +176,18 @@ class FsspecStore(ABC):
                     raise
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
-        """One page of a listing as (path, size, milliseconds), and what to ask the next one with."""
+        """One page of a listing as (path, size, milliseconds), and the token to request the next page with."""
         found = await fs._find(prefix, detail=True)
         return [(path, int(info["size"]), modified_ms(info)) for path, info in found.items()], None
 
-    # The protocol.
+    # The `Store` protocol.
 
     @property
     def url(self) -> str:
         return self._url
 
     def get(self, key: str) -> bytes:
-        seconds = self._patience.deadline_seconds * 4  # of unknown size
+        seconds = self._patience.deadline_seconds * 4  # the size is not known
         return self._request("read", key, seconds, self._read, self._path(key))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
@@ -212,7 +212,7 @@ class FsspecStore(ABC):
         answers: list[Answer] = []
         if len(data) > CREATE_LIMIT_BYTES:
             raise InvalidArgument(f"{key}: {len(data)} bytes cannot be created in one conditional request")
-        self._filesystem()  # what goes wrong before anything was sent is no outcome
+        self._filesystem()  # a failure before anything was sent is raised, not returned as an outcome
 
         def send() -> None:
             try:
@@ -222,7 +222,7 @@ class FsspecStore(ABC):
                 raise
 
         try:
-            # Bounded in time too: the longer a create tries, the older is what its bytes were derived from (H6).
+            # Also bounded in time: the longer a create retries, the older are the facts behind its bytes (H6).
             within = min(seconds, left_s())
             self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=within)(send)
         except LakelatchError:
@@ -241,7 +241,7 @@ class FsspecStore(ABC):
 
     def delete_many(self, keys: Iterable[str]) -> None:
         paths = [self._path(key) for key in keys]
-        size = min(_DELETE_PAGE, self.delete_page * _DELETES_AT_ONCE)  # one deadline must do for them
+        size = min(_DELETE_PAGE, self.delete_page * _DELETES_AT_ONCE)  # all of them share one deadline
         for first in range(0, len(paths), size):
             page = paths[first : first + size]
             label = f"{len(page)} objects" if len(page) > 1 else page[0]
@@ -254,7 +254,7 @@ class FsspecStore(ABC):
         path = self._path(key)
         return BufferedOutput(key, lambda data: self.put(key, data), lambda: self._multipart(path))
 
-    # Inside.
+    # Helpers.
 
     def _path(self, key: str) -> str:
         return join(self._root, safe_key(key))
@@ -268,7 +268,7 @@ class FsspecStore(ABC):
                 return
             for path, size, modified in found:
                 key = path[cut:]
-                # Folder markers, and names that no store of ours can have written: nobody could open them (H16).
+                # Skip folder markers, and names that no lakelatch store can have written or could open (H16).
                 if path.startswith(start) and key_defect(key) is None:
                     yield ObjectInfo(key, size, modified)
             if after is None:
@@ -282,7 +282,7 @@ class FsspecStore(ABC):
         return not isinstance(error, LakelatchError) and self._classify(error) in answers
 
     def _filesystem(self) -> Any:
-        """This process's file system: loops and sockets do not survive a fork, so a child starts anew."""
+        """This process's file system. Event loops and sockets do not survive a fork, so a child makes its own."""
         held = self._connection
         if held is None or held[0] != this_process():
             try:
@@ -302,11 +302,11 @@ class FsspecStore(ABC):
         return cast("T", sync(fs.loop, _alive, call, fs, *args, timeout=min(seconds, left_s())))
 
     def _request(self, action: str, key: str, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """An idempotent request, sent again while that may help.
+        """Send an idempotent request, and repeat it while that may help.
 
         Raises:
-            ObjectNotFound: while reading; a write to a place that is not there is `StoreUnavailable`.
-            StoreUnavailable: with store, key and the next step, without secrets (H19).
+            ObjectNotFound: a read found no object. For a write, a missing bucket or path is `StoreUnavailable`.
+            StoreUnavailable: the message names the store, the key and the next step, without secrets (H19).
         """
         try:
             retrying = self._patience.retrying(lambda error: self._is(error, REPEATABLE), within=left_s())
@@ -327,7 +327,7 @@ class FsspecStore(ABC):
 
     def _fail(self, action: str, key: str, answer: Answer, error: BaseException) -> NoReturn:
         message = f"{self._url}: cannot {action} {key}: {self._line(answer, error)}"
-        # The client's error may carry a secret in its text: then it is not chained (H19).
+        # The client's error is not chained if its text holds a secret (H19).
         text = "\n".join(repr(link) for link in chain(error))
         cause = error if self._given.redact(text) == text else None
         if answer is Answer.NO_CONDITION and action == "create":
@@ -336,11 +336,11 @@ class FsspecStore(ABC):
 
 
 class ClientDied(Exception):
-    """The client below failed in a way that is no `Exception`: a panic of native code. It proves nothing (H2)."""
+    """The client raised something other than an `Exception`, such as a panic of native code. It proves nothing (H2)."""
 
 
 async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """The call's answer. fsspec takes a failure that is no `Exception` for the answer None: for success (H2)."""
+    """Await the call. fsspec would turn a failure that is not an `Exception` into the result None, a success (H2)."""
     try:
         return await call(*args)
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
@@ -350,13 +350,13 @@ async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 class _PastEnd(Exception):
-    """A range behind the end: an empty answer for `get_range`."""
+    """The range starts past the end of the object. `get_range` returns no bytes then."""
 
 
 NEXT_STEPS: Mapping[Answer, str] = {
-    Answer.MISSING: "check that the place in the URL exists and is spelt right",
-    Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelt right",
-    Answer.DENIED: "see what the store says: credentials (profile, key and secret, role), rights on the path, region",
+    Answer.MISSING: "check that the path in the URL exists and is spelled correctly",
+    Answer.NO_CONTAINER: "check that the bucket or container in the URL exists and is spelled correctly",
+    Answer.DENIED: "check what the store reports: credentials (profile, key and secret, role), rights on the path, region",
     Answer.NOT_SENT: "check the credentials, the region and the endpoint in the storage options",
     Answer.NO_ANSWER: "check the network and the endpoint, then run it again",
     Answer.BROKEN_OFF: "check the network and the endpoint, then run it again",
@@ -368,7 +368,7 @@ _SHARED_LIMIT = 16
 
 
 def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecStore], options: StorageOptions) -> Any:
-    """One file system per process, kind of store and set of options: opening another table costs no new client."""
+    """One file system per process, kind of store and set of options, so that opening another table needs no new client."""
     from fsspec.asyn import get_loop, sync
 
     identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
@@ -380,37 +380,38 @@ def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecSt
         made = sync(loop, connect, timeout=CONNECT_SECONDS)
         while len(_SHARED) >= _SHARED_LIMIT:
             _SHARED.pop(next(iter(_SHARED)), None)
-        held = _SHARED.setdefault(identity, made)  # two threads may both have connected: one of the two stays
+        held = _SHARED.setdefault(identity, made)  # if two threads connected at once, both use the first one
     return held
 
 
 def known_options(client: Any) -> frozenset[str]:
-    """The storage options that a class of fsspec's names in its signature, and those that every store takes."""
+    """The storage options in the signature of an fsspec class, and those that every store takes."""
     return frozenset(inspect.signature(client.__init__).parameters) - _NOT_OPTIONS | FIXED_OPTIONS | OWN_OPTIONS
 
 
 def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
-    """`bucket/path` of a URL whose first part is a bucket.
+    """Return `bucket/path` of a URL whose first part is a bucket.
 
     Args:
-        url: as the user gave it.
-        schemes: that this store answers to; the first is the one to recommend.
-        store: its name, for the message.
+        url: the URL that the user gave.
+        schemes: the schemes of this store. Error messages recommend the first one.
+        store: the name of the store, for error messages.
 
     Raises:
-        InvalidArgument: another scheme, no bucket, credentials in the URL (not repeated, H19), or a path that climbs.
+        InvalidArgument: another scheme, no bucket, credentials in the URL (not repeated, H19), or an invalid path.
 
     >>> bucket_root("s3a://lake/flights/", ("s3", "s3a"), "S3")
     'lake/flights'
     """
     scheme, _, rest = url.partition("://")
-    example = f"say {schemes[0]}://bucket/path"
+    example = f"use {schemes[0]}://bucket/path"
     if scheme not in schemes:
-        raise InvalidArgument(f"{url!r} is no {store} URL", next_step=example)
+        raise InvalidArgument(f"{url!r} is not a URL of {store}", next_step=example)
     bucket, _, path = rest.partition("/")
     if "@" in bucket:
         raise InvalidArgument(
-            f"a {scheme} URL holds credentials", next_step="give them as storage options, or better, by the environment"
+            f"a {scheme} URL must not hold credentials",
+            next_step="give them as storage options, or better, by the environment",
         )
     if not bucket:
         raise InvalidArgument(f"{url!r} names no bucket", next_step=example)
@@ -418,7 +419,7 @@ def bucket_root(url: str, schemes: tuple[str, ...], store: str) -> str:
 
 
 def modified_ms(info: Mapping[str, Any]) -> int:
-    """The store's modification time out of fsspec's info, in milliseconds since 1970; 0 where it does not say."""
+    """The modification time in fsspec's info, in milliseconds since 1970, or 0 if it has none."""
     for name in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

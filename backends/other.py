@@ -1,9 +1,9 @@
-"""Any store that fsspec knows and lakelatch does not: to be read, and to be written by one writer that says so.
+"""Any store that fsspec knows and lakelatch does not: for reading, and for a single writer with `allow_unsafe`.
 
-Owns: the way from an fsspec URL to a `FsspecStore`. Must not know: tables, any particular store.
-Invariant: `capabilities.atomic_create` is None: fsspec's own create looks first and writes then (format/stores §1:
-26 right rounds in 50 on one of them), so a table here is refused for writing (`UnsafeBackend`, G9) unless storage option
-`allow_unsafe` takes the risk by name.
+Owns: the `FsspecStore` over an arbitrary fsspec URL. Must not know: tables, any particular store.
+Invariant: `capabilities.atomic_create` is None, because fsspec's own create checks first and writes then (26 right rounds in
+50 on one such store, format/stores §1). Writing to a table here is refused (`UnsafeBackend`, G9) unless the user accepts
+the risk with the storage option `allow_unsafe`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _ANSWERS = AnswerTable()
 
 
 class OtherStore(FsspecStore):
-    """Files of any file system of fsspec's.
+    """The files of any fsspec file system.
 
     Args:
-        url: as fsspec understands it.
-        storage_options: of that file system, and `request_timeout` (seconds, default 30) and `allow_unsafe`.
+        url: a URL that fsspec understands.
+        storage_options: the options of that file system, and `request_timeout` (seconds, default 30) and `allow_unsafe`.
 
     Raises:
         InvalidArgument: fsspec does not understand the URL.
@@ -34,7 +34,7 @@ class OtherStore(FsspecStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        detail = f"{self._url.partition('://')[0]}:// has no create that two writers cannot both win"
+        detail = f"{self._url.partition('://')[0]}:// has no atomic create: two writers can both win"
         return Capabilities(None, None, detail, self._allow_unsafe)
 
     def _root_of(self, url: str) -> str:
@@ -47,11 +47,11 @@ class OtherStore(FsspecStore):
             raise Unsupported(f"{scheme}:// needs a package that is not installed: {error}") from error
         root: str = self._kind._strip_protocol(url).rstrip("/")
         if ".." in root.split("/"):
-            raise InvalidArgument(f"the path of {url!r} climbs")
+            raise InvalidArgument(f"the path of {url!r} leads out of its root")
         return root
 
     def _check_options(self) -> None:
-        """What the file system takes is not always in its signature: it is asked when it is made."""
+        """Does nothing: the signature does not list every option, so the file system checks them when it is made."""
 
     async def _connect(self) -> Any:
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
@@ -67,7 +67,7 @@ class OtherStore(FsspecStore):
         return fs if fs.async_impl else AsyncFileSystemWrapper(fs=fs, asynchronous=False)
 
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
-        # Reached with `allow_unsafe` only: two writers between the look and the write overwrite each other (H1).
+        # Reached with `allow_unsafe` only: two writers between the check and the write overwrite each other (H1).
         if await fs._exists(path):
             raise FileExistsError(path)
         await self._write(fs, path, data)

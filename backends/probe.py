@@ -1,8 +1,9 @@
-"""Does this store refuse a create on a key that exists? Asked once per process and store, without doing harm.
+"""Tests, once per process and store, whether the store refuses to create a key that exists. The test does no harm.
 
-Owns: the question, what its answers mean, and the memory of stores that passed. Must not know: tables, why the key exists.
-Invariants: the probe writes an object's own bytes only, so a store that lets it pass lost nothing; a store is remembered
-only after it refused. One probe in sequence finds stores that ignore the condition, not those that check and then put.
+Owns: the probe, what its answers mean, and the memory of stores that passed. Must not know: tables, why the key exists.
+Invariants: the probe writes only bytes that the object already has, so a store that accepts them loses nothing. A store is
+remembered only after it refused. Limit: sequential probes find stores that ignore the condition, but not stores that check
+first and then put.
 Source: format/stores §1, §2.
 """
 
@@ -15,7 +16,7 @@ _ATTEMPTS = 3
 
 
 class ProbedStores:
-    """The URLs of stores that refused, in this process."""
+    """The URLs of the stores that refused in this process."""
 
     def __init__(self) -> None:
         self._urls: set[str] = set()
@@ -31,27 +32,27 @@ class ProbedStores:
 
 
 PROBED = ProbedStores()
-"""This process's memory: a store's answer does not change between two tables of one job."""
+"""The memory of this process: a store behaves the same for every table of one job."""
 
 
 def probe(
     store: Store, key: str, data: bytes, *, allow_unsafe: bool | None = None, probed: ProbedStores = PROBED
 ) -> bool:
-    """Create an object that exists again, with its own bytes: the store must refuse.
+    """Try to create an object that exists, with the bytes that it already has. A safe store refuses.
 
     Args:
-        key: of an object that exists.
-        data: its bytes.
-        allow_unsafe: use a store that does not refuse all the same; by default what the storage option `allow_unsafe`
-            said (`Capabilities.unsafe_allowed`).
+        key: the key of an object that exists.
+        data: the bytes of that object.
+        allow_unsafe: use the store even if it does not refuse. The default is the storage option `allow_unsafe`
+            (`Capabilities.unsafe_allowed`).
         probed: where the answer is remembered.
 
     Returns:
-        True where the store refused, now or before; False where it did not and that is allowed.
+        True if the store refused, now or earlier; False if it did not and the caller allows that.
 
     Raises:
-        UnsafeBackend: the store cannot create atomically, or let the create pass twice (G9, H1).
-        StoreUnavailable: it did not answer, or refused for another reason.
+        UnsafeBackend: the store has no atomic create, or accepted the create twice (G9, H1).
+        StoreUnavailable: the store did not answer, or refused for another reason.
 
     >>> from .memory import MemoryStore
     >>> store = MemoryStore("memory://doctest-probe")
@@ -73,12 +74,12 @@ def probe(
             return True
         if isinstance(outcome, Created):
             passed += 1
-            # Once may be an object that was deleted a moment ago; twice in a row is a store that overwrites.
+            # One success may mean that the object was just deleted. Two in a row mean that the store overwrites.
             if passed == 2:
                 return _unsafe(f"{store.url} created {key} although it exists: it ignores the condition", allowed)
             continue
         reason = outcome.reason
-    raise StoreUnavailable(f"{store.url}: whether creates are atomic could not be found out: {reason}")
+    raise StoreUnavailable(f"{store.url}: could not find out whether creates are atomic: {reason}")
 
 
 def _unsafe(message: str, allowed: bool) -> bool:

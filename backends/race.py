@@ -1,8 +1,8 @@
-"""Many writers race to create the same keys: does the store pick exactly one winner each time?
+"""A race of many writers to create the same keys, which shows whether the store picks exactly one winner each time.
 
 Owns: the race and its count. Must not know: tables, how results are shown.
-Invariants: only keys under the prefix that was given are touched, and they are deleted at the end; a round is right only
-if one racer was told that it won, and the object holds that racer's bytes.
+Invariants: only keys under the given prefix are touched, and they are deleted at the end. A round is right only if exactly
+one racer got the answer that it won, and the object holds the bytes of that racer.
 Source: format/stores §1 (one server: 41 right rounds in 100, though a sequential probe passes).
 """
 
@@ -20,20 +20,20 @@ from ..core.errors import StoreUnavailable
 from .store import AlreadyThere, Created, ObjectNotFound, Store
 
 START_SECONDS = 120.0
-"""How long racers wait for each other before a round."""
+"""How long the racers wait for each other before a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """What came of a race.
+    """The result of a race.
 
     Attributes:
-        racers: writers that raced.
-        rounds: keys that were raced for.
-        right: rounds with one winner, whose bytes stand.
-        none_won: rounds that nobody won; safe, but a commit would have to try again.
-        several_won: rounds that more than one racer was told to have won: each but one lost a commit (H1).
-        overwritten: rounds whose winner's bytes do not stand.
+        racers: the number of writers.
+        rounds: the number of keys they raced for.
+        right: rounds with one winner, whose bytes are in the object.
+        none_won: rounds without a winner: safe, but a commit would have to try again.
+        several_won: rounds in which more than one racer was reported as the winner, so that commits were lost (H1).
+        overwritten: rounds in which the object does not hold the winner's bytes.
         unknown: answers that proved nothing.
     """
 
@@ -47,19 +47,19 @@ class RaceResult:
 
     @property
     def is_safe(self) -> bool:
-        """No two winners, and no winner's bytes lost."""
+        """No round had two winners, and no winner's bytes were lost."""
         return not self.several_won and not self.overwritten
 
 
 def race(store: Store, racers: int, rounds: int, prefix: str, *, threads: bool = False) -> RaceResult:
-    """Let racers create the same keys at the same moments.
+    """Let several racers create the same keys at the same time.
 
     Args:
-        store: reached by each racer through an own copy (pickled), unless they are threads.
+        store: the store; each racer gets its own pickled copy, unless racers are threads.
         racers: at least 2.
-        rounds: keys that are raced for, one after another.
-        prefix: a fresh folder of the store, ending in a slash; empty afterwards.
-        threads: race as threads of this process, for stores that other processes cannot see.
+        rounds: how many keys they race for, one after another.
+        prefix: a fresh folder of the store, ending in a slash. It is empty afterwards.
+        threads: use threads of this process as racers, for stores that other processes cannot see.
 
     Raises:
         StoreUnavailable: a racer could not reach the store.
@@ -81,7 +81,7 @@ def _key(prefix: str, number: int) -> str:
 
 
 def _run(store: Store, racer: int, rounds: int, prefix: str, wait: Callable[[], Any]) -> list[str]:
-    """One racer: its answer to each round."""
+    """Run one racer and return its answer to each round."""
     answers = []
     for number in range(rounds):
         wait()
@@ -99,7 +99,7 @@ def _thread_answers(store: Store, racers: int, rounds: int, prefix: str) -> list
 
 
 def _guarded(store: Store, racer: int, rounds: int, prefix: str, barrier: Any) -> list[str] | Exception:
-    """A racer that fails lets the others go, instead of waiting for it."""
+    """Run a racer; if it fails, the other racers are released instead of waiting for it."""
     try:
         return _run(store, racer, rounds, prefix, barrier.wait)
     except Exception as error:
@@ -129,7 +129,7 @@ def _process_answers(store: Store, racers: int, rounds: int, prefix: str) -> lis
 
 
 def _collected(processes: list[Any], queue: Any) -> list[list[str] | Exception]:
-    """The racers' answers, in the order of the racers."""
+    """The answers of the racers, in the order of the racers."""
     answers: dict[int, list[str] | Exception] = {}
     while len(answers) < len(processes):
         try:
@@ -148,7 +148,7 @@ def _process(store: Store, racer: int, rounds: int, prefix: str, barrier: Any, q
 def _gathered(answers: list[list[str] | Exception]) -> list[list[str]]:
     errors = [a for a in answers if isinstance(a, Exception)]
     if errors:
-        broken = threading.BrokenBarrierError  # the others', because of the first
+        broken = threading.BrokenBarrierError  # raised in the other racers, because one failed
         raise next((e for e in errors if not isinstance(e, broken)), errors[0])
     return [a for a in answers if not isinstance(a, Exception)]
 

@@ -1,7 +1,7 @@
-"""From a URL to its store: scheme -> adapter, imported when it is first used.
+"""Finds the store for a URL. The adapter of a scheme is imported when the scheme is first used.
 
-Owns: the schemes, what to install for each, the entry point group for others' stores. Must not know: tables.
-Invariant: nothing heavy is imported before a URL asks for it, and a missing package is an error that says what to install.
+Owns: the table of schemes and adapters, and the entry point group for stores of other packages. Must not know: tables.
+Invariants: no client library is imported before a URL needs it. A missing package is an error that says what to install.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.errors import InvalidArgument
 from .store import Store
 
 ENTRY_POINTS = "lakelatch.backends"
-"""Group in which another package offers a store: name = scheme, value = callable (url, options) -> Store."""
+"""The entry point group for stores of other packages: the name is a scheme, the value a callable (url, options) -> Store."""
 
 _ADAPTERS: Mapping[str, tuple[str, str]] = {
     "file": ("local", "LocalStore"),
@@ -33,7 +33,7 @@ _ADAPTERS: Mapping[str, tuple[str, str]] = {
 
 
 def scheme_of(url: str) -> str:
-    """The scheme of a URL; `file` for a plain path.
+    """The scheme of a URL; a plain path has the scheme `file`.
 
     >>> scheme_of("s3://lake/flights"), scheme_of("/data/lake"), scheme_of("file:/data/lake"), scheme_of("a:b/c")
     ('s3', 'file', 'file', 'file')
@@ -43,17 +43,17 @@ def scheme_of(url: str) -> str:
 
 
 def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """The store at a URL. Nothing is sent to it yet.
+    """Return the store at a URL. No request is sent yet.
 
     Args:
         url: a path, `file:`, `memory://name/path`, `s3://bucket/path`, `s3a://…`, `gs://…`, `gcs://…`,
-            `abfs://container/path`, `abfss://…`, `az://…`, `hdfs://host:port/path`, a scheme that an installed package
-            offers in the entry point group `lakelatch.backends`, or one that fsspec knows: to be read only.
-        storage_options: of that store; see its class.
+            `abfs://container/path`, `abfss://…`, `az://…` or `hdfs://host:port/path`. Also a scheme that an installed package
+            offers in the entry point group `lakelatch.backends`, or one that fsspec knows, which is read-only by default.
+        storage_options: the options of that store; see its class.
 
     Raises:
-        InvalidArgument: no URL, an unknown scheme, or an option that the store does not know.
-        Unsupported: the store's package is not installed (the message says which).
+        InvalidArgument: the URL is empty, its scheme is unknown, or the store does not know an option.
+        Unsupported: the store's package is not installed. The message says which one.
 
     >>> open_store("memory://doctest/table").url
     'memory://doctest/table'
@@ -72,7 +72,7 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
 
 
 def open_beside(store: Store, url: str) -> Store:
-    """The store at another URL, with the first one's options where it is of the same scheme, else with the environment's.
+    """Return the store at another URL, with the options of `store` if the scheme is the same, else with the environment's.
 
     >>> from .local import LocalStore
     >>> open_beside(LocalStore("/data/lake"), "file:/data/more").url
@@ -97,7 +97,7 @@ def _from_others(scheme: str) -> Callable[[str, dict[str, Any]], Store]:
     near = get_close_matches(scheme.lower(), _ADAPTERS, n=1)
     raise InvalidArgument(
         f"no store is known for scheme {scheme!r}",
-        next_step=f"did you mean {near[0]}://?" if near else f"known are {', '.join(sorted(_ADAPTERS))}",
+        next_step=f"did you mean {near[0]}://?" if near else f"known schemes: {', '.join(sorted(_ADAPTERS))}",
     )
 
 

@@ -1,9 +1,9 @@
-"""S3 and its compatibles over s3fs: `s3://bucket/path` and `s3a://bucket/path`.
+"""Amazon S3 and compatible stores over s3fs: `s3://bucket/path` and `s3a://bucket/path`.
 
-Owns: the requests in S3's words, the table of S3's answers, the client's settings. Must not know: tables.
-Invariants: one operation is one request (s3fs's own `cat_file` and `info` are two at times, its `rm` hides errors);
-a create is one PUT with `If-None-Match: *` whatever the size (some servers ignore a condition on a multipart upload,
-an empty `open("xb")` of s3fs loses it); an old botocore that would drop the condition in silence is refused.
+Owns: the requests of S3's interface, the table of S3's answers, the client's settings. Must not know: tables.
+Invariants: one operation is one request, so s3fs's `cat_file` and `info` (sometimes two) and `rm` (hides errors) are not used.
+A create is one PUT with `If-None-Match: *` for every size: some servers ignore the condition on a multipart upload, and s3fs
+loses it for an empty `open("xb")`. An old botocore that would silently drop the condition is refused.
 Source: format/stores §1, §4, §5.
 """
 
@@ -31,7 +31,7 @@ S3_ANSWERS = AnswerTable(
             "NoSuchKey": Answer.MISSING,
             "NoSuchVersion": Answer.MISSING,
             "NotFound": Answer.MISSING,
-            "404": Answer.MISSING,  # an answer without a body, as to a HEAD
+            "404": Answer.MISSING,  # an answer without a body, for example to a HEAD
             "NoSuchBucket": Answer.NO_CONTAINER,
             "InvalidRange": Answer.PAST_END,
             "ConditionalRequestConflict": _CONFLICT,
@@ -47,7 +47,7 @@ S3_ANSWERS = AnswerTable(
             "BandwidthLimitExceeded": _BUSY,
             "InternalError": _BUSY,
             "ServiceUnavailable": _BUSY,
-            "BadDigest": _BUSY,  # bytes were damaged on the way: send them again
+            "BadDigest": _BUSY,  # the bytes were damaged in transit: send them again
             "XAmzContentSHA256Mismatch": _BUSY,
             "IncompleteBody": _BUSY,
             "NotImplemented": Answer.NO_CONDITION,
@@ -59,12 +59,12 @@ S3_ANSWERS = AnswerTable(
             "PermanentRedirect": _DENIED,
         }
     ),
-    # A 404 with a code that is not above is about something else: an upload, or a user that is not there.
+    # A 404 with another code concerns something else, such as an upload or a user that does not exist.
     statuses=MappingProxyType({**COMMON_STATUSES, 404: _DENIED}),
     types=MappingProxyType(
         {
-            # botocore gave up before it sent anything. A refused connection or handshake is not among them: the HTTP
-            # client below sends again by itself when a kept connection broke: the first may have been applied (H2).
+            # botocore gave up before it sent anything. A refused connection or handshake is not in this list: the HTTP
+            # client resends by itself when a kept connection breaks, and the first send may have been applied (H2).
             **dict.fromkeys(
                 (
                     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
@@ -78,21 +78,21 @@ S3_ANSWERS = AnswerTable(
         }
     ),
 )  # fmt: skip
-"""What S3 and its compatibles say, in S3's own codes."""
+"""The answers of S3 and compatible stores, by S3's error codes."""
 
 
 class S3Store(FsspecStore):
-    """Objects in a bucket.
+    """Stores objects in an S3 bucket.
 
     Args:
         url: `s3://bucket/path` or `s3a://bucket/path`.
-        storage_options: as s3fs knows them (`key`, `secret`, `token`, `profile`, `anon`, `endpoint_url`,
+        storage_options: the options of s3fs (`key`, `secret`, `token`, `profile`, `anon`, `endpoint_url`,
             `client_kwargs`, `config_kwargs`, …), and `request_timeout` (seconds, default 30) and `allow_unsafe`.
-            Retries are lakelatch's: those in `config_kwargs` are replaced; listings are never cached, whatever is said.
+            lakelatch makes the retries itself: those in `config_kwargs` are replaced. Listings are never cached.
             Prefer a profile or the environment to explicit keys (H19).
 
     Raises:
-        InvalidArgument: the URL has no bucket, or holds credentials; or an option is not known.
+        InvalidArgument: the URL has no bucket or holds credentials, or an option is not known.
 
     >>> S3Store("s3://lake/flights", {"key": "AKIAEXAMPLE", "secret": "do not show"})
     S3Store('s3://lake/flights', StorageOptions(key=***, secret=***))
@@ -126,7 +126,7 @@ class S3Store(FsspecStore):
     async def _create(self, fs: Any, path: str, data: bytes) -> None:
         if "IfNoneMatch" not in fs._s3.meta.service_model.operation_model("PutObject").input_shape.members:
             raise UnsafeBackend(
-                "this botocore drops If-None-Match without a word", next_step="install botocore 1.35.20 or newer"
+                "this botocore silently drops If-None-Match", next_step="install botocore 1.35.20 or newer"
             )
         await fs._call_s3("put_object", **_named(path), Body=data, IfNoneMatch="*")
 
@@ -169,7 +169,7 @@ class S3Store(FsspecStore):
 
 
 class _NotDeleted(Exception):
-    """One key of a bulk delete was refused, in the shape of botocore's errors."""
+    """A bulk delete was refused for one key. Has the shape of botocore's errors."""
 
     def __init__(self, refused: Mapping[str, Any]) -> None:
         super().__init__(f"{refused.get('Key')}: {refused.get('Code')} {refused.get('Message', '')}")
@@ -178,7 +178,7 @@ class _NotDeleted(Exception):
 
 
 class _S3Upload:
-    """A multipart upload; every request of it is idempotent, so each is repeated like a read."""
+    """A multipart upload. Every request of it is idempotent, so each is repeated like a read."""
 
     costs = (1, 1)
 
@@ -193,7 +193,7 @@ class _S3Upload:
     def part(self, number: int, data: bytes) -> Any:
         sent = self._send("upload_part", len(data), UploadId=self._id, PartNumber=number, Body=data)
         named = {"PartNumber": number, "ETag": sent["ETag"]}
-        if "ChecksumSHA256" in sent:  # only where the user asked for it; the client's own default must not be repeated
+        if "ChecksumSHA256" in sent:  # only if the user asked for it; the client's default must not be repeated
             named["ChecksumSHA256"] = sent["ChecksumSHA256"]
         return named
 
@@ -201,7 +201,7 @@ class _S3Upload:
         try:
             self._send("complete_multipart_upload", 0, UploadId=self._id, MultipartUpload={"Parts": parts})
         except LakelatchError:
-            # The upload is gone when an earlier send, whose answer was lost, completed it: then the object is there.
+            # If an earlier send whose answer was lost completed the upload, it is gone and the object exists.
             if not self._is_there(size):
                 raise
 
@@ -247,7 +247,7 @@ async def _body(response: Any) -> bytes:
 
 
 def _prepare(client: Any) -> None:
-    """Send bodies at once: botocore asks `Expect: 100-continue` first, which costs every PUT a round trip."""
+    """Send bodies at once. botocore asks `Expect: 100-continue` first, which costs every PUT a round trip."""
     client.meta.events.register_last("before-call.s3", _without_expect)
 
 

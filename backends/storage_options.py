@@ -1,8 +1,8 @@
-"""Storage options as users give them, held so that no secret shows by accident (H19).
+"""Holds the storage options that users give, so that no secret is shown by accident (H19).
 
-Owns: `StorageOptions`, which options are secret, and how a text is cleaned of them. Must not know: any store.
-Invariants: `repr`, `str` and formatting of the wrapper never show a secret value; pickling keeps the values (explicit
-keys travel to executors when the user gave explicit keys; profiles and ambient credentials do not).
+Owns: `StorageOptions`, which options are secret, and how secrets are removed from a text. Must not know: any store.
+Invariants: `repr`, `str` and formatting of the wrapper never show a secret value. Pickling keeps the values: explicit keys
+travel to executors, profiles and ambient credentials do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HIDDEN = "***"
 
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "sas", "connection_string", "username", "cookie")
 _SHORTEST_SECRET = 4
-"""Values below this length are not searched for in messages: replacing every `a` helps nobody."""
+"""Shorter values are not searched for in messages: replacing every `a` would only garble them."""
 
 _SECRET_PARTS = ("AccountKey", "SharedAccessSignature")
 
@@ -25,7 +25,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option of this name is held back.
+    """Whether the value of an option with this name must not be shown.
 
     >>> is_secret("aws_secret_access_key"), is_secret("endpoint_url")
     (True, False)
@@ -35,7 +35,7 @@ def is_secret(name: str) -> bool:
 
 
 class StorageOptions(Mapping[str, Any]):
-    """Options of a store, with a repr that is safe to print.
+    """The options of a store, with a repr that is safe to print.
 
     >>> StorageOptions({"key": "AKIAEXAMPLE", "endpoint_url": "http://127.0.0.1:9000"})
     StorageOptions(key=***, endpoint_url='http://127.0.0.1:9000')
@@ -47,7 +47,7 @@ class StorageOptions(Mapping[str, Any]):
         self._values: dict[str, Any] = dict(values or {})
         for name in self._values:
             if not isinstance(name, str):
-                raise InvalidArgument(f"storage option {name!r} is not named by a text")
+                raise InvalidArgument(f"the name of storage option {name!r} is not a string")
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -62,14 +62,14 @@ class StorageOptions(Mapping[str, Any]):
         return f"StorageOptions({', '.join(f'{name}={_shown(name, value)}' for name, value in self._values.items())})"
 
     def without(self, *names: str) -> StorageOptions:
-        """The options but for these names: what is left for the client below."""
+        """The options except those with these names."""
         return StorageOptions({name: value for name, value in self._values.items() if name not in names})
 
     def flag(self, name: str, default: bool) -> bool:
-        """A yes/no option; texts as a command line gives them are read too.
+        """A boolean option. Texts such as a command line passes are accepted too.
 
         Raises:
-            InvalidArgument: the value is neither.
+            InvalidArgument: the value is not a boolean.
 
         >>> StorageOptions({"fsync": "false"}).flag("fsync", True)
         False
@@ -80,7 +80,7 @@ class StorageOptions(Mapping[str, Any]):
             return True
         if text in _FALSE:
             return False
-        raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="say true or false")
+        raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use true or false")
 
     def seconds(self, name: str, default: float) -> float:
         """A positive number of seconds."""
@@ -90,24 +90,24 @@ class StorageOptions(Mapping[str, Any]):
         except (TypeError, ValueError):
             seconds = -1.0
         if not 0 < seconds < float("inf"):
-            raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="say a positive number of seconds")
+            raise InvalidArgument(f"storage option {name!r} is {value!r}", next_step="use a positive number of seconds")
         return seconds
 
     def only(self, known: frozenset[str], store: str) -> None:
-        """Refuse names that the store does not know: a misspelt `endpoint_url` must not silently reach another server.
+        """Refuse names that the store does not know, so that a misspelled `endpoint_url` cannot lead to another server.
 
         Raises:
-            InvalidArgument: names the option and those that exist; never a value.
+            InvalidArgument: names the unknown option and the known ones, but never a value.
         """
         unknown = sorted(set(self._values) - known)
         if unknown:
             raise InvalidArgument(
                 f"storage option {unknown[0]!r} is not known to {store}",
-                next_step=f"known are {', '.join(sorted(known))}",
+                next_step=f"known options: {', '.join(sorted(known))}",
             )
 
     def redact(self, text: str) -> str:
-        """The text with every secret value of these options replaced.
+        """Return the text with every secret value of these options replaced.
 
         >>> StorageOptions({"secret": "s3cr3t"}).redact("signature of s3cr3t is wrong")
         'signature of *** is wrong'
@@ -138,7 +138,7 @@ def _secret_values(values: Mapping[str, Any]) -> set[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What an error may show of a secret that is made of several: Azure's connection strings and access tokens."""
+    """The single secrets inside a composite value, such as Azure's connection strings and access tokens."""
     for part in value.split(";"):
         name, said, held = part.partition("=")
         if said and name in _SECRET_PARTS:

@@ -1,12 +1,12 @@
-"""The seam between lakelatch and a place where bytes live.
+"""The protocol between lakelatch and the stores that hold its objects.
 
-Owns: the `Store` protocol and the three answers to an atomic create. Must not know: tables, retries of commits.
+Owns: the `Store` protocol and the three outcomes of an atomic create. Must not know: tables, retries of commits.
 
 Invariants that every store keeps:
-* keys are relative to the store's root, with `/` between parts and no leading slash; a key with `..` is refused (H16);
-* `put_if_absent` has exactly one winner among any number of racing callers; a loser's bytes are never visible;
-* an object that is visible is complete, and once `put`, `put_if_absent` or `close()` of an output answered, durable;
-* `list` shows every object whose create was answered before the call.
+* Keys are relative to the store's root, with `/` between parts and no leading slash. A key with `..` is refused (H16).
+* `put_if_absent` has exactly one winner among any number of racing callers. A loser's bytes are never visible.
+* A visible object is complete. Once `put`, `put_if_absent` or `close()` of an output has returned, the object is durable.
+* `list` shows every object whose create had returned before the call.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class ObjectNotFound(Exception):
-    """The key does not exist. `key` names it."""
+    """The object named by `key` does not exist."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} does not exist")
@@ -26,15 +26,15 @@ class ObjectNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The object did not exist, and now it does, with our bytes."""
+    """The object did not exist before, and this request created it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyThere:
-    """The store refused because the key exists. It may be our own earlier send: read back before believing it (H3).
+    """The key exists, so the store refused. The object may be from an earlier send of our own: read it back first (H3).
 
     Attributes:
-        earlier_send: the same bytes were sent before, and that send was neither taken nor refused: it may land yet (H9).
+        earlier_send: the same bytes were sent before without a definite answer, so that send may still land (H9).
     """
 
     earlier_send: bool = field(default=False, compare=False, repr=False)
@@ -42,7 +42,7 @@ class AlreadyThere:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer that proves anything: the bytes may be there, or land later (H2, H9)."""
+    """The outcome is not known: the object may exist already, or appear later (H2, H9)."""
 
     reason: str
 
@@ -52,12 +52,12 @@ PutOutcome = Created | AlreadyThere | Unknown
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object as a listing or a head shows it.
+    """One object, as a listing or `head` reports it.
 
     Attributes:
         key: relative to the store's root.
-        size: bytes.
-        modified_ms: the store's clock, milliseconds since 1970 (0 where the store does not say).
+        size: in bytes.
+        modified_ms: by the store's clock, in milliseconds since 1970 (0 if the store does not report it).
     """
 
     key: str
@@ -70,11 +70,11 @@ class Capabilities:
     """What a store can do.
 
     Attributes:
-        atomic_create: how the create is made atomic ("link", "If-None-Match", …), or None where it cannot be.
-        native_scheme: scheme under which a Spark session would open these objects ("file", "s3a", …), or None.
+        atomic_create: the mechanism of the atomic create ("link", "If-None-Match", …), or None if the store has none.
+        native_scheme: the scheme under which a Spark session would open these objects ("file", "s3a", …), or None.
         detail: one line for people.
-        unsafe_allowed: the user named the risk with storage option `allow_unsafe`: a store without an atomic create is
-            used all the same (H1).
+        unsafe_allowed: the user accepted the risk with the storage option `allow_unsafe`: the store is used even if it
+            has no atomic create (H1).
     """
 
     atomic_create: str | None
@@ -85,7 +85,7 @@ class Capabilities:
 
 @runtime_checkable
 class Store(Protocol):
-    """Bytes under one root URL. Instances are thread-safe and can be pickled to another machine."""
+    """The objects under one root URL. Instances are thread-safe and can be pickled to another machine."""
 
     @property
     def url(self) -> str:
@@ -95,27 +95,27 @@ class Store(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def get(self, key: str) -> bytes:
-        """The whole object. Raises `ObjectNotFound`, `StoreUnavailable`."""
+        """The whole object. Raises `ObjectNotFound` or `StoreUnavailable`."""
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``; shorter at the end of the object."""
+        """The bytes ``[start, end)``, or fewer if the object ends before ``end``."""
 
     def head(self, key: str) -> ObjectInfo: ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Create or replace. Returns once the bytes are durable."""
+        """Create or replace an object. Returns once the bytes are durable."""
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        """Create atomically, or say why not: losing a race is a value, so is not knowing."""
+        """Create an object atomically. A lost race and an unknown outcome are returned as values, not raised."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Every object under ``prefix`` (a folder name ending in `/`, or ``""``), recursively, in any order."""
+        """List every object under ``prefix`` (a folder name ending in `/`, or ``""``), recursively, in any order."""
 
     def delete_many(self, keys: Iterable[str]) -> None:
-        """Delete; keys that do not exist are no error."""
+        """Delete objects. Keys that do not exist are ignored."""
 
     def open_input(self, key: str, size: int | None = None) -> Any:
-        """A seekable binary file (for pyarrow) over an object; ``size`` in bytes, where known, saves a request."""
+        """Open an object as a seekable binary file (for pyarrow). Passing its ``size`` in bytes saves a request."""
 
     def open_output(self, key: str) -> Any:
-        """A binary file to stream a large object into; it appears, complete, at ``close()``; ``abort()`` drops it."""
+        """Open a binary file to stream a large object into. The object appears at ``close()``; ``abort()`` discards it."""

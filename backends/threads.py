@@ -1,8 +1,8 @@
-"""Threads and locks that belong to one process, so that a fork, or the end of the interpreter, hangs nobody.
+"""Threads and locks that belong to one process, so that neither a fork nor the end of the interpreter can hang.
 
 Owns: `Threads`, `LoopThreads`, `forked_lock`, `PerProcess`, `this_process`. Must not know: what the threads do.
-Invariants (H23): a child of a fork uses threads, locks and names of its own, never those of its parent, whose threads do not
-live on in it; work that no thread can take is done by whoever hands it over; work is done once.
+Invariants (H23): the child of a fork uses its own threads, locks and names, never those of its parent, whose threads do not
+run in the child. Work that no thread can take is done by the caller that submitted it. Work is done once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _forks = 0
 
 
 LAST_SECONDS = 5.0
-"""A hint that comes later would not be written any more; a file that comes later belongs to a commit that was interrupted."""
+"""How long work may take at exit. A later hint would not be written, and a later file belongs to an interrupted commit."""
 
 
 def _forked() -> None:
@@ -34,20 +34,20 @@ def _forked() -> None:
     _forks += 1
     _CREWS.clear()
     for lock in list(_LOCKS):
-        if lock.locked():  # by a thread that is not here
+        if lock.locked():  # by a thread of the parent, which does not run here
             lock.release()
 
 
 def this_process() -> tuple[int, int]:
-    """What tells this process from its ancestors, also where the number of one that died was given out again."""
+    """Identifies this process, also if it got the process number of an ancestor that has ended."""
     return os.getpid(), _forks
 
 
 class PerProcess(Generic[T]):
-    """A value that each process makes for itself, on first use.
+    """A value that each process makes for itself on first use.
 
     Args:
-        make: makes it; of several threads at once each may make one, and all use the same.
+        make: makes the value. Threads that come at the same time may each make one, but all use the same.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -55,26 +55,26 @@ class PerProcess(Generic[T]):
         self._held: dict[tuple[int, int], T] = {}
 
     def get(self) -> T:
-        """This process's value. An ancestor's stays where it is: to take it apart could disturb the ancestor."""
+        """This process's value. The value of an ancestor is kept, since destroying it could disturb the ancestor."""
         process = this_process()
         if process not in self._held:
             self._held.setdefault(process, self._make())
         return self._held[process]
 
     def made(self) -> T | None:
-        """This process's value; None where it has not needed one yet."""
+        """This process's value, or None if it has not been made yet."""
         return self._held.get(this_process())
 
 
 class Threads(Executor):
-    """Threads that keep to the deadline of whoever asked them. Each process has its own, begun as they are needed.
+    """An executor whose threads keep the deadline of the caller. Each process starts its own threads as they are needed.
 
-    Where no thread can be had (the interpreter ends, or the system refuses another thread) `submit` does the work itself,
-    and answers a future that is done.
+    If no thread can be had, because the interpreter ends or the system refuses another thread, `submit` does the work itself
+    and returns a finished future.
 
     Args:
-        count: threads at most.
-        name: what their names begin with.
+        count: the largest number of threads.
+        name: the prefix of their names.
     """
 
     def __init__(self, count: int, name: str = "lakelatch") -> None:
@@ -88,7 +88,7 @@ class Threads(Executor):
         return work.outcome
 
     def offer(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """As `submit`, but where no thread can be had nothing is done, and the answer is False."""
+        """Like `submit`, but returns False and does nothing if no thread can be had."""
         work = _Work(fn, *args, **kwargs)
         return self._crew.get().takes(work) or not work.taken()
 
@@ -101,10 +101,10 @@ class Threads(Executor):
 class _Crew:
     """The threads of one `Threads` in one process.
 
-    Not those of `ThreadPoolExecutor`: an interrupt in the midst of handing work over leaves a lock of its futures held, or a
-    thread that it does not know of, and the interpreter then waits for its threads for ever.
+    Not a `ThreadPoolExecutor`: an interrupt during a submit can leave a lock of its futures held, or a thread that it does not
+    know of. The interpreter then waits for its threads forever.
 
-    Invariant: what was taken is in the queue, or being done; there is a thread for each piece of it, up to `count`.
+    Invariant: accepted work is queued or running, and there is a thread for each piece of it, up to `count`.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -114,11 +114,11 @@ class _Crew:
         self._threads: list[threading.Thread] = []
         self._dismissed = False
         self._load = 0
-        """Pieces of work that were taken and are not done yet."""
+        """The number of accepted pieces of work that are not done yet."""
         _CREWS.add(self)
 
     def takes(self, work: _Work[Any]) -> bool:
-        """Have a thread do it; False where none can."""
+        """Give the work to a thread, or return False if there is none."""
         with self._lock:
             if self._dismissed:
                 return False
@@ -130,16 +130,16 @@ class _Crew:
             self._threads.append(thread)
         try:
             thread.start()
-        except BaseException as error:  # also an interrupt: the thread may have begun or not, and counts no more
+        except BaseException as error:  # also an interrupt: the thread may run or not, and is no longer counted
             self._threads.remove(thread)
             if isinstance(error, RuntimeError):
-                return False  # it waits in the queue all the same, for a thread that was there already
+                return False  # the work stays in the queue, and an older thread may still take it
             raise
         return True
 
     @property
     def is_busy(self) -> bool:
-        """Is there work, and somebody to do it?"""
+        """Whether there is unfinished work and a thread to do it."""
         return self._load > 0 and bool(self._threads)
 
     def _run(self) -> None:
@@ -148,14 +148,14 @@ class _Crew:
             if work is None:
                 self._todo.put(None)  # for the next thread
                 return
-            with suppress(BaseException):  # the outcome has it
+            with suppress(BaseException):  # the future holds the error
                 work.run()
             del work
             with self._lock:
                 self._load -= 1
 
     def dismiss(self, wait: bool, cancel: bool = False) -> None:
-        """Take no work any more; the threads end when all is done, or at once, and what nobody has begun is cancelled."""
+        """Accept no more work. The threads end when the queue is empty; with `cancel`, queued work is cancelled first."""
         with self._lock:
             self._dismissed = True
             threads = list(self._threads)
@@ -178,25 +178,25 @@ def _dismiss(crew: PerProcess[_Crew]) -> None:
 
 
 class LoopThreads(ThreadPoolExecutor):
-    """The same for an event loop, which takes no other kind of executor and dies with its process.
+    """The same for an event loop, which accepts only this kind of executor and dies with its process.
 
-    Its clients look names up on threads for each new connection: without this no new one can be made once the interpreter ends.
+    Clients resolve names on these threads for each new connection, which would otherwise fail once the interpreter is ending.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
         try:
             super().submit(work.run)
-        except RuntimeError:  # it may wait in the queue all the same, for a thread that was there already
+        except RuntimeError:  # the work may still be queued for a thread that exists
             work.run()
         return work.outcome
 
 
 class _Work(Generic[T]):
-    """Something to do once, by whoever takes it first.
+    """A piece of work that is done once, by the first thread that takes it.
 
     Attributes:
-        outcome: what came of it.
+        outcome: the future of its result.
     """
 
     def __init__(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -206,11 +206,11 @@ class _Work(Generic[T]):
         self.outcome: Future[T] = Future()
 
     def taken(self) -> bool:
-        """Take it; False where another thread has."""
+        """Take the work; returns False if another thread took it first."""
         return self._untaken.acquire(blocking=False)
 
     def run(self) -> None:
-        """Do it, unless another thread does or did. An interrupt is raised as well: this may be the main thread."""
+        """Do the work unless another thread took it. An interrupt is raised as well, as this may be the main thread."""
         outcome = self.outcome
         if not self.taken() or not outcome.set_running_or_notify_cancel():
             return
@@ -223,13 +223,13 @@ class _Work(Generic[T]):
         else:
             outcome.set_result(result)
         finally:
-            del self, outcome  # a traceback holds this frame, and the outcome the traceback
+            del self, outcome  # breaks a cycle: the traceback holds this frame, and the outcome holds the traceback
 
 
 def forked_lock() -> threading.Lock:
-    """A lock that is free in the child of a fork, whichever thread of the parent held it.
+    """A lock that is free in the child of a fork, even if a thread of the parent held it.
 
-    Python's own, so that no interrupt can come between its `with` and its release.
+    It is a lock of Python's own, so that no interrupt can come between its `with` and its release.
     """
     lock = threading.Lock()
     _LOCKS.add(lock)
@@ -241,7 +241,7 @@ _CREWS: weakref.WeakSet[_Crew] = weakref.WeakSet()
 
 
 def _finish() -> None:
-    """At the end of the interpreter: what was taken is done, if that takes no longer than `LAST_SECONDS`."""
+    """At the end of the interpreter, finish accepted work if that takes no longer than `LAST_SECONDS`."""
     until = time.monotonic() + LAST_SECONDS
     while any(crew.is_busy for crew in list(_CREWS)) and time.monotonic() < until:
         time.sleep(0.002)
@@ -249,8 +249,8 @@ def _finish() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-# Before the exit handlers, as the threads of `concurrent.futures` end: those of other libraries put away what the work uses,
-# such as an exporter of spans. And after those that were registered since, which may have handed over more.
-with suppress(RuntimeError):  # this module is imported while the interpreter ends
+# This runs when the threads of `concurrent.futures` end, which is before the exit handlers: those of other libraries close
+# what the work uses, such as an exporter of spans. It runs after handlers that were registered later and may submit more work.
+with suppress(RuntimeError):  # if this module is imported while the interpreter ends
     getattr(threading, "_register_atexit", lambda finish: None)(_finish)
 atexit.register(_finish)

@@ -1,8 +1,8 @@
-"""Streaming a large object into an object store: one plain put while it is small, parts or a spool when not.
+"""Streams a large object into an object store: one plain put if it turns out small, else an upload in parts or a spool.
 
-Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (below each call).
-Invariants: the object appears at `close()` or not at all; at most `PARTS_UNDER_WAY` parts are held in memory besides
-the buffer; after `abort()`, or a failed close, the store is asked to forget the parts.
+Owns: the buffer, the parts under way, their order. Must not know: any particular store, retries (made below each call).
+Invariants: the object appears at `close()` or not at all. At most `PARTS_UNDER_WAY` parts are held in memory besides the
+buffer. After `abort()` or a failed close, the store is asked to discard the parts.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from .files import OutputFile
 from .threads import Threads
 
 PART_BYTES = 16 << 20
-"""Size of a part, and of the largest object that goes out as one put. A store takes 10 000 parts: 160 GB."""
+"""The size of a part, and of the largest object that is sent as one put. A store takes 10 000 parts: 160 GB."""
 
 PARTS_UNDER_WAY = 2
 
 
 class Multipart(Protocol):
-    """An upload in parts, as a store brings it. Every call retries below and raises `StoreUnavailable` in the end."""
+    """An upload in parts to some store. Every call retries internally and raises `StoreUnavailable` when it gives up."""
 
     costs: tuple[int, int]
-    """Requests of `start`, and of each `part`; `finish` is one."""
+    """The number of requests that `start` and each `part` take; `finish` takes one."""
 
     def start(self) -> None: ...
 
     def part(self, number: int, data: bytes) -> Any:
-        """Send part `number` (from 1); may be called from several threads. Returns what `finish` needs to name it."""
+        """Send part `number` (from 1), possibly from several threads. Returns the name of the part for `finish`."""
 
     def finish(self, parts: list[Any], size: int) -> None:
-        """Make the object appear: `parts` in order, `size` bytes in all."""
+        """Make the object appear from `parts`, in order, with `size` bytes in all."""
 
     def abandon(self) -> None:
-        """Ask the store to forget the parts; best effort, never raises."""
+        """Ask the store to discard the parts, as far as possible. Never raises."""
 
 
 class SpooledUpload:
-    """A large object, collected in a temporary file of this machine (`TMPDIR`) and sent whole at the end.
+    """Collects a large object in a temporary file of this machine (`TMPDIR`) and sends it whole at the end.
 
-    For stores whose own uploads in parts go in one order only, and cannot be begun again from the middle without asking
-    how far they came: here every repeat begins at the start, and parts are taken in any order.
+    For stores whose own uploads take parts in order only, and cannot resume in the middle without a request for the current
+    offset. Here every repeat starts from the beginning, and parts may arrive in any order.
 
     Args:
-        send: makes the object appear, of so many bytes, read through the function (offset, count); repeats below.
+        send: sends an object of the given size, which it reads by a function (offset, count). It retries internally.
     """
 
     costs = (0, 0)
@@ -76,9 +76,9 @@ class BufferedOutput(OutputFile):
     """An output over one put or a `Multipart`.
 
     Args:
-        key: of the object.
+        key: the key of the object.
         put: sends a small object whole.
-        multipart: makes a new upload, when the object turns out to be large.
+        multipart: begins an upload in parts, once the object turns out to be large.
     """
 
     def __init__(self, key: str, put: Callable[[bytes], None], multipart: Callable[[], Multipart]) -> None:
@@ -92,7 +92,7 @@ class BufferedOutput(OutputFile):
 
     def _append(self, data: memoryview) -> None:
         while data:
-            if len(self._held) == PART_BYTES:  # more is coming, so this is no small object
+            if len(self._held) == PART_BYTES:  # more bytes follow, so the object is large
                 self._send(bytes(self._held))
                 self._held.clear()
             room = PART_BYTES - len(self._held)
@@ -115,7 +115,7 @@ class BufferedOutput(OutputFile):
         self._held.clear()
         for sent in self._parts:
             sent.cancel()
-        self._end_pool()  # a part that lands after the upload was forgotten would stay, and cost
+        self._end_pool()  # a part that lands after the upload was discarded would stay and cost money
         if self._upload is not None:
             self._upload.abandon()
 
@@ -129,7 +129,7 @@ class BufferedOutput(OutputFile):
             self._pool = Threads(PARTS_UNDER_WAY, "lakelatch-upload")
         number = len(self._parts) + 1
         if number > PARTS_UNDER_WAY:
-            self._parts[number - PARTS_UNDER_WAY - 1].result()  # bounds memory, and tells early of a failure
+            self._parts[number - PARTS_UNDER_WAY - 1].result()  # bounds memory, and reports a failure early
         self._parts.append(self._pool.submit(self._upload.part, number, data))
         self.requests += self._upload.costs[1]
 

@@ -1,1 +1,1 @@
-"""The proof, shipped: the commit machine as it is, on a simulated store, under every fault and every interleaving."""
+"""Tools that check the guarantees: the shipped commit machine on a simulated store, under every fault and interleaving."""

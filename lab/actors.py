@@ -1,7 +1,7 @@
-"""Who takes part: writers with the shipped committer, and one that follows the format's plain rules.
+"""The actors that add rows: writers with the shipped committer, and one that follows the plain rules of the format.
 
 Owns: the roles that add rows. Must not know: schedules, faults, invariants. Source: format/commit §2, §6, §12.
-Invariant: a role is a plain function of its stage; everything that it learns comes through the stage's store.
+Invariant: a role is a plain function of its stage. Everything that it learns comes through the store of the stage.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ Role: TypeAlias = Callable[[Stage], None]
 
 @dataclass(frozen=True)
 class Actor:
-    """One participant.
+    """One participant of a scenario.
 
     Attributes:
-        after: the actors that must have ended, died, or gone to sleep before this one begins.
-        holds: before a request whose label begins so, it sleeps until these actors have ended: not every moment is tried.
-        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer,
-            dropper: what invariants make of its deeds.
+        after: the actors that must have ended, died, or fallen asleep before this one begins.
+        holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits the
+            moments that are explored.
+        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer
+            or dropper. The invariants judge its actions accordingly.
     """
 
     name: str
@@ -51,31 +52,31 @@ class Actor:
 
 
 def data_entry(label: str, partition: int | None = None, buckets: int = NO_BUCKETS) -> ManifestEntry:
-    """One row in a file that is named after its commit, and after its partition where there are some."""
+    """One row in a file that is named after its commit, and after its partition if there is one."""
     row = EMPTY_ROW if partition is None else partition_row(partition)
     name = file_of(label if partition is None else f"{label}~{partition}")
     return ManifestEntry(ADD, row, 0, buckets, DataFile(file_name=name, file_size=1, row_count=1))
 
 
 def partition_row(value: int) -> bytes:
-    """A partition of the lab's partitioned table."""
+    """The encoded row of a partition of the lab's partitioned table."""
     return encode_row([value], [AtomicType("INT")])
 
 
 @dataclass(frozen=True)
 class Job:
-    """How a writer works.
+    """The behaviour of a writer.
 
     Attributes:
-        identity: commit user and identifier of the first commit; the next ones count on.
-        resolves: asks again where the outcome was unknown.
-        journaled: keeps a journal beside the table.
-        partitions: a row goes to each of these.
-        overwrites: replaces what it reads, in `partitions` where there are some, everywhere else.
-        keeps: an overwrite writes the rows that it read again, as an update does.
-        opens: reads the newest schema first, as a job does that begins later.
-        opened: the bytes of schema 0, where it opened the table before the world began.
-        isolation: of an overwrite.
+        identity: the commit user and identifier of the first commit. Later commits increase the identifier.
+        resolves: whether it asks again after an unknown outcome.
+        journaled: whether it keeps a journal beside the table.
+        partitions: the partitions that each get a row.
+        overwrites: whether it replaces what it reads, in `partitions` if there are any, otherwise everywhere.
+        keeps: whether an overwrite writes the rows that it read again, as an update does.
+        opens: whether it first reads the newest schema, as a job does that starts later.
+        opened: the bytes of schema 0, if it opened the table before the scenario began.
+        isolation: the isolation of an overwrite.
     """
 
     commits: int = 1
@@ -90,14 +91,14 @@ class Job:
     isolation: Isolation = "snapshot"
 
     def __call__(self, stage: Stage) -> None:
-        """Appends (or overwrites) so many times through one committer."""
+        """Append (or overwrite) the given number of times through one committer."""
         stage.beside = ObjectJournal(stage.store) if self.journaled else None
         stage.first_schema = self.opened
         if self.opens:
             try:
                 stage.schema, stage.first_schema = stage.timeline().opened()
             except LakelatchError:
-                return  # there is no table
+                return  # the table does not exist
         committer = stage.committer()
         for number in range(1, self.commits + 1):
             label = f"{stage.name}{number}"
@@ -139,14 +140,14 @@ def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:
 
 
 def _with_rows(entry: ManifestEntry, timeline: Timeline, read: Snapshot) -> ManifestEntry:
-    """A file that holds, besides its own row, those of its partition that were read."""
+    """A file with its own row and the rows of its partition that were read."""
     rows = [row for name in row_names(timeline, read, entry.partition) for row in name]
     name = file_of(*rows, *rows_in(entry.file.file_name))
     return entry._replace(file=entry.file._replace(file_name=name, row_count=len(rows) + 1))
 
 
 def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tuple[str, ...]]:
-    """The rows of each live file of a partition, those that a deletion vector marks left out."""
+    """The rows of each live file of a partition, without those that a deletion vector marks."""
     marks = marks_of(timeline, read)
     return [
         tuple(row for n, row in enumerate(rows_in(name)) if n not in marks.get(name, ()))
@@ -157,13 +158,13 @@ def row_names(timeline: Timeline, read: Snapshot, partition: bytes) -> list[tupl
 
 
 def marks_of(timeline: Timeline, read: Snapshot) -> dict[str, tuple[int, ...]]:
-    """What the deletion vectors of a snapshot mark."""
+    """The positions that the deletion vectors of a snapshot mark, by data file."""
     entries = timeline.index_entries(read)
     return marks_in(entries, {e.file.file_name: timeline.store.get(PATHS.index(e.file.file_name, "")) for e in entries})
 
 
 def upload(stage: Stage, entry: ManifestEntry, label: str) -> PendingUpload:
-    """A data file, where the schema that its writer knows puts it."""
+    """A data file, at the key that the writer's schema gives it."""
     return PendingUpload(file_keys(stage.schema.to_json()).data(entry)[0], label.encode())
 
 
@@ -175,7 +176,7 @@ def commit_once(
     resolves: bool = False,
     deletes: tuple[str, ...] = (),
 ) -> None:
-    """One commit to its end, told as its caller is told.
+    """Run one commit to its end, and record the outcome as its caller gets it.
 
     Args:
         deletes: the names of the rows that it marks as deleted.
@@ -206,18 +207,18 @@ def _own_rows(request: CommitRequest, label: str) -> tuple[str, ...] | None:
 
 
 def recoverer() -> Role:
-    """Finishes, on another machine, what it finds in the journals beside the table, whether their writers live or not.
+    """Finish, on another machine, the commits in the journals beside the table, whether their writers are alive or not.
 
-    It knows the commits of writers that commit once.
+    It handles the commits of writers that commit once.
     """
     words = {"landed": "committed", "finished": "committed", "not landed": "not committed", "unknown": "unknown"}
 
     def role(stage: Stage) -> None:
-        stage.clock.now_s += 60.0  # nobody is in flight any more
+        stage.clock.now_s += 60.0  # no request is in flight any more
         try:
             found = recover_journal(ObjectJournal(stage.store), stage.store, stage.around, writers_are_gone=False)
         except LakelatchError:
-            return  # it is recovered another time
+            return  # a later recovery handles it
         for commit in found.commits:
             ref = SnapshotRef(commit.snapshot_id, commit.snapshot_uuid or "") if commit.snapshot_id else None
             if commit.outcome in words:
@@ -227,12 +228,12 @@ def recoverer() -> Role:
 
 
 def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
-    """A writer by the format's own rules on a store without a lock: does the name exist? If not, rename over it
-    (format/commit §6).
+    """A writer by the format's own rules on a store without a lock: if the name does not exist, rename over it (format/commit
+    §6).
 
     Args:
-        overwrites_names: as on S3; else its rename refuses an existing target, as on HDFS.
-        with_uuid: as since 2.0; before, snapshots had none.
+        overwrites_names: whether its rename overwrites a file, as on S3, or refuses an existing target, as on HDFS.
+        with_uuid: whether snapshots have a uuid, as they do since 2.0.
     """
 
     def role(stage: Stage) -> None:
@@ -266,7 +267,7 @@ def foreign(*, overwrites_names: bool = True, with_uuid: bool = True) -> Role:
 def foreign_snapshot(
     base: Snapshot | None, user: str, base_list: MetadataFile, delta_list: MetadataFile, uuid: str | None, now_ms: int
 ) -> Snapshot:
-    """An append of one row as another engine writes it: no properties of ours."""
+    """An append of one row as another engine writes it, without properties of lakelatch."""
     return Snapshot(
         id=(base.id if base else 0) + 1,
         schema_id=0,
@@ -288,7 +289,7 @@ def _written(store: Store, file: MetadataFile) -> MetadataFile:
 
 
 def _latest_by_hint(timeline: Timeline, store: Store) -> Snapshot | None:
-    """The format's own look-up: the hint, believed where the next one is absent; else the highest that a listing shows."""
+    """The format's own look-up: the hint, if no later snapshot exists; otherwise the highest snapshot in a listing."""
     try:
         hinted = int(store.get(PATHS.hint("LATEST")))
     except (ObjectNotFound, ValueError):

@@ -1,17 +1,17 @@
-"""What every store keeps, as tests that any backend inherits, ours and other people's: the sentences of `backends/store.py`.
+"""The contract of `backends/store.py` as tests that the backends of lakelatch and of other packages inherit.
 
-Owns: `StoreContract`; `FaultContract` is in `contract_faults`, and is offered here too. Must not know: any particular store.
-A test module of a backend (with pytest and pyarrow installed) says where its stores are, and gets the cases:
+Owns: `StoreContract`, and the name `FaultContract` from `contract_faults`. Must not know: any particular store.
+The test module of a backend (with pytest and pyarrow installed) provides a fixture that opens its stores:
 
     from lakelatch.lab.contract import StoreContract
 
     class TestMyStore(StoreContract):
         @pytest.fixture
         def stores(self):
-            place = uuid.uuid4().hex
-            return lambda path: MyStore(f"myfs://{place}/{path}")     # the same path is the same place
+            root = uuid.uuid4().hex
+            return lambda path: MyStore(f"myfs://{root}/{path}")     # the same path must give the same objects
 
-Invariant: a case that a store cannot show is skipped with a reason, never passed.
+Invariant: a case that does not apply to a store is skipped with a reason, and never counted as passed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .contract_faults import FaultContract, Network
 __all__ = ["FaultContract", "Network", "StoreContract", "Stores"]
 
 Stores = Callable[[str], Store]
-"""From a path to the store there."""
+"""Opens the store at a path."""
 
 MEBIBYTE = 1 << 20
 
@@ -74,10 +74,10 @@ NIGHTLY = bool(os.environ.get("LAKELATCH_NIGHTLY"))
 
 
 class StoreContract:
-    """The cases. A subclass brings the fixture `stores`, and may change what follows.
+    """The test cases. A subclass provides the fixture `stores`, and may override the following.
 
     Attributes:
-        racers, rounds: of the create race; 200 rounds where `LAKELATCH_NIGHTLY` is set.
+        racers, rounds: the size of the create race. It has 200 rounds if `LAKELATCH_NIGHTLY` is set.
     """
 
     racers = 16
@@ -85,13 +85,13 @@ class StoreContract:
 
     @pytest.fixture
     def start_method(self) -> str:
-        """How the race makes processes: `fork` shows that a store survives one, `spawn` that it travels; `threads` is for
-        stores that no other process sees."""
+        """How the race starts processes. `fork` shows that a store survives a fork, `spawn` that it can be pickled. `threads`
+        is for stores that no other process can see."""
         return "fork"
 
     @pytest.fixture
     def many(self) -> int:
-        """How many objects are more than a page of the store's listing."""
+        """A number of objects that exceeds one page of the store's listing."""
         return 1010
 
     @pytest.fixture
@@ -99,12 +99,12 @@ class StoreContract:
         return stores("table")
 
     def test_is_a_store(self, store: Store) -> None:
-        """The seam (architecture §4): every backend has the protocol's shape."""
+        """Every backend has the shape of the protocol (architecture §4)."""
         assert isinstance(store, Store)
         assert store.capabilities.atomic_create
 
     def test_create_then_refuse(self, store: Store) -> None:
-        """G4, H1: the first create wins, the second is told so and leaves nothing."""
+        """G4, H1: the first create wins. The second is refused and leaves nothing."""
         assert store.put_if_absent("snapshot/snapshot-1", b"first") == Created()
         assert store.put_if_absent("snapshot/snapshot-1", b"second, longer") == AlreadyThere()
         assert store.get("snapshot/snapshot-1") == b"first"
@@ -112,7 +112,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("size", [0, 1, 20 * MEBIBYTE], ids=["empty", "one byte", "20 MB"])
     def test_any_size_comes_back(self, store: Store, size: int) -> None:
-        """G1: bytes that were answered are there, whole, whichever way they went in."""
+        """G1: bytes of an acknowledged write can be read back whole, however they were written."""
         data = pattern(size)
         store.put("put", data)
         assert store.put_if_absent("created", data) == Created()
@@ -125,19 +125,19 @@ class StoreContract:
         assert {info.key: info.size for info in store.list("")} == {"put": size, "created": size, "streamed": size}
 
     def test_an_empty_create_is_atomic_too(self, store: Store) -> None:
-        """H1: s3fs drops the condition of an empty object in one of its ways."""
+        """H1: s3fs drops the condition for an empty object in one of its methods."""
         store.put("tag/x", b"full")
         assert store.put_if_absent("tag/x", b"") == AlreadyThere()
         assert store.get("tag/x") == b"full"
 
     def test_put_replaces(self, store: Store) -> None:
-        """The hint files are replaced in place."""
+        """The hint files are overwritten."""
         store.put("snapshot/LATEST", b"1")
         store.put("snapshot/LATEST", b"22")
         assert store.get("snapshot/LATEST") == b"22"
 
     def test_ranges(self, store: Store) -> None:
-        """[start, end), shorter at the end of the object."""
+        """A range is [start, end), and shorter at the end of the object."""
         store.put("data", bytes(range(100)))
         assert store.get_range("data", 0, 1) == b"\x00"
         assert store.get_range("data", 10, 20) == bytes(range(10, 20))
@@ -150,7 +150,7 @@ class StoreContract:
                 store.get_range("data", start, end)
 
     def test_missing_objects(self, store: Store) -> None:
-        """A missing object is `ObjectNotFound` with its key, from every way to read."""
+        """Every way to read a missing object raises `ObjectNotFound` with its key."""
         store.put("there/x", b"1")
         for read in (
             store.get,
@@ -165,7 +165,7 @@ class StoreContract:
         assert keys(store, "nowhere/") == []
 
     def test_listing_is_recursive_and_immediate(self, store: Store, stores: Any) -> None:
-        """G4: every object whose create was answered is listed, from this client and another."""
+        """G4: every object whose create has returned is listed, for this client and for another."""
         other = stores("table")
         assert keys(other) == []
         names = [f"snapshot/snapshot-{number}" for number in range(3)] + [
@@ -184,7 +184,7 @@ class StoreContract:
         assert keys(other, "snapshot/deep/") == ["snapshot/deep/er/x"]
 
     def test_two_roots_do_not_see_each_other(self, stores: Any) -> None:
-        """A root is a folder: `t` does not see `table`, nor the other way round."""
+        """A root is a folder: a store at `t` does not see the objects of `table`, nor the reverse."""
         table, shorter = stores("table"), stores("t")
         table.put("a", b"1")
         shorter.put("b", b"2")
@@ -192,18 +192,18 @@ class StoreContract:
         assert keys(shorter) == ["b"]
 
     def test_modification_times(self, store: Store) -> None:
-        """H10: age floors use the store's clock; a head and a listing agree on it."""
+        """H10: age limits use the store's clock. `head` and a listing agree on it."""
         store.put("a", b"1")
         store.put("b", b"1")
         times = {info.key: info.modified_ms for info in store.list("")}
         for key in ("a", "b"):
-            assert abs(store.head(key).modified_ms - times[key]) < 1000  # some listings show whole seconds
+            assert abs(store.head(key).modified_ms - times[key]) < 1000  # some listings have whole seconds only
         assert times["a"] > 1_600_000_000_000
         assert times["a"] <= times["b"]
 
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_names(self, store: Store, key: str) -> None:
-        """Partition values and file names come from users' data."""
+        """Partition values and file names come from the data of users."""
         assert store.put_if_absent(key, b"1") == Created()
         assert store.put_if_absent(key, b"2") == AlreadyThere()
         assert store.get(key) == b"1"
@@ -215,7 +215,7 @@ class StoreContract:
         assert keys(store) == []
 
     def test_a_backslash(self, store: Store) -> None:
-        """H16: a name of its own, or refused: a store that makes it a slash would give two keys one object."""
+        """H16: a backslash is kept or refused. A store that turns it into a slash would give two keys one object."""
         key = "part=a\\b/x"
         try:
             assert store.put_if_absent(key, b"1") == Created()
@@ -226,7 +226,7 @@ class StoreContract:
         assert store.get(key) == b"1"
 
     def test_deletes(self, store: Store) -> None:
-        """Deleting what is not there is no error; the rest stays."""
+        """Deleting a missing object is not an error, and other objects stay."""
         for name in ("a", "b/c", "b/d"):
             store.put(name, b"1")
         store.delete_many([])
@@ -236,7 +236,7 @@ class StoreContract:
         assert store.put_if_absent("a", b"again") == Created()
 
     def test_many_objects(self, store: Store, many: int) -> None:
-        """Listings and deletes go in pages of 1000: nothing is lost between two."""
+        """Listings and deletes have pages of 1000 keys. Nothing is lost between two pages."""
         names = [f"data/{number:05}" for number in range(many)]
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda name: store.put(name, b""), names))
@@ -246,7 +246,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_hostile_keys(self, store: Store, key: Any) -> None:
-        """H16: no key leaves the root, through no operation."""
+        """H16: no operation accepts a key that leaves the root."""
         for act in (
             store.get,
             store.head,
@@ -262,12 +262,12 @@ class StoreContract:
 
     @pytest.mark.parametrize("prefix", ["..", "../", "/", "a", "a//", "a/../b/", "snapshot/snapshot-"])
     def test_hostile_prefixes(self, store: Store, prefix: str) -> None:
-        """H16: a listing stays inside, and is of a folder."""
+        """H16: a listing stays inside the root, and its prefix is a folder."""
         with pytest.raises(InvalidArgument):
             list(store.list(prefix))
 
     def test_pickling(self, store: Store) -> None:
-        """Stores travel to executors: the copy sees the same objects."""
+        """Stores are pickled to executors, and the copy sees the same objects."""
         store.put("a", b"1")
         copy = pickle.loads(pickle.dumps(store))
         assert (copy.url, copy.capabilities) == (store.url, store.capabilities)
@@ -277,7 +277,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("size", [0, 10, 40 * MEBIBYTE], ids=["empty", "small", "in parts"])
     def test_output_appears_at_close_only(self, store: Store, size: int) -> None:
-        """G4: no reader sees half an object."""
+        """G4: no reader sees an incomplete object."""
         data = pattern(size)
         file = store.open_output("folder/out")
         assert file.write(memoryview(data)) == file.tell() == size
@@ -294,7 +294,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("size", [0, 10, 40 * MEBIBYTE], ids=["empty", "small", "in parts"])
     def test_output_that_is_dropped_leaves_nothing(self, store: Store, size: int, tmp_path: Any) -> None:
-        """G4, G5: by `abort()`, by an exception, by losing the file."""
+        """G4, G5: an output that is aborted, left by an exception or lost leaves no object."""
         data = pattern(size)
         file = store.open_output("a")
         file.write(data)
@@ -306,7 +306,7 @@ class StoreContract:
         lost.write(data)
         del lost
         assert keys(store) == []
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # the local store lies here
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # the local store is in this folder
 
     def test_output_replaces(self, store: Store) -> None:
         store.put("a", b"old")
@@ -316,7 +316,7 @@ class StoreContract:
         assert store.get("a") == b"new"
 
     def test_parquet_through_the_files(self, store: Store) -> None:
-        """The files are what pyarrow wants, with and without a known size."""
+        """pyarrow can write and read Parquet through the files, with and without a known size."""
         table = pa.table({"x": range(300_000), "y": [f"row {number}" for number in range(300_000)]})
         with store.open_output("data.parquet") as file:
             pq.write_table(table, file, row_group_size=100_000)
@@ -343,8 +343,8 @@ class StoreContract:
         assert file.read() == data
 
     def test_create_race(self, store: Store, start_method: str) -> None:
-        """G1, H1: of any number of racing creates exactly one wins, and the object holds the winner's bytes."""
-        assert list(store.list("")) == []  # in use before the race: a client must survive the fork
+        """G1, H1: exactly one of any number of racing creates wins, and the object holds the winner's bytes."""
+        assert list(store.list("")) == []  # the client is in use before the race, so that it has to survive the fork
         outcomes = race(store, self.racers, self.rounds, start_method)
         for number in range(self.rounds):
             told = [of_racer[number] for of_racer in outcomes]
@@ -356,7 +356,7 @@ class StoreContract:
 
 
 def pattern(size: int) -> bytes:
-    """Bytes that repeat in blocks of an odd length: a block in the wrong place shows."""
+    """Bytes that repeat in blocks of an odd length, so that a misplaced block is noticed."""
     block = bytes(range(251)) * 17
     return (block * (size // len(block) + 1))[:size]
 
@@ -380,7 +380,7 @@ def raced_bytes(racer: int) -> bytes:
 
 
 def race(store: Store, racers: int, rounds: int, start_method: str) -> list[list[PutOutcome]]:
-    """What each racer was told in each round: `answers[racer][round]`."""
+    """The outcome for each racer in each round: `answers[racer][round]`."""
     if start_method == "threads":
         barrier = threading.Barrier(racers)
         with ThreadPoolExecutor(racers) as pool:

@@ -1,7 +1,8 @@
-"""Every interleaving of a few actors with every fault within a budget, breadth first, until something breaks.
+"""Explores every interleaving of a few actors with every fault within a budget, breadth first, until a guarantee breaks.
 
-Owns: `explore`, replaying a found path. Must not know: what actors do, what a promise is.
-Invariants: the shortest path to a violation is found first; what commutes is folded: requests for names that only their
+Owns: `explore`, replaying a found path. Must not know: what actors do, what the guarantees are.
+Invariants: the shortest path to a violation is found first. Steps that commute are folded: requests for names that only one
+actor knows, reads of files that never change, and writers that differ in their names only. States are kept as hashes.
 asker knows, reads of what never changes, and writers that differ in their name alone. A state is kept as a hash.
 """
 
@@ -27,22 +28,22 @@ from .simulated_store import NAP_S, Objects, Reply, Request, answer, faults_of, 
 from .stage import Stage, Told, lab_schema
 
 Choice = tuple[int, str]
-"""(actor, fault), or (-1 - n, "") for the landing of the n-th request in flight."""
+"""(actor, fault), or (-1 - n, "") if the n-th request in flight lands."""
 
 _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
-"""Roots that nobody makes but a rollback, its tag."""
+"""Roots that no actor makes, except the tag of a rollback."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A state of everything.
+    """The state of all actors and of the store.
 
     Attributes:
         actors: numbers of the cast's states.
-        removed: identities of snapshots that somebody took away on purpose.
-        published: every snapshot that ever was, by identity.
-        naps: for whom an hour has passed by the time of the next reply.
-        gone: commits that were told, and then dropped with their table.
+        removed: identities of snapshots that were removed on purpose.
+        published: every snapshot that ever existed, by identity.
+        naps: for each actor, whether an hour will have passed at its next reply.
+        gone: commits that were reported, and then dropped with their table.
     """
 
     objects: Objects
@@ -70,12 +71,12 @@ class Step:
 
 @dataclass
 class Exploration:
-    """What was found.
+    """The result of an exploration.
 
     Attributes:
-        states: different ones; `depth`: of the longest shortest path.
-        exhausted: was everything within the budget seen?
-        violation: the first that was met, with the choices that lead to it.
+        states: the number of different states; `depth`: the length of the longest of their shortest paths.
+        exhausted: whether every state within the budget was visited.
+        violation: the first violation, with the choices that lead to it.
     """
 
     scenario: Scenario
@@ -112,7 +113,7 @@ class Explorer:
     # ----------------------------------------------------------------------------------------------------- the world
 
     def first(self) -> World:
-        """The world before anybody moved."""
+        """The state before the first step."""
         objects: Objects = dict(self.scenario.given)
         for number, actor in enumerate(self.scenario.before):
             objects = play_alone(actor, 100 + number, objects, self.scenario.schema)
@@ -130,7 +131,7 @@ class Explorer:
         )
 
     def choices(self, world: World) -> Iterator[Choice]:
-        """What can happen next."""
+        """The possible next steps."""
         for number, request in enumerate(world.in_flight):
             if request not in world.in_flight[:number]:
                 yield -1 - number, ""
@@ -156,7 +157,7 @@ class Explorer:
         return self.cast.plays[world.actors[self.names.index(name)]].pending is None
 
     def _sleeps(self, world: World, name: str) -> bool:
-        """Does an actor wait for others to end, by what the scenario says?"""
+        """Whether the scenario lets an actor wait for others to end."""
         index = self.names.index(name)
         label, awaited = self.scenario.actors[index].holds
         pending = self.cast.plays[world.actors[index]].pending
@@ -176,7 +177,7 @@ class Explorer:
                 yield fault
 
     def moved(self, world: World, choice: Choice) -> World:
-        """The world after one choice."""
+        """The state after one choice."""
         index, fault = choice
         if index < 0:
             request = world.in_flight[-1 - index]
@@ -205,13 +206,13 @@ class Explorer:
         )
 
     def _late(self, world: World, index: int, asked: Request, reply: Reply) -> Reply:
-        """The reply, an hour later for who slept meanwhile, or asked for what takes that long."""
+        """The reply, with an hour added if the actor slept meanwhile or the request takes that long."""
         slow = any(asked.label.startswith(label) for label in self.scenario.slow)
         passed_s = NAP_S * (world.naps[index] + slow)
         return replace(reply, nap_s=reply.nap_s + passed_s) if passed_s else reply
 
     def _naps(self, world: World, index: int, asked: Request) -> tuple[bool, ...]:
-        """Who sleeps for an hour: whoever is under way while snapshots expire, for expiry leaves young ones alone (H6)."""
+        """Which actors sleep for an hour: those under way while snapshots expire, as expiry spares young snapshots (H6)."""
         naps = [slept and i != index for i, slept in enumerate(world.naps)]
         expires = asked.operation == "delete" and any(key.startswith("snapshot/snapshot-") for key in asked.keys)
         if expires and self.scenario.actors[index].kind == "expirer" and not self.scenario.by_hand:
@@ -220,7 +221,7 @@ class Explorer:
         return tuple(naps)
 
     def _falls_asleep(self, world: World, index: int) -> bool:
-        """Once in its life: two naps at different steps would multiply the states, and show nothing new."""
+        """An actor sleeps once at most. Two naps at different steps would multiply the states without a new effect."""
         play = self.cast.plays[world.actors[index]]
         awake = play.pending is None or not world.started[index] or self.scenario.actors[index].kind == "expirer"
         return not awake and not any(reply.nap_s for _, reply in play.history)
@@ -230,13 +231,13 @@ class Explorer:
         return frozenset(line.commit for line in told if line.outcome == "committed")
 
     def _noted(self, world: World, key: str, objects: Objects) -> History:
-        """The history, with the snapshot that was just written."""
+        """The history, extended by the snapshot that was just written."""
         if not key.startswith("snapshot/snapshot-") or key not in objects or objects[key] is world.objects.get(key):
             return world.published
         return self._chronicle.noted(world.published, objects, key)
 
     def successors(self, world: World, choice: Choice) -> Iterator[tuple[World, tuple[Choice, ...]]]:
-        """The worlds after a choice and all that is private to whoever moved; a fault may strike on the way."""
+        """The states after a choice and all private requests of the same actor. A fault may strike on the way."""
         path = [choice]
         while True:
             world = self.moved(world, path[-1])
@@ -250,7 +251,7 @@ class Explorer:
             path.append((index, ""))
 
     def _is_private(self, request: Request | None, index: int) -> bool:
-        """Does a request concern its asker alone, and is it no place to sleep at?"""
+        """Whether a request concerns its own actor only, and the actor cannot sleep before it."""
         if request is None or request.operation == "drop":
             return False
         label, awaited = self.scenario.actors[index].holds
@@ -273,7 +274,7 @@ class Explorer:
         return answer(objects, request)[1]
 
     def _taken_away(self, index: int, request: Request, before: Objects, after: Objects) -> frozenset[str]:
-        """Snapshots that a rollback, or a writer that renames over names, removed on purpose."""
+        """The snapshots that a rollback, or a writer that renames over names, removed on purpose."""
         if self.scenario.actors[index].kind not in ("rollback", "foreign"):
             return frozenset()
         keys = [k for k in (request.key, *request.keys) if k.startswith("snapshot/snapshot-")]
@@ -286,13 +287,13 @@ class Explorer:
     # ------------------------------------------------------------------------------------------------------- judging
 
     def judge(self, world: World) -> list[Violation]:
-        """What this state breaks."""
+        """The violations in this state."""
         plays = [self.cast.plays[n] for n in world.actors]
         ended = all(play.pending is None for play in plays)
         if self.scenario.has("dropper") and not ended:
-            return []  # a snapshot may land where the table has just been; what counts is how it ends
+            return []  # a snapshot may land where the table was dropped just now; the state at the end counts
         if self.scenario.has("alterer") and not any(t.outcome == "committed" for p in plays for t in p.told):
-            return []  # until its rows are acknowledged, the first commit may still have to set the layout right
+            return []  # the first commit may still correct the layout until its rows are acknowledged
         seen = self._footprint(world.objects)
         reading = self._readings.get(seen)
         if reading is None:
@@ -316,15 +317,15 @@ class Explorer:
         for name in sorted(self.scenario.must_land):
             told = plays[self.names.index(name)].told
             if not told:
-                yield Violation("liveness", f"{name} ended, and nothing was told of its commit")
+                yield Violation("liveness", f"{name} ended without reporting the outcome of its commit")
             for line in told:
                 if line.outcome != "committed":
                     yield Violation(
-                        "liveness", f"{line.commit} was told {line.outcome} ({line.detail}), without a fault"
+                        "liveness", f"{line.commit} was reported as {line.outcome} ({line.detail}) without a fault"
                     )
 
     def key(self, world: World) -> bytes:
-        """A state as 16 bytes: what readers can see, what is on its way, where every actor stands."""
+        """A state as a hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
         seen = frozenset(world.objects.items()) if self.scenario.has("cleaner") else self._footprint(world.objects)
         flying = frozenset(Counter(world.in_flight).items())  # a request that is sent twice can land twice
         parts = (world.actors, world.started, world.faults, world.naps, hash(world.removed), hash(world.gone))
@@ -332,7 +333,7 @@ class Explorer:
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def _footprint(self, objects: Objects) -> Hashable:
-        """What readers can reach; asked for twice per state."""
+        """What readers can reach. It is cached because it is needed twice per state."""
         if self._seen[0] is not objects:
             self._seen = (objects, footprint(objects))
         return self._seen[1]
@@ -358,10 +359,10 @@ class Explorer:
 
 
 def explore(scenario: Scenario, *, max_states: int | None = None, max_seconds: float | None = None) -> Exploration:
-    """Look at every state that a scenario can reach, breadth first, until a promise breaks or nothing is left.
+    """Visit every state that a scenario can reach, breadth first, until a guarantee breaks or all states were visited.
 
     Args:
-        max_states, max_seconds: where to stop; the coverage then says "not all".
+        max_states, max_seconds: limits; the coverage is "not all" if one is reached.
     """
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
     with _without_collector():
@@ -379,7 +380,7 @@ def _search(
     while frontier:
         world, key, depth = frontier.popleft()
         if depth > explorer.scenario.longest:
-            result.violation, result.path = Violation("liveness", "this goes on for ever"), _path(parents, key)
+            result.violation, result.path = Violation("liveness", "the run does not end"), _path(parents, key)
             break
         for choice in explorer.choices(world):
             for further, path in explorer.successors(world, choice):
@@ -406,7 +407,7 @@ def _search(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Millions of small tuples live to the end: looking for cycles among them doubles the time."""
+    """Run without the garbage collector: searching millions of long-lived tuples for cycles would double the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -417,7 +418,7 @@ def _without_collector() -> Iterator[None]:
 
 
 def play_alone(actor: Actor, number: int, objects: Objects, schema: TableSchema | None) -> Objects:
-    """What an actor makes of a store, alone and without faults."""
+    """The contents of a store after an actor has played alone and without faults."""
     held = objects
 
     def wire(request: Request) -> Reply:
@@ -446,10 +447,12 @@ def _step(name: str, before: Play, after: Play, fault: str, reply: Reply | None)
 
 
 def _lowered_late(play: Play) -> list[Violation]:
-    """H7: a hint that is written long after its publish."""
+    """H7: a hint that is written long after its snapshot was published."""
     if play.pending is None or play.pending.key != "snapshot/LATEST" or play.pending.operation != "write":
         return []
     since = max((n for n, (q, _) in enumerate(play.history) if q.operation == "create"), default=0)
     if any(reply.nap_s for _, reply in play.history[since:]):
-        return [Violation("H7", "LATEST is written an hour after the publish: readers that trust it would jump back")]
+        return [
+            Violation("H7", "LATEST is written an hour after the publish: readers that trust it would go back in time")
+        ]
     return []

@@ -1,7 +1,7 @@
-"""What of a store's contents readers can reach: two stores that agree in this are one state.
+"""The part of a store's contents that readers can reach. Stores with equal footprints count as one state.
 
-Owns: `footprint`. Must not know: schedules, promises. Invariant: whatever `reading` looks at is part of it, or is reached
-from it by a name that is never written twice with other bytes.
+Owns: `footprint`. Must not know: schedules, guarantees. Invariant: everything that `reading` reads is part of the footprint,
+or is reached from it by a name that is never written again with other bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
 def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
-    """All that a reader can reach, and journals, by content; what is missing is None."""
+    """Everything that a reader can reach, and journals, by content. A missing object is None."""
     found: dict[str, bytes | None] = {
         k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", FOLDER))
     }

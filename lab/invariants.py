@@ -1,9 +1,9 @@
-"""What must hold in every state of a table, whatever happened to whom.
+"""The invariants of every state of a table, whatever happened to its writers.
 
-Owns: `violations`. Must not know: schedules, how a state came about beyond what was told, what was published, and which
-snapshots somebody removed on purpose. Source: architecture §1 (G1–G6), H12, H13.
-Invariants: what callers were told is compared with what readers see; a row may leave the table only by a snapshot that was
-entitled to remove it, because it had read it, and no row comes back by a snapshot that did not add it.
+Owns: `violations`. Must not know: schedules, or the history of a state, except the reported outcomes, the published snapshots
+and the snapshots that were removed on purpose. Source: architecture §1 (G1–G6), H12, H13.
+Invariants: the outcomes that callers got are compared with the rows that readers see. Only a snapshot that had read a row may
+remove it, and no row comes back through a snapshot that did not add it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Context", "Reading", "View", "Violation", "look", "violations"]
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that did not hold."""
+    """A broken guarantee."""
 
     promise: str
     text: str
@@ -33,15 +33,15 @@ class Violation:
 
 @dataclass
 class Context:
-    """What else the invariants need to know.
+    """Further facts that the invariants depend on.
 
     Attributes:
-        removed: identities of snapshots that a rollback or an overwriting writer took away, on purpose.
-        published: every snapshot that ever was.
-        gone: names of commits that were told, and then dropped together with their table.
-        troubled: did anything fail so far, or take very long?
-        deletes: may the table hold half-expired snapshots below the top?
-        foreign: may a writer rename over published snapshots?
+        removed: the identities of snapshots that a rollback or an overwriting writer removed on purpose.
+        published: every snapshot that ever existed.
+        gone: the names of commits that were reported, and then dropped together with their table.
+        troubled: whether anything has failed so far, or taken very long.
+        deletes: whether the table may hold half-expired snapshots below the top.
+        foreign: whether a writer may rename over published snapshots.
         twins: commit labels that share one identity.
     """
 
@@ -54,7 +54,7 @@ class Context:
     twins: tuple[frozenset[str], ...] = ()
 
     def undone(self, identity: str) -> bool:
-        """Was this snapshot, or one that it stands on, removed on purpose?"""
+        """Whether this snapshot, or one that it is based on, was removed on purpose."""
         seen: set[str] = set()
         while identity and identity not in seen:
             if identity in self.removed:
@@ -65,7 +65,7 @@ class Context:
 
 
 def violations(objects: Objects, reading: Reading, told: Iterable[Told], context: Context) -> list[Violation]:
-    """Every promise that this state breaks."""
+    """Return every guarantee that this state breaks."""
     told = list(told)
     found = list(_of_the_table(objects, reading, context))
     seen = frozenset(reading.top.visible) if reading.top else frozenset()
@@ -77,15 +77,17 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
         if line.outcome == "committed" and not (undone or line.commit in context.gone):
             found += _acknowledged(line, seen, past, context)
             found += _not_as_told(line, reading, context)
-        # A fork on a name that a writer without a lock renamed over stays the top: nobody else can see that it is one.
+        # A fork whose name was overwritten by a writer without a lock stays the top: no other reader can recognise it.
         renamed_over = line.detail == "fenced" and context.foreign
         visible = any(row in seen for row in line.added) or (not line.added and line.commit in landed)
         if line.outcome == "not committed" and visible and not renamed_over:
             found.append(
-                Violation("G2", f"{line.commit} was told not committed ({line.detail}), and its rows are there")
+                Violation(
+                    "G2", f"{line.commit} was reported as not committed ({line.detail}), but its rows are in the table"
+                )
             )
         if line.outcome == "unknown" and not (context.troubled or context.deletes or context.foreign):
-            found.append(Violation("honesty", f"{line.commit} was told unknown, though nothing had failed"))
+            found.append(Violation("honesty", f"{line.commit} was reported as unknown, although nothing had failed"))
     for group in context.twins:
         there = sorted(label for label in group if label in seen)
         if len(there) > 1:
@@ -94,7 +96,7 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
 
 
 def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], context: Context) -> Iterator[Violation]:
-    """G1: what was told committed is there, but for what a later snapshot had read and replaced."""
+    """G1: the rows of an acknowledged commit are in the table, unless a later snapshot had read and replaced them."""
     if line.detail:
         return  # a replay has no rows of its own
     removable = frozenset[str]()
@@ -103,28 +105,30 @@ def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], conte
     missing = [row for row in line.added if row not in seen and row not in removable]
     if missing:
         which = "" if len(line.added) == 1 else f" ({', '.join(missing)})"
-        yield Violation("G1", f"{line.commit} was told committed, and readers do not see its rows{which}")
+        yield Violation("G1", f"{line.commit} was reported as committed, but readers do not see its rows{which}")
     back = [row for row in line.deletes if row in seen and not any(p.restores for p in past)]
     if back:
-        yield Violation("G1", f"{line.commit} was told committed, and readers see {', '.join(back)}, which it deleted")
+        yield Violation(
+            "G1", f"{line.commit} was reported as committed, but readers see {', '.join(back)}, which it deleted"
+        )
 
 
 def _not_as_told(line: Told, reading: Reading, context: Context) -> Iterator[Violation]:
-    """The receipt names the very snapshot that readers find; a replay's names a commit that is there."""
+    """The receipt names the snapshot that readers find. That of a replay names a commit that is in the table."""
     if line.snapshot is None:
         return
     seen = frozenset(reading.top.visible) if reading.top else frozenset()
     for view in reading.views:
         same_id = view.snapshot.id == line.snapshot.id
         if same_id and not context.deletes and view.snapshot.identity != line.snapshot.identity:
-            yield Violation("G1", f"{line.commit} has a receipt for snapshot {line.snapshot.id}, which is another's")
+            yield Violation("G1", f"{line.commit} has a receipt for snapshot {line.snapshot.id} of another writer")
     group = next((g for g in context.twins if line.commit in g), None)
     if line.detail == "replayed" and group and not any(label in seen for label in group):
-        yield Violation("G3", f"{line.commit} was told that it had landed before, and readers see nothing of it")
+        yield Violation("G3", f"{line.commit} was reported as landed before, but readers see nothing of it")
 
 
 def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Iterator[Violation]:
-    """What needs no caller: references, counts, one history."""
+    """Invariants that do not depend on a caller: references, counts, one history."""
     if reading.failure:
         yield Violation("G4", f"the table cannot be read: {reading.failure}")
     for number, view in enumerate(reading.views):
@@ -142,20 +146,20 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
             yield Violation("row ids", f"snapshot {view.snapshot.id}: {view.twice[0]} has row ids of another file")
         yield from _moved_rows(view, context)
         if view.snapshot.total_record_count != view.rows:
-            counts = f"{view.snapshot.total_record_count} rows, its files hold {view.rows}"
-            yield Violation("counts", f"snapshot {view.snapshot.id} says {counts}")
+            counts = f"{view.snapshot.total_record_count} rows, but its files hold {view.rows}"
+            yield Violation("counts", f"snapshot {view.snapshot.id} records {counts}")
         if view.snapshot.delta_record_count != view.delta_rows:
             yield Violation("counts", f"snapshot {view.snapshot.id}: its delta count is not that of its delta")
     for above, below in zip(reading.views, reading.views[1:], strict=False):
         if above.before != frozenset(below.files) and not context.deletes and not context.foreign:
             number = above.snapshot.id
-            yield Violation("G6", f"snapshot {number} does not stand on everything of snapshot {number - 1}")
+            yield Violation("G6", f"snapshot {number} is not based on everything in snapshot {number - 1}")
     if reading.views and not context.deletes and not context.foreign and reading.views[-1].snapshot.id != 1:
         yield Violation("G6", f"the history begins at {reading.views[-1].snapshot.id}: there is a gap below")
 
 
 def _moved_rows(view: View, context: Context) -> Iterator[Violation]:
-    """Between a snapshot and its base, no row comes or goes but by right."""
+    """Between a snapshot and its base, rows are added and removed by right only."""
     made = context.published.get(view.snapshot.identity)
     if made is None or made.rows is None:
         return

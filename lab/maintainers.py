@@ -1,7 +1,7 @@
-"""Who looks after a table, or does away with it: expiry, rollbacks, orphan cleaning, new schemas, lost hints, drop and create.
+"""The actors that maintain or remove a table: expiry, rollbacks, orphan cleaning, schema changes, lost hints, drop and create.
 
 Owns: the roles that add no rows. Must not know: schedules, faults, invariants. Source: format/commit §9, §11, §12;
-format/schema §4. Invariant: what is shipped is run as shipped.
+format/schema §4. Invariant: shipped operations run unchanged.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ LONG_AGO_MS = 24 * 3_600_000
 
 
 def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
-    """Expires so many times, as shipped.
+    """Expire snapshots the given number of times, with the shipped code.
 
     Args:
-        retained: snapshots that stay.
-        every_s: seconds between, by this actor's clock; the table's own retention decides. None: as if everything before were
-            long ago, and whoever is under way had slept.
+        retained: the number of snapshots to keep.
+        every_s: the seconds between two runs by this actor's clock; the table's own retention then decides. None: as if all
+            earlier snapshots were old, and every actor under way had slept.
     """
 
     def role(stage: Stage) -> None:
@@ -50,16 +50,17 @@ def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) 
                 timeline = stage.timeline()
                 apply_expiry(timeline, plan_expiry(timeline, stage.schema, retention))
             except LakelatchError:
-                continue  # an expiry that fails is run again another day
+                continue  # an expiry that fails is repeated another day
 
     return role
 
 
 def rollback(to: int, *, tells: bool = True) -> Role:
-    """Rolls the table back as the format does: LATEST first, then the snapshots above, from the top down (format/commit §11).
+    """Roll the table back as the format does: LATEST first, then delete the later snapshots from the top down (format/commit
+    §11).
 
     Args:
-        tells: writes LATEST.
+        tells: whether it writes LATEST.
     """
 
     def role(stage: Stage) -> None:
@@ -76,7 +77,7 @@ def rollback(to: int, *, tells: bool = True) -> Role:
 
 
 def restorer(to: int) -> Role:
-    """Makes snapshot `to` the newest state, as shipped: a commit forward."""
+    """Make snapshot `to` the newest state by a new commit, with the shipped code."""
 
     def role(stage: Stage) -> None:
         timeline = stage.timeline()
@@ -87,7 +88,7 @@ def restorer(to: int) -> Role:
             plan = plan_rollback(timeline, target, PATHS.snapshot(to))
             tags = protect(timeline, stage.schema, plan, stage.name)
         except LakelatchError:
-            return  # its caller is told, and nothing was committed
+            return  # the caller gets the error, and nothing was committed
         request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
         said = {COMMIT: f"{stage.name}1", READ: plan.latest.identity, RESTORES: ""}
         request = replace(request, properties={**request.properties, **said})
@@ -97,7 +98,7 @@ def restorer(to: int) -> Role:
 
 
 def cleaner(old: Callable[[str], bool]) -> Role:
-    """Deletes orphans, as shipped; a file is `old` by its key."""
+    """Delete orphans with the shipped code. `old` decides by a file's key whether it is old enough."""
 
     def role(stage: Stage) -> None:
         timeline = Timeline(cast(Store, _Aged(stage.store, old)), PATHS, stage.around.executor)
@@ -124,7 +125,7 @@ class _Aged:
 
 
 def hints(**values: bytes | None) -> Role:
-    """Writes hints by hand, and removes those that are None: `hints(EARLIEST=None)`."""
+    """Write hints by hand, and remove those that are None: `hints(EARLIEST=None)`."""
 
     def role(stage: Stage) -> None:
         for name, data in values.items():
@@ -137,7 +138,7 @@ def hints(**values: bytes | None) -> Role:
 
 
 def forgetful(role: Role, users: int = 1) -> Role:
-    """A role on a table that remembers so few commit users in a snapshot."""
+    """A role on a table whose snapshots remember this number of commit users only."""
 
     def smaller(stage: Stage) -> None:
         with patch.object(identity, "REMEMBERED_USERS", users):
@@ -147,20 +148,20 @@ def forgetful(role: Role, users: int = 1) -> Role:
 
 
 def alterer(**options: str) -> Role:
-    """Sets options of the table, as shipped."""
+    """Set options of the table, with the shipped code."""
 
     def role(stage: Stage) -> None:
         try:
             changes = [set_option(key, value) for key, value in options.items()]
             alter(stage.timeline(), changes, stage.committer_with, stage.around)
         except LakelatchError:
-            return  # its caller is told
+            return  # the caller gets the error
 
     return role
 
 
 def dropper(again: TableSchema | None = None, commits: int = 0) -> Role:
-    """Drops the table, at once; makes another in its place where it is given a schema, and commits to it."""
+    """Drop the table at once. If a schema is given, create another table at the same location, and commit to it."""
 
     def role(stage: Stage) -> None:
         stage.wire(Request("drop", ""))

@@ -1,8 +1,7 @@
 """Index files with deletion vectors, as the lab's actors write them and its readers apply them.
 
-Owns: the bytes of such an index file, and which rows it marks. Must not know: who deletes what, what must hold.
-Source: format/deletion-vectors §1. Invariant: vectors are read by the shipped decoder, so that a damaged one is an error here
-too.
+Owns: the bytes of such an index file, and which rows it marks. Must not know: which actor deletes rows, the invariants.
+Source: format/deletion-vectors §1. Invariant: vectors are read by the shipped decoder, so a damaged one is an error here too.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ _MAGIC = bytes.fromhex("5e43f2d0")
 
 
 def index_file(name: str, marked: Mapping[str, Sequence[int]]) -> tuple[IndexFile, bytes]:
-    """An index file that marks rows of some data files.
+    """Make an index file that marks rows of some data files.
 
     Args:
-        marked: data file -> positions of the rows that are deleted.
+        marked: data file -> positions of the deleted rows.
 
     >>> file, data = index_file("index-D1", {"data-A1+B1.parquet": [1]})
     >>> positions_in(data, file.deletion_vectors[0])
@@ -42,7 +41,7 @@ def positions_in(data: bytes, found: DeletionVectorRange) -> tuple[int, ...]:
 
 
 def marks_in(entries: Sequence[IndexEntry], files: Mapping[str, bytes]) -> dict[str, tuple[int, ...]]:
-    """Data file -> positions that the live index files mark; where two speak of one file, the later one counts.
+    """Data file -> positions that the live index files mark. If two of them cover one file, the later one counts.
 
     Args:
         files: the bytes of the index files, by name.

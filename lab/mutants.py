@@ -1,8 +1,8 @@
-"""Historic bugs, planted one at a time: a proof that cannot see them proves nothing.
+"""Historic bugs, planted one at a time: a check that does not find them proves nothing.
 
-Owns: `MUTANTS`, each one function of the product replaced, and the scenarios that must kill it; the kill table. Those of
-what a commit changes are in `mutants_of_changes`. Must not know: how scenarios are explored.
-Source: architecture §8, docs/hazards.md; format/commit §5, §6.
+Owns: `MUTANTS`, each with the replaced function and the scenarios that must find it, and the table of the results. Bugs in the
+contents of a commit are in `mutants_of_changes`. Must not know: how scenarios are explored.
+Source: architecture §8; format/commit §5, §6.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def _handler(phase: machine.Phase, event: type[Any], leads_to: tuple[machine.Pha
 
 
 def _unknown_is_failed(state: machine.CommitState, event: ev.AnswerLost) -> machine.Step:
-    """No answer is taken for no commit, and everything is cleaned away."""
+    """A missing answer is treated as a failed commit, and everything is cleaned up."""
     return machine._conclude(state, do.NotCommitted("store-unavailable", event.reason))
 
 
 def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> machine.Step:
-    """412 is believed without reading back."""
+    """A 412 is trusted without reading back."""
     winner = replace(machine._ours(state), identity="somebody")
     after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
@@ -69,7 +69,7 @@ def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Ste
 
 
 def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:
-    """A free name is taken for a lost attempt: a new one begins, while the old send may still land."""
+    """A free name is treated as a lost attempt: a new one begins while the old send may still land."""
     winner = machine._ours(state)
     after = replace(state, phase=machine.Phase.RETRY, lost_to=(*state.lost_to, winner))
     return after, (do.AwaitRetry(state.attempt, winner),)
@@ -84,7 +84,7 @@ def _no_trace(user: str | None, base: Any, timeline: Timeline, known: Any = None
 
 
 def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: Any = None) -> identity_recall.Recalled:
-    """Takes any snapshot file of the user for its commit, whether it is part of the history or not."""
+    """Treats any snapshot file of the user as its commit, even if it is not part of the history."""
     recalled = identity_recall.recall(user, base, timeline, known)
     for number in range(recalled.inspected_through, 0, -1):
         found = timeline.find(number)
@@ -94,7 +94,7 @@ def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: A
 
 
 def _trusting_look(self: Timeline, seen: Any = None, *, just_read: bool = False) -> Latest:
-    """The hint is the truth, where there is one."""
+    """The hint is trusted if there is one."""
     hinted = self.hint("LATEST")
     if hinted is not None:
         found = self.find(hinted)
@@ -115,7 +115,7 @@ _build_snapshot = attempt.build_snapshot
 
 
 def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
-    """Totals and id are kept from the first attempt, though the base is another now."""
+    """The totals and the id of the first attempt are kept for another base."""
     made = _build_snapshot(request, base, *args, **kwargs)
     return replace(made, total_record_count=made.delta_record_count)
 
@@ -125,7 +125,7 @@ _FIRST_LISTS: dict[int, Any] = {}
 
 
 def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
-    """The base list of the first attempt serves all the others."""
+    """The base list of the first attempt is used for all later ones."""
     if not isinstance(effect, do.WriteBaseList):
         return _uploads(self, effect)
     files, answer = _FIRST_LISTS.setdefault(id(self), _uploads(self, effect))
@@ -134,7 +134,7 @@ def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
 
 
 def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
-    """The snapshot goes out as soon as the base list is there, whatever else is still under way."""
+    """The snapshot is published as soon as the base list is uploaded, although other uploads are still under way."""
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing, phase=machine.Phase.BASE_LIST), ()
@@ -142,7 +142,7 @@ def _publish_first(state: machine.CommitState, what: str) -> machine.Step:
 
 
 def _upload_failure_is_fine(self: Any, file: Any) -> None:
-    """An upload that failed is not noticed."""
+    """A failed upload is ignored."""
     from ..core.errors import LakelatchError
 
     try:
@@ -152,12 +152,12 @@ def _upload_failure_is_fine(self: Any, file: Any) -> None:
 
 
 def _discards_too_much(state: machine.CommitState, event: ev.LineageVerified) -> machine.Step:
-    """The winner cleans up everything that it wrote."""
+    """The winner cleans up everything that it wrote, even its own commit."""
     return machine._verified(replace(state, ledger=replace(state.ledger, named=())), event)
 
 
 def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
-    """A resend is a new snapshot: another uuid, under the same name."""
+    """A resend has new bytes: a snapshot with another uuid under the same name."""
     made = self._attempt().snapshot
     if effect.send > 1 and made is not None:
         snapshot = replace(made, uuid=str(self.around.new_uuid()))
@@ -166,12 +166,12 @@ def _new_bytes_each_send(self: run.CommitRun, effect: do.Publish) -> ev.Event:
 
 
 def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
-    """A rollback on the base as it is: the DELETE of a file hides that it comes back."""
+    """A rollback on an unchanged base: the DELETE of a file hides that the rollback brings it back."""
     return Merge("none", (), ())
 
 
 def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expire.ExpiryPlan:
-    """What the roots use is asked first, then what goes is chosen: a commit in between is known to the choice alone."""
+    """The files that the roots use are collected before the snapshots to expire are chosen, so commits in between are missed."""
     roots = read_roots(timeline, list_roots(timeline))
     doomed, end = expire._oldest(timeline, retention, None)
     if end is None or not doomed:
@@ -186,7 +186,7 @@ def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expi
 
 
 def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
-    """Nothing is said before the last look for tags."""
+    """The expiry is not announced before the last look for tags."""
 
 
 def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
@@ -194,7 +194,7 @@ def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
 
 
 def _free_is_lost(timeline: Timeline, tried: ev.SnapshotPrepared) -> Any:
-    """Recovery takes a free name for proof that nothing landed, while a send may still be on its way."""
+    """Recovery treats a free name as proof that nothing landed, while a send may still be in flight."""
     return lineage.Lost("it is not there")
 
 
@@ -266,7 +266,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the winner discards its own delta",
         lambda: [
             _handler(_P.VERIFY, ev.LineageVerified, (_P.HINT,), _discards_too_much),
-            (run, "check_discard", lambda names, needed: None),  # which refuses to delete what the snapshot names
+            (run, "check_discard", lambda names, needed: None),  # it refuses to delete files that the snapshot names
         ],
         (_TWO,),
     ),
@@ -306,7 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 def hunt_all(mutants: Iterable[Mutant] = MUTANTS) -> Iterator[Kill]:
-    """The kill table, line by line."""
+    """Yield the kill table, line by line."""
     for mutant in mutants:
         yield mutant.hunt().kill(mutant.name)
 

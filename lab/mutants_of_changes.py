@@ -1,4 +1,4 @@
-"""Bugs in what a commit changes: overwrites, compactions, index files, identities, row ids, lineage; planted one at a time.
+"""Planted bugs in the contents of a commit: overwrites, compactions, index files, identities, row ids, lineage.
 
 Owns: `CHANGES`. Must not know: how scenarios are explored. Source: architecture §3 (isolation); H8, H12, H13.
 """
@@ -24,7 +24,7 @@ from .planting import Mutant
 
 
 def _replaces_the_base(self: settling.Settler, base: Base) -> Any:
-    """What was appended meanwhile is replaced too, as Apache Paimon's overwrite does."""
+    """Rows that were appended meanwhile are replaced too, as Apache Paimon's overwrite does."""
     if self.request.target is None:
         return _files(self, base)
     return conflicts.Followed(conflicts.replaced_files(self.request.target, self.timeline.entries(base.manifests)))
@@ -35,7 +35,7 @@ _combine_index = index_files.combine_index
 
 
 def _deletes_what_is_gone(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> Any:
-    """The DELETE of an index file that somebody has replaced meanwhile is passed over."""
+    """The DELETE of an index file that another writer has replaced meanwhile is ignored."""
     there = {e.file.file_name for e in old}
     return _combine_index(old, [e for e in changes if e.kind != DELETE or e.file.file_name in there])
 
@@ -48,7 +48,7 @@ def _of_every_partition(target: Any, entries: Iterable[ManifestEntry]) -> Any:
 
 
 def _any_follower_is_proof(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> Any:
-    """Where a snapshot follows, ours is taken for its base."""
+    """If a snapshot follows, lakelatch's own snapshot is taken for its base."""
     if timeline.find(tried.snapshot.id + 1) is not None:
         return lineage.Standing()
     return _continued(timeline, tried, alone)
@@ -59,7 +59,7 @@ _since = ChangesSince.since
 
 
 def _ids_are_enough(self: ChangesSince, read: Any, base: Any) -> Any:
-    """The snapshot that was read is known by its id alone."""
+    """The snapshot that was read is recognised by its id alone."""
     found = self.timeline.find(read.id) if read is not None else None
     return _since(self, found or read, base)
 
@@ -68,7 +68,7 @@ _settle = settling.Settler.settle
 
 
 def _row_ids_of_the_first_base(self: settling.Settler, base: Base, ours_id: int) -> Any:
-    """Rows are numbered on from the base of the first attempt."""
+    """Row ids continue from the base of the first attempt."""
     first = vars(self).setdefault("first_row_id", base.next_row_id)
     if base.snapshot is not None:
         base = replace(base, snapshot=replace(base.snapshot, next_row_id=first))
@@ -103,7 +103,7 @@ CHANGES: tuple[Mutant, ...] = (
         "an index file that is gone is replaced",
         lambda: [
             (settling, "combine_index", _deletes_what_is_gone),
-            (settling, "inputs_changed", lambda request, changes: None),  # which sees the other deletion first
+            (settling, "inputs_changed", lambda request, changes: None),  # it would notice the other deletion first
         ],
         (rows.deleting_from_one_file(0, marked=True),),
     ),

@@ -1,7 +1,7 @@
-"""Planting one bug at a time, and hunting it.
+"""Plants one bug at a time, and searches for it.
 
 Owns: `Mutant`, `Hunt`, `Kill`. Must not know: which bugs there are. Source: architecture §8.
-Invariant: a mutant is undone when its block ends, whatever happened in it.
+Invariant: a mutant is removed when its block ends, even after an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Patch = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Kill:
-    """What became of a mutant. `steps`: length of its shortest story."""
+    """The result for one mutant. `steps` is the length of its shortest story."""
 
     mutant: str
     scenario: str
@@ -36,7 +36,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Hunt:
-    """The exploration that killed a mutant, or the last that did not, and its story."""
+    """The exploration that killed a mutant, or the last one that did not, and its story."""
 
     found: Exploration
     story: str
@@ -52,7 +52,7 @@ class Mutant:
     """One planted bug.
 
     Attributes:
-        patches: (owner, attribute, what takes its place).
+        patches: (owner, attribute, replacement).
         worlds: scenarios that should kill it, cheapest first.
     """
 
@@ -62,7 +62,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """The product with this bug in it."""
+        """The product with this bug planted."""
         with ExitStack() as stack:
             for owner, attribute, value in self.patches():
                 if isinstance(owner, dict):
@@ -72,7 +72,7 @@ class Mutant:
             yield
 
     def hunt(self) -> Hunt:
-        """Explore until it is killed; the story is told while the bug is still there."""
+        """Explore scenarios until the mutant is killed. The story is written while the bug is still planted."""
         with self.planted():
             for world in self.worlds:
                 found = explore(world)

@@ -1,8 +1,8 @@
-"""One actor, replayed: which request comes next after these replies, and what was told so far.
+"""Replays one actor: its next request after the given replies, and the outcomes that it has reported.
 
-Owns: `Play`, `Cast`: memory of every actor state that was met. Must not know: the order in which actors take turns.
-Invariant: two histories that led a writer through the same events, by the same bytes read and with the same writes failed,
-are one state: the coordinator's state is a fold of its events, and what lies between two events is kept reply by reply.
+Owns: `Play`, `Cast`, which remember every actor state that was reached. Must not know: the order in which actors take turns.
+Invariant: two histories are one state if they led a writer through the same events, with the same bytes read and the same
+writes failed. The coordinator's state is a fold of its events; between two events, the replies themselves are kept.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Exchange = tuple[Request, Reply]
 
 @dataclass(frozen=True)
 class Play:
-    """An actor at rest.
+    """The state of an actor between two requests.
 
     Attributes:
-        history: one way to get here.
-        pending: the request that it waits for; None where it has ended, or died.
-        told: what its callers were told.
-        events: how many events its commit machines have seen, by name, for the story.
+        history: one history that leads to this state.
+        pending: the request that it waits for; None if the actor has ended or died.
+        told: the outcomes that its callers got.
+        events: the number of events that its commit machines have seen, by name, for the story.
     """
 
     history: tuple[Exchange, ...]
@@ -38,11 +38,11 @@ class Play:
 
 
 class _Strayed(BaseException):
-    """An actor that did not do again what it had done before: something random or a clock has crept in."""
+    """An actor behaved differently when it was replayed: it depends on a random choice or a clock."""
 
 
 class Cast:
-    """Every state of every actor, by number; an actor is run again only for a state that was not met before."""
+    """Every state of every actor, by number. An actor is run again only to find a state that is not known yet."""
 
     def __init__(self, actors: tuple[Actor, ...], schema: TableSchema | None = None) -> None:
         self.actors = actors
@@ -54,17 +54,17 @@ class Cast:
         self._dead: dict[tuple[int, int], int] = {}
 
     def begin(self, actor: int) -> int:
-        """The number of an actor's first state."""
+        """Return the number of an actor's first state."""
         return self._run(actor, (), lambda request: None)
 
     def after(
         self, actor: int, number: int, reply: Reply, private: Callable[[Request], Reply | None] = lambda request: None
     ) -> int:
-        """The state after one more reply.
+        """Return the state after one more reply.
 
         Args:
-            private: the reply to a request that concerns nobody else, None for any other: the run goes on through
-                these, and their states are noted on the way.
+            private: returns the reply to a request that concerns no other actor, or None for any other request. The run
+                continues through private requests, and their states are recorded on the way.
         """
         known = self._next.get((actor, number, reply))
         if known is None:
@@ -75,7 +75,7 @@ class Cast:
         return known
 
     def dies(self, actor: int, number: int) -> int:
-        """The state of an actor that died: only what it told remains."""
+        """Return the state of an actor that died: only the outcomes that it reported remain."""
         known = self._dead.get((actor, number))
         if known is None:
             play = self.plays[number]
@@ -84,7 +84,7 @@ class Cast:
         return known
 
     def _run(self, actor: int, history: tuple[Exchange, ...], private: Callable[[Request], Reply | None]) -> int:
-        """Plays an actor through a history, and on as long as its requests are private; the number of the first rest."""
+        """Run an actor through a history and its following private requests. Returns the number of the first new state."""
         self.runs += 1
         clock, past, position, since_event = Clock(), list(history), 0, 0
         rests: list[int] = []
@@ -106,7 +106,7 @@ class Cast:
                 past.append((request, reply))
             asked, reply = past[position]
             if asked != request:
-                raise _Strayed(f"{stage.name} asked for {request.label} where it had asked for {asked.label}")
+                raise _Strayed(f"{stage.name} requested {request.label}, but had requested {asked.label} before")
             position += 1
             clock.now_s += reply.nap_s
             return reply

@@ -1,7 +1,7 @@
-"""Every snapshot that ever was, as it was when it was created: what it stands on, whose rows it held, what it may replace.
+"""Records every snapshot at its creation: its base, the rows that it held, and the rows that it may replace.
 
-Owns: `Published`, `as_published`, the properties by which the lab's actors say in a snapshot what their commit read.
-Must not know: schedules, what was told. Invariant: it is taken down when the snapshot appears, and never read again from a
+Owns: `Published`, `as_published`, the properties by which the lab's actors record in a snapshot what their commit read.
+Must not know: schedules, reported outcomes. Invariant: a snapshot is recorded when it appears, and never read again from a
 store that may have lost half of it since.
 """
 
@@ -20,8 +20,8 @@ from .simulated_store import Objects
 from .stage import PATHS, read_only
 
 COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
-"""Properties of a snapshot: the commit's name; identity of what an overwrite read; the partitions that it replaces, comma
-separated, none for all; the rows that it marks as deleted; that it is a rollback."""
+"""Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite read; the partitions that it
+replaces, comma separated, none for all; the rows that it marks as deleted; and whether it is a rollback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,12 @@ class Published:
     """One snapshot.
 
     Attributes:
-        base: identity of what it stands on, "" for nothing.
-        commit: the name of the commit that made it, "" where its writer says nothing.
-        rows: the rows that readers saw in it; None where it could not be read even then.
+        base: the identity of the snapshot that it is based on, "" if there is none.
+        commit: the name of the commit that made it, "" if its writer does not record one.
+        rows: the rows that readers saw in it; None if it could not be read even then.
         added: the rows in the files that it adds.
-        read: identity of the snapshot whose rows it replaces, "" where it is no overwrite; `partitions`: which of them.
+        read: the identity of the snapshot whose rows it replaces, "" if it is not an overwrite.
+        partitions: the partitions in which it replaces them.
         deletes: the rows that it marks as deleted.
     """
 
@@ -47,16 +48,16 @@ class Published:
     restores: bool = False
 
     def replaces(self, row: str) -> bool:
-        """Is a row in one of the partitions that it replaces?"""
+        """Whether a row is in one of the partitions that it replaces."""
         return not self.partitions or row.partition("~")[2] in self.partitions
 
 
 History = Mapping[str, Published]
-"""By identity."""
+"""Published snapshots by identity."""
 
 
 def chain(history: History, identity: str) -> Iterator[Published]:
-    """A snapshot and those that it stands on, from the top down."""
+    """A snapshot and those that it is based on, from the top down."""
     seen: set[str] = set()
     while identity in history and identity not in seen:
         seen.add(identity)
@@ -65,7 +66,7 @@ def chain(history: History, identity: str) -> Iterator[Published]:
 
 
 def may_remove(history: History, published: Published) -> frozenset[str]:
-    """The rows that a snapshot may take out of the table: those that it marks, and those that it read and replaces."""
+    """The rows that a snapshot may remove from the table: those that it marks, and those that it read and replaces."""
     if not published.read or published.read not in history:
         return published.deletes
     held = history[published.read].rows or frozenset()
@@ -74,7 +75,7 @@ def may_remove(history: History, published: Published) -> frozenset[str]:
 
 @lru_cache(maxsize=100_000)
 def identity_of(data: bytes) -> str:
-    """What tells a snapshot file from every other."""
+    """Identifies a snapshot file among all others."""
     raw = json.loads(data)
     return str(raw.get("uuid") or f"{raw['baseManifestList']}|{raw['deltaManifestList']}")
 
@@ -86,13 +87,13 @@ def _said(data: bytes) -> tuple[int, dict[str, str], Any]:
 
 
 class Chronicle:
-    """Takes snapshots down as they appear; the same bytes among the same lists are looked at once."""
+    """Records snapshots as they appear. The same bytes with the same lists are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes | None, ...], Published] = {}
 
     def noted(self, history: History, objects: Objects, key: str) -> History:
-        """The history with the snapshot that `key` holds now."""
+        """The history, extended by the snapshot that `key` holds now."""
         data = objects[key]
         number, said, _ = _said(data)
         snapshot = parse_snapshot(data, key)
@@ -104,7 +105,7 @@ class Chronicle:
         return {**history, identity_of(data): self._known[known]}
 
     def all_of(self, objects: Objects) -> History:
-        """The history of a store that nobody watched: in the order of ids."""
+        """The history of a store whose snapshots were not recorded, in the order of ids."""
         history: History = {}
         keys = [key for key in objects if key.startswith("snapshot/snapshot-")]
         for key in sorted(keys, key=lambda key: int(key.rpartition("-")[2])):
@@ -115,14 +116,14 @@ class Chronicle:
 def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: bytes | None) -> Published:
     base = said.get("lakelatch.base", "").partition(":")[2]
     if not base and "lakelatch.base" not in said and below is not None:
-        base = identity_of(below)  # another engine's snapshot stands on the one that it found below its name
+        base = identity_of(below)  # a snapshot of another engine is based on the one that it found below its name
     rows, added = None, frozenset[str]()
     with read_only(objects) as timeline:
         try:
             seen = view(timeline, parse_snapshot(objects[key], key), objects)
             rows, added = frozenset(seen.visible), seen.added
         except LakelatchError:
-            pass  # whoever judges the state sees that it cannot be read
+            pass  # the judge of the state reports that it cannot be read
     split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES)}
     return Published(
         base=base,

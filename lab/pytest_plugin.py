@@ -1,8 +1,8 @@
-"""Fixtures with which users test their own jobs: `faulty_store`, `contended_table`, `replayed_batch`.
+"""Pytest fixtures for users who test their own jobs: `faulty_store`, `contended_table`, `replayed_batch`.
 
-Owns: the fixtures, and that no planned trouble is left over in silence. Must not know: how trouble is made.
-Installed, pytest finds it by itself (entry point group `pytest11`); from a checkout: `pytest -p lakelatch.lab.pytest_plugin`.
-Every run of pytest imports this, so it imports nothing heavy. Source: docs/testing-your-pipeline.md.
+Owns: the fixtures, and the check that every planned fault has happened. Must not know: how faults are made.
+If installed, pytest loads it by itself (entry point group `pytest11`); in a checkout: `pytest -p lakelatch.lab.pytest_plugin`.
+Every run of pytest imports this module, so it imports nothing heavy. Source: docs/testing-your-pipeline.md.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 
 @pytest.fixture
 def faulty_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FaultyStore]:
-    """Tables on a store that fails as it is told: answers lost, processes killed, 503, delays, stale listings.
+    """Tables on a store that fails on request: lost answers, killed processes, 503, delays, stale listings.
 
-    `url = faulty_store.create(rows)` makes a table like these rows; `faulty_store.lose_answer()`, `.kill_before_commit()`,
-    `.kill_after_commit()`, `.rough(seed=7, lost=0.1)` say what goes wrong; give the job the URL, and then
-    `faulty_store.assert_once(rows)`. What was planned must have happened when the test ends.
+    `url = faulty_store.create(rows)` makes a table with the columns of these rows. `faulty_store.lose_answer()`,
+    `.kill_before_commit()`, `.kill_after_commit()` and `.rough(seed=7, lost=0.1)` plan faults. Give the URL to the job, and
+    then call `faulty_store.assert_once(rows)`. When the test ends, every planned fault must have happened.
     """
     from .troubled_tables import FaultyStore
 
@@ -46,9 +46,9 @@ def faulty_store(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtu
 def contended_table(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ContendedTable]:
     """A table on which another writer commits at the very moments at which the job commits.
 
-    `table = contended_table(rows, rival=rows_of_another, times=2)`: give the job `table.url()`, and then
-    `table.assert_rivals_survive()`. `url=` and `storage_options=` put it on a store of yours; what else is given goes to
-    `lakelatch.create_table` (partition_by, options).
+    Call `table = contended_table(rows, rival=rows_of_another, times=2)`, give `table.url()` to the job, and then call
+    `table.assert_rivals_survive()`. `url=` and `storage_options=` put the table on a store of yours. Other arguments are
+    passed to `lakelatch.create_table` (partition_by, options).
     """
     from .troubled_tables import ContendedTable
 
@@ -62,8 +62,8 @@ def contended_table(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., C
 def replayed_batch(tmp_path_factory: pytest.TempPathFactory) -> ReplayedBatch:
     """Runs a `foreachBatch` function as Spark may: killed before and after its commit, again, once more, the next batch.
 
-    `url = replayed_batch.create(batch)` makes a table like the batch; `replayed_batch(write_batch, batch)` fails unless
-    the batch's rows are there once. `write_batch` takes (batch, batch id) and writes to that URL.
+    `url = replayed_batch.create(batch)` makes a table with the columns of the batch. `replayed_batch(write_batch, batch)` fails
+    unless the batch's rows are in the table once. `write_batch` takes (batch, batch id) and writes to that URL.
     """
     from .troubled_tables import ReplayedBatch
 

@@ -1,8 +1,8 @@
-"""What readers see of a store's contents, snapshot by snapshot, from the top down.
+"""The state of a store as readers see it, snapshot by snapshot, from the top down.
 
-Owns: `look`, `View`, `Reading`. Must not know: schedules, what was told to whom, what must hold.
-Invariants: readers are the shipped `Timeline` and nothing here is cleverer than they are; files are looked for where the
-newest schema of the table says that they are.
+Owns: `look`, `View`, `Reading`. Must not know: schedules, reported outcomes, invariants.
+Invariants: the readers are the shipped `Timeline`, with no additional logic here. Files are searched where the newest schema of
+the table puts them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class View:
 
     Attributes:
         files: its live data files; `before`: those of its base list alone.
-        visible: the rows that they hold, those that a deletion vector marks left out.
-        added: whose rows the files of its own delta hold.
-        needs: every object that a reader of it asks for.
-        stray: data files that a live deletion vector is of, and that are not live.
-        twice: files whose rows have ids that rows of another file have too.
+        visible: the rows that they hold, without those that a deletion vector marks.
+        added: the rows in the files of its own delta.
+        needs: every object that a reader of it requests.
+        stray: data files with a live deletion vector that are not live themselves.
+        twice: files with row ids that rows of another file have too.
     """
 
     snapshot: Snapshot
@@ -49,7 +49,7 @@ class View:
 
 @dataclass(frozen=True)
 class Reading:
-    """What readers see: the snapshots from the top down, as far as each stands on the one below."""
+    """The snapshots that readers see, from the top down, as far as each is based on the one below."""
 
     views: tuple[View, ...] = ()
     failure: str = ""
@@ -60,16 +60,16 @@ class Reading:
 
 
 def newest_schema(objects: Objects) -> bytes:
-    """The newest schema's bytes; the lab's own where the store holds none."""
+    """The newest schema's bytes, or the lab's own if the store holds none."""
     keys = [key for key in objects if key.startswith("schema/schema-")]
     return objects[max(keys, key=lambda key: int(key.rpartition("-")[2]))] if keys else _PLAIN
 
 
 def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
-    """What a cold reader sees.
+    """Read the table as a fresh reader does.
 
     Args:
-        needs_schema: without a schema file there is no table, and nothing to be seen.
+        needs_schema: without a schema file, the table does not exist and the reading is empty.
     """
     if needs_schema and not any(key.startswith("schema/schema-") for key in objects):
         return Reading()
@@ -91,7 +91,7 @@ def look(objects: Objects, *, needs_schema: bool = False) -> Reading:
 
 
 def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
-    """One snapshot. Raises TableCorrupt where metadata that it names is gone."""
+    """Read one snapshot. Raises TableCorrupt if metadata that it names is missing."""
     keys = file_keys(newest_schema(objects))
     base = timeline.manifest_list(snapshot.base_manifest_list)
     delta = timeline.manifest_list(snapshot.delta_manifest_list)

@@ -1,7 +1,7 @@
-"""Who rewrites or marks rows that are there: compactions, and deletions by deletion vectors.
+"""The actors that rewrite or mark existing rows: compactions, and deletions by deletion vectors.
 
 Owns: those roles. Must not know: schedules, faults, invariants. Source: format/commit §12; format/deletion-vectors §2; H12.
-Invariant: a compaction writes the rows that it read, but for those that were marked; a deletion marks rows, and nothing else.
+Invariant: a compaction writes the rows that it read, except those that were marked. A deletion only marks rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .stage import PATHS, Stage, file_of, rows_in
 
 
 def compactor() -> Role:
-    """Rewrites all files that it finds into one, without the rows that are marked."""
+    """Rewrite all live files into one, without the rows that are marked."""
 
     def role(stage: Stage) -> None:
         try:
@@ -69,7 +69,7 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
 
 
 def deleter(row: str) -> Role:
-    """Marks a row as deleted, by a deletion vector; those that were marked before stay marked."""
+    """Mark a row as deleted by a deletion vector. Rows that were marked before stay marked."""
 
     def role(stage: Stage) -> None:
         timeline, label = stage.timeline(), f"{stage.name}1"
@@ -85,7 +85,7 @@ def deleter(row: str) -> Role:
 
 
 def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> CommitRequest | None:
-    """One index file holds the vectors of all files of the table; it is replaced as a whole (format/manifests §7)."""
+    """One index file holds the vectors of all files of the table. It is replaced as a whole (format/manifests §7)."""
     marked = {name: list(positions) for name, positions in marks_of(timeline, read).items()}
     names = [e.file.file_name for e in live(timeline.entries(timeline.manifests(read)))]
     owner = next((name for name in names if row in rows_in(name)), None)

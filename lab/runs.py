@@ -1,6 +1,6 @@
-"""The lab's runs by name, for processes that share nothing: explore one scenario, walk at random through a large one.
+"""Runs of the lab by name, for separate processes: explore one scenario, or walk at random through a large one.
 
-Owns: `explore_named`, `walk_named`, what comes back as plain text and numbers. Must not know: what is tested with it.
+Owns: `explore_named`, `walk_named`; results are plain text and numbers. Must not know: what is tested with it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from .story import tell
 
 @dataclass(frozen=True)
 class Finding:
-    """What an exploration came to.
+    """The result of an exploration.
 
     Attributes:
-        line: states, depth, speed, in words; `story`: what broke, empty where nothing did.
-        exhausted: was everything within the budget seen?
+        line: states, depth and speed, in words.
+        story: what broke, empty if nothing did.
+        exhausted: whether every state within the budget was visited.
     """
 
     line: str
@@ -31,7 +32,7 @@ class Finding:
 
 
 def named(name: str) -> Scenario:
-    """A scenario by its name. Raises KeyError."""
+    """The scenario with this name. Raises KeyError."""
     return {scenario.name: scenario for scenario in (*NIGHTLY, *DAILY)}[name]
 
 
@@ -41,7 +42,7 @@ def explore_named(name: str, max_seconds: float | None = None) -> Finding:
 
 
 def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[Finding]:
-    """Explore a scenario; where that is not exhausted in its time, walk through it at random as well."""
+    """Explore a scenario. If its time does not suffice, also walk through it at random."""
     explored = explore_named(name, max_seconds)
     if explored.exhausted or explored.story:
         return [explored]
@@ -49,7 +50,7 @@ def explore_or_walk(name: str, max_seconds: float, walk_seconds: float) -> list[
 
 
 def walk_named(name: str, seed: int, max_seconds: float) -> Finding:
-    """Random walks from the beginning to the end, again and again: for what is too large to be exhausted."""
+    """Walk at random from the beginning to the end, repeatedly, through a scenario that is too large to be exhausted."""
     scenario, dice = named(name), random.Random(f"walk {seed}")
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
     first, seen, walks = explorer.first(), set[bytes](), 0

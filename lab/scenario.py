@@ -1,4 +1,4 @@
-"""What a scenario is: who takes part, on which table, and how much may go wrong.
+"""Describes a scenario: its actors, its table, and how many faults may strike.
 
 Owns: `Scenario`. Must not know: how scenarios are explored, what actors do.
 """
@@ -18,18 +18,20 @@ class Scenario:
     """One small world.
 
     Attributes:
-        before: actors that have played, alone and without faults, before it begins.
-        budget: how many faults strike at most.
-        faults: which may strike, None for all; `victims`: whom, None for all; `strikes`: requests whose label begins so.
-        alike: names of writers that differ in their name alone: they begin in this order.
+        before: actors that have played, alone and without faults, before the scenario begins.
+        budget: the largest number of faults.
+        faults: the faults that may strike, or None for all.
+        victims: the actors that they may strike, or None for all.
+        strikes: prefix of the labels of the requests that they may strike.
+        alike: writers that differ in their names only. They begin in this order.
         twins: commit labels that share one identity.
-        lands: actors whose commits are all told *committed* where nothing failed; None for the rule: all writers, where
-            everybody appends or compacts.
-        hints: who writes LATEST when is part of the matter.
+        lands: the actors whose commits must all be reported as *committed* if nothing failed. None means all writers, if
+            every actor appends or compacts.
+        hints: whether the order of writes to LATEST matters.
         given: objects that the store holds from the start.
-        by_hand: clocks stand while snapshots expire; else whoever is under way has slept for an hour meanwhile.
-        slow: requests whose label begins so take an hour, every time.
-        longest: so many steps, and it goes on for ever.
+        by_hand: clocks stand still while snapshots expire. Otherwise an actor under way has slept for an hour meanwhile.
+        slow: prefix of the labels of requests that always take an hour.
+        longest: after this many steps, the path counts as endless.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Scenario:
 
     @property
     def must_land(self) -> frozenset[str]:
-        """The actors whose commits all land: an append does, beside whatever; a compaction may give up."""
+        """The actors whose commits must all land. An append lands beside any change, but a compaction may give up."""
         if self.lands is not None:
             return self.lands
         calm = {actor.kind for actor in self.actors} <= {"writer", "compactor"} and not self.slow

@@ -1,7 +1,7 @@
-"""The scenarios that are explored: small worlds, each made to provoke one kind of trouble.
+"""The scenarios that are explored: small worlds, each made to provoke one kind of failure.
 
-Owns: their list, for every day and for the night. Must not know: how they are explored.
-Invariant: a scenario that is in `DAILY` is exhausted within its budget; the nightly ones say how far they came.
+Owns: the lists of daily and nightly scenarios. Must not know: how they are explored.
+Invariant: a scenario in `DAILY` is explored completely within its budget. The nightly ones report how far they came.
 """
 
 from __future__ import annotations

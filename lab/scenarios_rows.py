@@ -1,4 +1,4 @@
-"""Small worlds in which rows are replaced, rewritten or marked: overwrites, partitions, compactions, deletion vectors.
+"""Scenarios in which rows are replaced, rewritten or marked: overwrites, partitions, compactions, deletion vectors.
 
 Owns: those scenarios. Must not know: how they are explored.
 """
@@ -24,14 +24,14 @@ def overwriting(budget: int) -> Scenario:
 
 
 def overwriting_beside_append(budget: int) -> Scenario:
-    """A job replaces what it read while another appends: what was appended meanwhile stays (H13)."""
+    """A job replaces what it read while another appends. Rows that were appended meanwhile stay (H13)."""
     actors = (Actor("A", writer()), _overwriter())
     name = f"overwriting beside an append, {budget} faults"
     return Scenario(name, actors, budget, before=history(1), lands=frozenset("AO"))
 
 
 def partitioned(budget: int) -> Scenario:
-    """A job appends to both partitions, one replaces the first, and one the second: nobody is in another's way."""
+    """One job appends to both partitions, one replaces the first, and one the second. They do not conflict."""
     actors = (
         Actor("A", writer(partitions=(0, 1))),
         _overwriter("O", partitions=(0,)),
@@ -61,7 +61,7 @@ def _of_partitions(name: str, actors: tuple[Actor, ...], budget: int) -> Scenari
 
 
 def overwriting_after_rollback(budget: int) -> Scenario:
-    """A job plans an update, the table is rolled back and written again: the ids that it knows are other snapshots now."""
+    """A job plans an update, then the table is rolled back and written again, so that known ids name other snapshots."""
     update = writer(overwrites=True, keeps=True)
     actors = (
         Actor("O", update, "overwriter", holds=("read manifest/", ("B",))),
@@ -74,7 +74,7 @@ def overwriting_after_rollback(budget: int) -> Scenario:
 
 
 def numbered_rows(budget: int) -> Scenario:
-    """Every row has an id for ever: two writers never give the same one."""
+    """Every row has a permanent id, and two writers never assign the same one."""
     schema = lab_schema(**{"row-tracking.enabled": "true"})
     actors = (Actor("A", writer()), Actor("B", writer()))
     return Scenario(
@@ -91,7 +91,7 @@ def compacting(budget: int) -> Scenario:
 def compacting_beside_overwrite(budget: int) -> Scenario:
     """A compaction beside a writer, and beside one that replaces what it reads.
 
-    The compaction may take the writer's new rows together with those that are replaced: its output cannot simply go.
+    The compaction may merge the writer's new rows with rows that are replaced, so its output must not simply be deleted.
     """
     actors = (Actor("A", writer()), Actor("C", compactor(), "compactor"), _overwriter())
     name = f"compacting beside an overwrite, {budget} faults"
@@ -99,7 +99,7 @@ def compacting_beside_overwrite(budget: int) -> Scenario:
 
 
 def merging(budget: int) -> Scenario:
-    """Manifests are due to be merged: by every writer at once."""
+    """Every writer finds that manifests are due to be merged."""
     schema = lab_schema(**{"manifest.merge-min-count": "2"})
     actors = (Actor("A", writer()), Actor("B", writer()))
     return Scenario(
@@ -113,7 +113,7 @@ def _marked() -> tuple[Actor, ...]:
 
 
 def deleting(budget: int) -> Scenario:
-    """Two jobs delete a row each by deletion vectors, of two files: the first two index files of the table."""
+    """Two jobs delete a row each by deletion vectors, in two files. Both write the first index file of the table."""
     actors = (Actor("D", deleter("old1"), "deleter"), Actor("E", deleter("old2"), "deleter"))
     return Scenario(f"deleting, {budget} faults", actors, budget, before=history(2), given=SCHEMA)
 
@@ -122,7 +122,7 @@ def deleting_from_one_file(budget: int, *, marked: bool) -> Scenario:
     """Two jobs delete a row each of the same file.
 
     Args:
-        marked: it has a vector already, in an index file that both replace (H12).
+        marked: whether the file already has a vector, in an index file that both replace (H12).
     """
     before = (*history(3), Actor("one", compactor(), "compactor"))
     before += (Actor("gone", deleter("old3"), "deleter"),) if marked else ()
@@ -132,7 +132,7 @@ def deleting_from_one_file(budget: int, *, marked: bool) -> Scenario:
 
 
 def compacting_beside_delete(budget: int) -> Scenario:
-    """Two compactors and a job that deletes a row: what was deleted stays deleted, what was not stays."""
+    """Two compactors and a job that deletes a row: the deleted row stays deleted, and the others stay."""
     actors = (
         Actor("C", compactor(), "compactor"),
         Actor("E", compactor(), "compactor"),

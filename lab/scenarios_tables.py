@@ -1,4 +1,4 @@
-"""Small worlds in which the table itself changes under a writer: a new schema, dropped, dropped and made again.
+"""Scenarios in which the table itself changes under a writer: a new schema, dropped, dropped and made again.
 
 Owns: those scenarios. Must not know: how they are explored.
 """
@@ -17,13 +17,13 @@ ALTERED = {
     "directory": {"data-file.path-directory": "elsewhere"},
     "buckets": {"bucket": "2", "bucket-key": "v"},
 }
-"""Options that change only as long as the table has no files: the place, or the buckets, of those depend on them."""
+"""Options that can change only while the table has no files, because they determine the location or buckets of files."""
 
 
 def altered(what: str, budget: int) -> Scenario:
     """An option that files depend on is changed beside the first commit.
 
-    Whatever wins, what was acknowledged is read by the newest schema, and whoever comes later can write.
+    Whichever wins, acknowledged rows can be read with the newest schema, and later writers can write.
 
     Args:
         what: a key of `ALTERED`.
@@ -39,15 +39,15 @@ def altered(what: str, budget: int) -> Scenario:
 
 
 def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
-    """A table is dropped beside a warm writer, and made again: the old writer's commits are no part of the new table.
+    """A table is dropped beside a warm writer, and made again: the old writer's commits do not get into the new table.
 
     Args:
-        commits: how many the new table has soon; None where it is not made again.
-        before: how many the old one had.
+        commits: how many commits the new table soon has; None if it is not made again.
+        before: how many commits the old one had.
     """
     again = replace(lab_schema(), time_ms=1) if commits is not None else None
     actors = (
-        # The new table's own writers do not begin while the old writer is just publishing: see decision 17.
+        # The new table's own writers do not begin while the old writer is publishing: see decision 17.
         Actor(
             "A", writer(2, opened=SCHEMA[0][1]), holds=("create snapshot/snapshot-", ("N",)) if commits else ("", ())
         ),
@@ -62,7 +62,7 @@ def dropped(commits: int | None, budget: int, *, before: int = 1) -> Scenario:
         budget,
         before=history(before),
         given=SCHEMA,
-        # Whoever dies, or is not heard any more, cannot take back what lands in a table that is another by then.
+        # A writer that died, or whose answers are lost, cannot remove what lands in a table that was made again meanwhile.
         faults=frozenset({"answer lost", "503 though applied", "403"}),
         victims=frozenset("A"),
         strikes="create snapshot/",

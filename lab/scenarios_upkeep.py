@@ -1,4 +1,4 @@
-"""Small worlds in which history goes away or lies: expiry, rollbacks, orphan cleaning, hints, sleep, forgotten identities.
+"""Scenarios in which history is removed or hints are wrong: expiry, rollbacks, orphan cleaning, sleep, forgotten identities.
 
 Owns: those scenarios. Must not know: how they are explored.
 """
@@ -23,14 +23,14 @@ LIES: dict[str, dict[str, bytes | None]] = {
     "LATEST missing": {"EARLIEST": b"1", "LATEST": None},
     "no hints": {"EARLIEST": None, "LATEST": None},
 }
-"""What the hints hold when a rollback comes, where it is not what our own writers leave there."""
+"""The hints before a rollback, if they differ from what lakelatch's writers leave."""
 
 
 def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario:
-    """Others commit and expire under a writer that sleeps.
+    """Other writers commit and expire while a writer sleeps.
 
     Args:
-        by_hand: somebody expires what is young: no time passes for the writer, and VERIFY alone must hold.
+        by_hand: young snapshots are expired too: no time passes for the writer, and only VERIFY protects it.
     """
     actors = (Actor("A", writer()), Actor("B", writer(commits)), Actor("X", expirer(), "expirer", after=("B",)))
     name = f"expired{' by hand' if by_hand else ''}, {budget} faults"
@@ -38,14 +38,14 @@ def expired(budget: int, commits: int = 2, *, by_hand: bool = False) -> Scenario
 
 
 def rolled_back(budget: int, lie: str = "") -> Scenario:
-    """The format's own rollback under a writer: what stands on freed ids is no part of what readers see.
+    """The format's own rollback beside a writer: readers do not see commits that are based on freed ids.
 
-    Once the gap is filled again, a fork above it looks like history to everybody: such a rollback must not run while others
-    write (decision 4).
+    Once the gap is filled again, every reader takes a fork above it for history. Such a rollback must therefore not run
+    beside writers (decision 4).
 
     Args:
-        lie: what the hints hold before: a key of `LIES`; by default what they should. Where EARLIEST already names the
-            fork, no read of a hint lies on top of that: two lies that agree are believed.
+        lie: what the hints hold before: a key of `LIES`; by default the right values. If EARLIEST already names the
+            fork, no read of a hint is faulty as well: two wrong hints that agree are believed.
     """
     held = LIES[lie] if lie else {"EARLIEST": b"1"}
     before = (*history(3), Actor("hand", hints(**held), "hand"))
@@ -56,24 +56,24 @@ def rolled_back(budget: int, lie: str = "") -> Scenario:
 
 
 def crowded(budget: int) -> Scenario:
-    """Three writers who may need three attempts each, and an expirer that keeps the newest snapshot alone."""
+    """Three writers who may need three attempts each, and an expirer that keeps the newest snapshot only."""
     names = ("A", "B", "C")
     actors = (*(Actor(n, writer()) for n in names), Actor("X", expirer(), "expirer"))
     return Scenario(f"crowded, {budget} faults", actors, budget, before=history(2), alike=names)
 
 
 def hinted() -> Scenario:
-    """Every hint lies."""
+    """Every hint is wrong."""
     faults = frozenset({"garbage", "stale low", "stale high", "gone"})
     return Scenario("lying hints", (Actor("A", writer(2)), Actor("B", writer())), 1, before=history(2), faults=faults)
 
 
 def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
-    """A job dies on a freed name; run again under its identity, it must not take the fork for its commit.
+    """A job dies on a freed name. Run again under its identity, it must not take the fork for its commit.
 
     Args:
-        asleep: it sleeps until the name is free; else at any moment.
-        early: it is run again while it sleeps, and may have listed the snapshots long before it reads the last of them.
+        asleep: whether it sleeps until the name is free, or dies at any moment.
+        early: whether it is run again while it sleeps; it may have listed the snapshots long before it reads the last one.
     """
     holds = ("create snapshot/", ("X",)) if asleep else ("", ())
     actors = (
@@ -95,9 +95,9 @@ def forked_identity(*, asleep: bool = True, early: bool = False) -> Scenario:
 
 
 def delayed_duplicate() -> Scenario:
-    """A snapshot is sent twice, and the second send lands after its name was freed: it is no proof of what stands on it.
+    """A snapshot is sent twice, and the second send lands after its name was freed: it proves nothing about later snapshots.
 
-    B sleeps on A's snapshot 2; 2 and 3 expire; B creates 3 again; the copy of A's 2 lands below it.
+    B sleeps before a commit on A's snapshot 2. Snapshots 2 and 3 expire, B creates 3 again, and the copy of A's 2 lands below.
     """
     actors = (
         Actor("A", writer()),
@@ -118,10 +118,10 @@ def delayed_duplicate() -> Scenario:
 
 
 def vanished_answer(*, identified: bool) -> Scenario:
-    """A snapshot landed, nobody said so, and it expires; a sleeper takes its name again: that proves no lost race.
+    """A snapshot landed without an answer and expired. A sleeper takes its name again, which does not prove a lost race.
 
     Args:
-        identified: the writer has an identity, and a writer of plain rules has dropped the memory of identities since.
+        identified: whether the writer has an identity, which a plain writer has since dropped from the table's memory.
     """
     sleeper = Actor("S", writer(), holds=("create snapshot/", ("X",)))
     then = ("A", "S")
@@ -140,21 +140,21 @@ def vanished_answer(*, identified: bool) -> Scenario:
 
 
 def restored(budget: int) -> Scenario:
-    """Our own rollback beside a writer: files that an overwrite had deleted come back."""
+    """lakelatch's own rollback beside a writer: files that an overwrite had deleted come back."""
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (Actor("A", writer()), Actor("R", restorer(1), "restorer"))
     return Scenario(f"restored, {budget} faults", actors, budget, before=before, victims=frozenset("R"))
 
 
 def restored_while_expiring(budget: int) -> Scenario:
-    """Our own rollback to a snapshot that our own expiry takes away."""
+    """lakelatch's own rollback to a snapshot that its own expiry removes."""
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (Actor("R", restorer(1), "restorer"), Actor("X", expirer(), "expirer"))
     return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before)
 
 
 def cleaned(budget: int) -> Scenario:
-    """Orphan cleaning, twice, beside a writer: what is younger than a day is left alone."""
+    """Orphan cleaning, twice, beside a writer: files younger than a day are kept."""
     sweep = cleaner(lambda key: "old" in key)
     actors = (Actor("A", writer()), Actor("B", writer()), Actor("O", sweep, "cleaner"))
     given = (("manifest/manifest-old-0", b"an orphan"),)
@@ -162,16 +162,17 @@ def cleaned(budget: int) -> Scenario:
 
 
 def slept(budget: int = 1) -> Scenario:
-    """A writer that sleeps for an hour, anywhere."""
+    """A writer that sleeps for an hour at any step."""
     actors = (Actor("A", writer()), Actor("B", writer(2)))
     return Scenario(f"slept, {budget} naps", actors, budget, faults=NAP, victims=frozenset("A"), hints=True)
 
 
 def slow(what: str, *labels: str) -> Scenario:
-    """Looking takes an hour, every time: the commit ends in one of the three answers all the same (H24).
+    """Reading takes an hour, every time. The commit still ends with one of the three outcomes (H24).
 
     Args:
-        what: is slow, for the name; `labels`: how such requests begin.
+        what: the slow part, for the name of the scenario.
+        labels: prefixes of the labels of slow requests.
     """
     actor = Actor("A", writer(identity=("etl", 7)))
     schema = lab_schema(**{"commit.max-retries": "3"})
@@ -179,10 +180,10 @@ def slow(what: str, *labels: str) -> Scenario:
 
 
 def forgotten(*, expires: bool) -> Scenario:
-    """A table that remembers one user: whoever fell out of its memory, and runs again, lands once all the same.
+    """A table that remembers one user: a writer that was forgotten and runs again still lands once.
 
     Args:
-        expires: the snapshot that carried it goes meanwhile.
+        expires: whether the snapshot that remembered it expires meanwhile.
     """
     before = (
         Actor("old", forgetful(writer(identity=("etl", 7)))),

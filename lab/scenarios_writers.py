@@ -1,6 +1,6 @@
-"""Small worlds of writers alone: races, lost answers, restarts, recoveries, a writer of plain format rules.
+"""Scenarios with writers only: races, lost answers, restarts, recoveries, a writer of plain format rules.
 
-Owns: those scenarios, and what the others share. Must not know: how they are explored.
+Owns: those scenarios, and helpers for the other scenarios. Must not know: how they are explored.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SCHEMA = (("schema/schema-0", lab_schema().to_json()),)
 DISTINCT = frozenset(
     {"crash before", "crash after", "answer lost", "lands late", "503 though applied", "403", "misses the newest"}
 )
-"""One of each kind of faults that differ in words only: what three writers have time for by day."""
+"""One of each kind of faults that differ in wording only: three writers with all of them take too long for a daily run."""
 
 
 def writers(count: int, budget: int, commits: int = 1, faults: frozenset[str] | None = None) -> Scenario:
-    """So many writers that differ in their name alone, and every fault (or some)."""
+    """A number of writers that differ in their names only, with every fault (or some)."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     plural = "writer" if count == 1 else "writers"
     name = f"{count} {plural}, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
@@ -26,7 +26,7 @@ def writers(count: int, budget: int, commits: int = 1, faults: frozenset[str] | 
 
 
 def restarted(budget: int) -> Scenario:
-    """A job that died, or was told unknown, runs again under its identity while another commits."""
+    """A job that died, or got an unknown outcome, runs again under its identity while another commits."""
     again = ("etl", 7)
     actors = (
         Actor("A", writer(identity=again)),
@@ -45,13 +45,13 @@ def twins(budget: int) -> Scenario:
 
 
 def resolving(budget: int) -> Scenario:
-    """A writer that asks again where it was told unknown."""
+    """A writer that asks again after an unknown outcome."""
     actors = (Actor("A", writer(resolves=True)), Actor("B", writer()))
     return Scenario(f"resolving, {budget} faults", actors, budget, faults=LATE, victims=frozenset("A"))
 
 
 def recovered(budget: int) -> Scenario:
-    """A writer dies, or is told unknown; somebody else finishes its commit from its journal, while another commits."""
+    """A writer dies or gets an unknown outcome. A recovery finishes its commit from its journal while another writer commits."""
     actors = (
         Actor("A", writer(journaled=True)),
         Actor("B", writer()),
@@ -61,21 +61,21 @@ def recovered(budget: int) -> Scenario:
 
 
 def taken_over(budget: int) -> Scenario:
-    """Somebody finishes a commit whose writer is merely slow."""
+    """A recovery finishes a commit whose writer is merely slow."""
     actors = (Actor("A", writer(journaled=True)), Actor("B", writer()), Actor("R", recoverer(), "recoverer"))
     faults = frozenset({"403", "lands late"})
     return Scenario(f"taken over, {budget} faults", actors, budget, faults=faults, victims=frozenset("A"), given=SCHEMA)
 
 
 def with_foreign(budget: int, *, locked: bool) -> Scenario:
-    """A writer by plain rules beside ours: with a lock, or on a store where its rename overwrites."""
+    """A plain writer of the format beside lakelatch's: with a lock, or on a store where its rename overwrites."""
     actors = (Actor("A", writer()), Actor("F", foreign(overwrites_names=not locked), "locked" if locked else "foreign"))
     name = "foreign writer, locked" if locked else "foreign writer"
     return Scenario(f"{name}, {budget} faults", actors, budget, victims=frozenset("A"))
 
 
 def silent(count: int, budget: int) -> Scenario:
-    """The store takes the snapshot again and again without an answer."""
+    """The store creates the snapshot again and again without an answer."""
     names = tuple(chr(ord("A") + n) for n in range(count))
     actors = tuple(Actor(n, writer()) for n in names)
     faults = frozenset({"lands late", "cut"})
@@ -85,5 +85,5 @@ def silent(count: int, budget: int) -> Scenario:
 
 
 def history(length: int) -> tuple[Actor, ...]:
-    """A table that has so many snapshots already."""
+    """The actors that make a table with this number of snapshots."""
     return (Actor("old", writer(length)),)

@@ -1,7 +1,7 @@
-"""Many actors in one virtual time: who asks when, what strikes, when answers arrive. One seed, one run.
+"""Runs many actors in one virtual time: when they send requests, which faults strike, when answers arrive.
 
-Owns: `Simulation`: the queue of what happens next, and turns between threads of which only one ever runs.
-Must not know: what actors do, what must hold. Invariants: nothing depends on real time or on the threads' scheduler; the
+Owns: `Simulation`, with the queue of events and the turns between threads, of which only one ever runs.
+Must not know: what actors do, the invariants. Invariants: nothing depends on real time or on the scheduling of threads. The
 same seed and actors give the same trace, byte for byte.
 """
 
@@ -24,12 +24,12 @@ LATEST_LANDING_S = 5.0
 
 @dataclass(frozen=True)
 class Weather:
-    """How rough it is.
+    """The latency and the faults of a simulation.
 
     Attributes:
-        latency_s: of a request, from asking to the answer; each varies between half of it and half more.
-        faults: fault -> how likely it is to strike a request that it can strike.
-        skew_s: wall clocks are off by at most this.
+        latency_s: the average time from a request to its answer. Each varies from half of it to one and a half times it.
+        faults: fault -> the probability that it strikes a request that it applies to.
+        skew_s: the largest error of a wall clock.
     """
 
     latency_s: float = 0.05
@@ -38,7 +38,7 @@ class Weather:
 
 
 class _Turn:
-    """A function that runs in a thread of its own, and only while somebody waits for it."""
+    """A function that runs in a thread of its own, and only while another thread waits for it."""
 
     def __init__(self, play: Callable[[], None]) -> None:
         self._play = play
@@ -51,7 +51,7 @@ class _Turn:
         self._thread.start()
 
     def resume(self, given: Any) -> Any:
-        """Let it run until it asks for something; None where it has ended."""
+        """Run the function until it asks for something, which is returned; None if it has ended."""
         self._given, self._asked = given, None
         self._go.release()
         self._back.acquire()
@@ -62,7 +62,7 @@ class _Turn:
         return self._asked
 
     def ask(self, what: Any) -> Any:
-        """From inside: hand over, and wait for an answer."""
+        """Called by the function: hand over control, and wait for an answer."""
         self._asked = what
         self._back.release()
         self._go.acquire()
@@ -87,8 +87,8 @@ class Simulation:
     """A store, a weather, and actors in virtual time.
 
     Args:
-        seed: of all dice.
-        published: called with each snapshot file that is created, and the store's contents then.
+        seed: the seed of all random choices.
+        published: called with each snapshot file that is created, and with the store's contents at that moment.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Simulation:
         self._order = 0
 
     def add(self, actor: Actor, at_s: float = 0.0) -> Stage:
-        """An actor that begins at a time."""
+        """Add an actor that begins at the given time."""
         number = len(self.stages)
         self._turns.append(turn := _Turn(lambda: actor.role(self.stages[number])))
         clock = Clock(skew_s=self._dice.uniform(-self._weather.skew_s, self._weather.skew_s))
@@ -131,7 +131,7 @@ class Simulation:
         return stage
 
     def run(self) -> None:
-        """Until nothing is left to happen: every actor has ended or died, every late request has landed."""
+        """Run until nothing is left to happen: every actor has ended or died, and every late request has landed."""
         try:
             while self._queue:
                 self.now_s, _, happens = heapq.heappop(self._queue)

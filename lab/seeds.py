@@ -1,8 +1,8 @@
-"""Seeded runs: many writers, real manifests, probabilistic faults, skewed clocks; and what must be true at the end.
+"""Seeded runs: many writers, real manifests, random faults, skewed clocks, and the checks of the final state.
 
-Owns: `run_seed`, the record of what was published, the comparison with what was told. Must not know: how time passes.
-Source: architecture §8 (seeds). Invariants: what is expected is folded from the snapshots as they were published, never read
-from the table that is being judged; a seed replays to the same trace, byte for byte.
+Owns: `run_seed`, the record of published snapshots, the comparison with reported outcomes. Must not know: how time passes.
+Source: architecture §8 (seeds). Invariants: the expected state is folded from the snapshots at their publication, never read
+from the table that is judged. A seed replays to the same trace, byte for byte.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ROUGH = Weather(
 
 @dataclass(frozen=True)
 class Published:
-    """A snapshot as it was when it was created."""
+    """A snapshot as it was at its creation."""
 
     base: str
     added: tuple[str, ...]
@@ -57,11 +57,12 @@ class Published:
 
 @dataclass
 class SeedRun:
-    """What came of a seed.
+    """The result of one seed.
 
     Attributes:
-        trace: every request in the order of arrival; `digest` of it.
-        told: how often each outcome was told.
+        trace: every request in the order of arrival.
+        digest: the digest of the trace.
+        told: how often each outcome was reported.
     """
 
     seed: int
@@ -86,7 +87,7 @@ class SeedRun:
 
 
 def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather = ROUGH) -> SeedRun:
-    """One run: appends, overwrites, manifest compactions, restarts under the same identity, and an expiry.
+    """Run appends, overwrites, manifest compactions, restarts under the same identity, and an expiry.
 
     >>> run_seed(1, writers=2, commits=1, weather=Weather()).violations
     []
@@ -103,7 +104,7 @@ def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather 
         identity = None if replaces else (f"job-{name}", 1)
         role = writer(commits, identity=identity, resolves=number % 2 == 0, overwrites=replaces)
         simulation.add(Actor(name, role), at_s=0.01 * number)
-        if identity is not None:  # the job runs again later, whatever became of it: a replay for what landed
+        if identity is not None:  # the job runs again later, whatever its outcome was: a replay if it landed
             simulation.add(Actor(name.lower(), writer(commits, identity=identity)), at_s=40.0 + number)
             twins += [frozenset({f"{name}{n}", f"{name.lower()}{n}"}) for n in range(1, commits + 1)]
     simulation.add(Actor("X", expirer(3, times=4, every_s=30.0), "expirer"))
@@ -119,7 +120,7 @@ def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather 
 
 
 def _note(made: dict[str, Published], key: str, objects: Objects) -> None:
-    """Remember a snapshot: what it stands on, what it adds and deletes."""
+    """Record a snapshot: its base, and the files that it adds and deletes."""
     snapshot = parse_snapshot(objects[key], key)
     base = base_of(snapshot)
     with read_only(objects) as timeline:
@@ -145,12 +146,14 @@ def _judge(simulation: Simulation, made: dict[str, Published], twins: list[froze
             expected.pop(name, None)
         expected.update(dict.fromkeys(made[identity].added))
     if sorted(expected) != sorted(reading.top.files):
-        yield Violation("G6", f"{len(reading.top.files)} files are live, the history adds up to {len(expected)}")
+        yield Violation("G6", f"{len(reading.top.files)} files are live, but the history adds up to {len(expected)}")
     if reading.top.snapshot.total_record_count != reading.top.rows:
-        yield Violation("counts", f"{reading.top.snapshot.total_record_count} rows said, {reading.top.rows} there")
+        yield Violation(
+            "counts", f"{reading.top.snapshot.total_record_count} rows are recorded, but {reading.top.rows} exist"
+        )
     missing = sorted(key for key in reading.top.needs if key not in simulation.objects)
     if missing:
-        yield Violation("G5", f"{missing[0]} is gone")
+        yield Violation("G5", f"{missing[0]} is missing")
     landed = [name for identity in chain for name in made[identity].added]
     yield from _judge_told(simulation, set(chain), landed, twins)
 
@@ -162,11 +165,11 @@ def _judge_told(
         for line in stage.told:
             file = f"data-{line.commit}.parquet"
             if line.outcome == "committed" and line.snapshot is not None and line.snapshot.identity not in chain:
-                yield Violation("G1", f"{line.commit} was told committed, and is no part of the history")
+                yield Violation("G1", f"{line.commit} was reported as committed, but is not part of the history")
             if line.outcome == "not committed" and file in landed:
-                yield Violation("G2", f"{line.commit} was told not committed ({line.detail}), and landed")
+                yield Violation("G2", f"{line.commit} was reported as not committed ({line.detail}), but landed")
             if line.outcome == "unknown" and simulation.faults == 0:
-                yield Violation("honesty", f"{line.commit} was told unknown, though nothing had failed")
+                yield Violation("honesty", f"{line.commit} was reported as unknown, although nothing had failed")
     for group in twins:
         times = sum(landed.count(f"data-{label}.parquet") for label in group)
         if times > 1:

@@ -1,7 +1,7 @@
-"""What to expect of so many writers on a store of such a latency: commits per minute, retries, requests.
+"""Predicts commits per minute, retries and requests for a number of writers and a store's latency.
 
 Owns: `simulate` and its report. Must not know: how time passes (`schedule`), how a report is printed.
-Invariant: the numbers come from the shipped committer in virtual time; the same arguments give the same report.
+Invariant: the numbers come from the shipped committer in virtual time. The same arguments give the same report.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .stage import Stage, lab_schema
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a simulation came to; times are virtual.
+    """The result of a simulation. Times are virtual.
 
     Attributes:
-        committed, failed, unknown: commits by their outcome.
-        commits_per_minute: of all writers together, landed ones.
-        retries_per_commit, requests_per_commit: averages over those that landed.
-        p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands: retries, and turns that were left to
-            others, included.
-        store_requests: everything that reached the store, lost attempts and hints included.
-        trace: every request in the order of arrival; `trace_digest` stands for it in reports.
+        committed, failed, unknown: the number of commits with each outcome.
+        commits_per_minute: landed commits of all writers together.
+        retries_per_commit, requests_per_commit: averages over the landed commits.
+        p50_ms, p99_ms, slowest_ms: how long a caller waits for a commit that lands, with retries and with the turns that it
+            gave to other writers.
+        store_requests: all requests that reached the store, with those of lost attempts and hints.
+        trace: every request in the order of arrival. Reports contain `trace_digest` instead.
     """
 
     writers: int
@@ -57,7 +57,7 @@ class Forecast:
         return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=8).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """As a JSON-ready dict, without the trace itself."""
+        """The report as a JSON-ready dict, without the trace itself."""
         return {**{k: v for k, v in asdict(self).items() if k != "trace"}, "trace_digest": self.trace_digest}
 
 
@@ -85,11 +85,11 @@ def simulate(
     """Let writers append to one table, each as fast as it can, with the table's default options.
 
     Args:
-        commits: of each writer.
-        latency_ms: of one request to the store.
-        faults: how rough it is: 0 never fails; 1 loses, cuts, throttles or refuses about every fifth create.
-        seed: of all dice.
-        ended: told how many commits have ended so far, after each.
+        commits: the number of commits of each writer.
+        latency_ms: the latency of one request to the store.
+        faults: 0 for no faults; 1 loses, cuts, throttles or refuses about every fifth create.
+        seed: the seed of all random choices.
+        ended: called after each commit with the number of commits that have ended so far.
 
     >>> forecast = simulate(2, commits=2)
     >>> forecast.committed, forecast.unknown
@@ -152,7 +152,7 @@ def _forecast(writers: int, simulation: Simulation, ledger: _Ledger) -> Forecast
 
 
 def _quantile(ascending: list[float], share: float) -> float:
-    """The smallest value that this share of all does not exceed.
+    """The smallest value that is not exceeded by this share of the values.
 
     >>> _quantile([1.0, 2.0, 3.0, 4.0], 0.5), _quantile([1.0, 2.0, 3.0, 4.0], 0.99)
     (2.0, 4.0)

@@ -1,9 +1,9 @@
-"""An object store as a value: what a request does to it, and what each fault makes of that.
+"""An object store as a value: the effect of each request, and of each fault on a request.
 
-Owns: `Request`, `Reply`, the pure `answer` and `strike`, and `SimulatedStore`: the shipped object-store adapter (retries,
-outcome classifier, all of it) over a wire that the lab holds in its hand. Must not know: tables, schedules, actors.
-Source: format/stores §1; architecture §4; H1–H4, H9. Invariants: `answer` and `strike` change nothing that they are given; a
-fault that says "applied" is applied exactly as the request without it would be.
+Owns: `Request`, `Reply`, the pure functions `answer` and `strike`, and `SimulatedStore`: the whole shipped object-store adapter
+(retries, classification of errors) over a simulated wire. Must not know: tables, schedules, actors.
+Source: format/stores §1, architecture §4; H1–H4, H9. Invariants: `answer` and `strike` do not change their arguments. A fault
+that is described as "applied" has the same effect as the request without the fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..core.errors import Unsupported
 T = TypeVar("T")
 
 Objects: TypeAlias = Mapping[str, bytes]
-"""A store's contents: key -> bytes. Never changed in place."""
+"""A store's contents: key -> bytes. It is never changed in place."""
 
 OK, NOT_FOUND, EXISTS, SILENCE = 200, 404, 412, 0
 
@@ -34,10 +34,11 @@ class Request:
     """One request on the wire.
 
     Attributes:
-        operation: create, read, write, delete, list or drop (everything below a prefix at once, as when a folder is renamed).
-        key: of the object; the prefix of a list or drop; empty for a delete.
-        data: what a create or write sends.
-        keys: what a delete deletes.
+        operation: create, read, write, delete, list or drop (which removes everything below a prefix at once, like renaming a
+            folder).
+        key: the key of the object, the prefix of a list or drop, or empty for a delete.
+        data: the bytes that a create or write sends.
+        keys: the keys that a delete deletes.
     """
 
     operation: str
@@ -52,12 +53,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What comes back.
+    """The reply to a request.
 
     Attributes:
-        status: HTTP's, 0 for silence.
-        body: bytes of a read, (key, size) pairs of a list.
-        nap_s: seconds that passed for the asker before it had this.
+        status: the HTTP status, or 0 for no answer.
+        body: the bytes of a read, or (key, size) pairs of a list.
+        nap_s: the seconds that passed for the actor before it received the reply.
     """
 
     status: int
@@ -66,7 +67,7 @@ class Reply:
 
 
 def answer(objects: Objects, request: Request) -> tuple[Objects, Reply]:
-    """What a store that works does.
+    """The behaviour of a store without faults.
 
     >>> answer({}, Request("create", "a", b"x"))
     ({'a': b'x'}, Reply(status=200, body=None, nap_s=0.0))
@@ -118,12 +119,12 @@ HINT_FAULTS = ("garbage", "stale low", "stale high", "gone")
 
 @dataclass(frozen=True, slots=True)
 class Struck:
-    """What a fault made of a request.
+    """The effect of a request under a fault.
 
     Attributes:
         objects: the store afterwards.
-        reply: None where the asker died.
-        in_flight: a request that will be applied some time later, though the asker does not wait for it.
+        reply: the reply; None if the actor died.
+        in_flight: a request that will be applied later, although the actor does not wait for it.
     """
 
     objects: Objects
@@ -138,7 +139,7 @@ def faults_of(request: Request) -> tuple[str, ...]:
 
 
 def strike(objects: Objects, request: Request, fault: str) -> Struck:
-    """What happens to a request under a fault; `""` is none."""
+    """Apply a request under a fault; `""` means no fault."""
     applied, reply = answer(objects, request)
     match fault:
         case "":
@@ -171,14 +172,14 @@ def strike(objects: Objects, request: Request, fault: str) -> Struck:
 
 
 def _without_newest(listed: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
-    """A listing that lags behind: the names with the highest numbers are missing."""
+    """A listing that is out of date: the names with the highest numbers are missing."""
     numbered = [(int(n), k) for k, _ in listed for n in [k.rpartition("-")[2]] if n.isdigit()]
     hidden = {key for _, key in sorted(numbered)[-count:]}
     return tuple(line for line in listed if line[0] not in hidden)
 
 
 class WireError(Exception):
-    """An answer other than success, as a client raises it."""
+    """An unsuccessful answer, as a client raises it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -192,8 +193,8 @@ class SimulatedStore(FsspecStore):
     """The shipped adapter over a simulated wire.
 
     Args:
-        wire: takes a request, returns its reply; whatever else it raises ends the actor.
-        around: where waits between sends go.
+        wire: takes a request and returns its reply. An error that it raises ends the actor.
+        around: takes the waits between sends.
         sends: how often the adapter sends a request.
 
     >>> held: dict[str, bytes] = {}
@@ -229,7 +230,7 @@ class SimulatedStore(FsspecStore):
         return self
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Runs a request that never waits for a loop: here and now."""
+        """Run a request at once: it never waits for an event loop."""
         running: Any = call(self, *args)
         try:
             running.send(None)
@@ -271,7 +272,7 @@ class SimulatedStore(FsspecStore):
 
 
 class _VirtualPatience(Patience):
-    """The shipped policy, with virtual waits; what ends an actor is no error of a store, and is never sent again."""
+    """The shipped policy with virtual waits. An error that ends an actor is not an error of a store, and is never retried."""
 
     def bind(self, around: Surroundings) -> None:
         object.__setattr__(self, "around", around)
@@ -280,7 +281,7 @@ class _VirtualPatience(Patience):
         return lambda call, *args: self._sent(again, within, call, *args)
 
     def _sent(self, again: Callable[[BaseException], bool], within: float, call: Callable[..., T], *args: Any) -> T:
-        """The first send without ceremony; tenacity takes over, first failure included, where it fails."""
+        """Make the first send directly. If it fails, tenacity takes over, with the first failure counted."""
         failures: list[Exception] = []
         try:
             return call(*args)

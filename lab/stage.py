@@ -1,7 +1,7 @@
-"""Where an actor plays: its own store, clock, dice and ids, and what it told its caller.
+"""The environment of one actor: its own store, clock, random choices and ids, and the outcomes that it reported.
 
 Owns: `Stage`, `Told`, virtual surroundings, executors without threads. Must not know: schedules, invariants, what actors do.
-Invariant: what an actor does is a function of the replies that it was given, and of nothing else.
+Invariant: an actor's behaviour depends on the replies that it received, and on nothing else.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ START_S = 1_700_000_000.0
 
 
 def lab_schema(**options: str) -> TableSchema:
-    """One column; manifests without compression: they are read and written a million times."""
+    """A schema of one column. Manifests are not compressed, because they are read and written a million times."""
     return _schema((), options)
 
 
 def partitioned_schema(**options: str) -> TableSchema:
-    """The same, partitioned by a second column, `p`."""
+    """The same schema, partitioned by a second column, `p`."""
     return _schema(("p",), options)
 
 
@@ -52,16 +52,16 @@ def _schema(partition_keys: tuple[str, ...], options: Mapping[str, str]) -> Tabl
 
 @lru_cache(maxsize=100)
 def file_keys(schema_json: bytes) -> FileKeys:
-    """Where the files of a table with such a schema lie."""
+    """The keys of the files of a table with such a schema."""
     return FileKeys(parse_schema(schema_json, "schema"))
 
 
 def file_of(*rows: str, made_by: str = "") -> str:
-    """The data file that holds some rows.
+    """The name of the data file that holds the given rows.
 
     Args:
-        rows: each by the name of the commit that made it; one that makes a row per partition names them `A1~0`, `A1~1`.
-        made_by: a compaction, which adds none of its own.
+        rows: each is named after the commit that made it. A commit with one row per partition names them `A1~0`, `A1~1`.
+        made_by: the name of the compaction that wrote the file; a compaction adds no rows.
 
     >>> file_of("A1", "B1", made_by="C1"), rows_in("data-A1+B1@C1.parquet")
     ('data-A1+B1@C1.parquet', ('A1', 'B1'))
@@ -70,21 +70,21 @@ def file_of(*rows: str, made_by: str = "") -> str:
 
 
 def rows_in(file_name: str) -> tuple[str, ...]:
-    """The rows that a data file holds, in their order."""
+    """The rows that a data file holds, in order."""
     names = file_name.removeprefix("data-").removesuffix(".parquet").partition("@")[0]
     return tuple(names.split("+")) if names else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a caller was told of one commit.
+    """The outcome that was reported to the caller of one commit.
 
     Attributes:
-        commit: label of the commit: it names its data file.
+        commit: the label of the commit, which is also part of the name of its data file.
         outcome: "committed", "not committed" or "unknown".
-        detail: the error's code, "replayed" for a replay, else empty.
-        snapshot: where it landed, or what to look for.
-        rows: the names of the rows that it adds; None where there is one, which is named after the commit.
+        detail: the error's code, "replayed" for a replay, otherwise empty.
+        snapshot: the snapshot in which it landed, or the one to look for.
+        rows: the names of the rows that it adds; None for a single row that is named after the commit.
         deletes: the names of the rows that it marks as deleted.
     """
 
@@ -102,11 +102,11 @@ class Told:
 
 @dataclass
 class Batch:
-    """Which requests go out side by side: those of one pool, and what its owner asks while the pool is open.
+    """The requests that go out concurrently: those of one pool, and those of its owner while the pool is open.
 
     Attributes:
-        open_pools: how many pools are open as a block.
-        longest_s: of the requests so far: what goes out beside them costs only what it takes longer.
+        open_pools: the number of pools that are open as a block.
+        longest_s: the longest latency so far. A further concurrent request costs only the time by which it is slower.
     """
 
     pool: object = None
@@ -115,7 +115,7 @@ class Batch:
     longest_s: float = 0.0
 
     def extra_s(self, latency_s: float) -> float:
-        """Seconds that a request of such a latency costs its asker, beside the others."""
+        """The seconds that a request of this latency adds to the time of the batch."""
         if not self.inside and not self.open_pools:
             self.begin(None)
         extra_s = max(0.0, latency_s - self.longest_s)
@@ -123,12 +123,12 @@ class Batch:
         return extra_s
 
     def begin(self, pool: object) -> None:
-        """Requests from here on do not go out beside earlier ones."""
+        """Begin a new batch: later requests are not concurrent with earlier ones."""
         self.pool, self.longest_s = pool, 0.0
 
 
 class Here(Executor):
-    """Runs what it is given at once, in the caller; what is no `Exception` ends the caller."""
+    """Runs work at once in the caller. An error that is not an `Exception` ends the caller."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -156,7 +156,7 @@ class Here(Executor):
 
 
 class Later(Executor):
-    """Keeps what it is given until somebody wants a result: what is done after the caller was told."""
+    """Keeps work until a result is requested. It stands for work that is done after the outcome was reported."""
 
     def __init__(self) -> None:
         self._waiting: list[Callable[[], Any]] = []
@@ -190,16 +190,16 @@ class Clock:
 
 @dataclass
 class Stage:
-    """What one actor has.
+    """The environment of one actor.
 
     Attributes:
-        number: of the actor; its uuids begin with it.
-        wire: where its requests go.
-        told: what its callers were told so far.
-        events: what its commit machines saw so far.
-        fixed_jitter: waits are as long as they can be (the explorer has no dice).
-        beside: a journal beside the table, for commits to be recovered from.
-        first_schema: the bytes of schema 0 when this actor opened the table; None where that does not matter.
+        number: the number of the actor. Its uuids begin with it.
+        wire: where its requests are sent.
+        told: the outcomes that its callers got so far.
+        events: the events of its commit machines so far.
+        fixed_jitter: every wait has its maximal length, because the explorer makes no random choices.
+        beside: a journal beside the table, from which commits can be recovered.
+        first_schema: the bytes of schema 0 when this actor opened the table; None if they do not matter.
     """
 
     name: str
@@ -231,18 +231,18 @@ class Stage:
         PROBED.remember(self.store.url)
 
     def committer(self) -> Committer:
-        """A fresh process's committer, as shipped."""
+        """The shipped committer, as a fresh process would make it."""
         return Committer(self.store, PATHS, self.schema, self, self.around, self.first_schema)
 
     def committer_with(self, schema: TableSchema) -> Committer:
-        """A committer that writes by another schema, as one is made for a change of schema."""
+        """A committer that writes with another schema, as it is made for a schema change."""
         return Committer(self.store, PATHS, schema, self, self.around, self.first_schema)
 
     def timeline(self) -> Timeline:
         return Timeline(self.store, PATHS, self.around.executor)
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
-        """The journal of this actor's commits: as events, and beside the table where it keeps one there."""
+        """Journal an entry of this actor's commits: as an event, and beside the table if it keeps a journal there."""
         self.events.append(entry.event)
         self.on_event()
         return self.beside.record(entry, decisive) if self.beside is not None else None
@@ -264,7 +264,7 @@ class Stage:
 
 
 class Died(BaseException):
-    """The actor's process is gone."""
+    """The actor's process has died."""
 
 
 class Paused(BaseException):
@@ -277,7 +277,7 @@ class Paused(BaseException):
 
 @contextmanager
 def read_only(objects: Any) -> Iterator[Timeline]:
-    """The shipped reading of a store's contents, without faults."""
+    """Read the contents of a store with the shipped code, without faults."""
     from .simulated_store import answer
 
     stage = Stage("reader", 0, lambda request: answer(objects, request)[1])

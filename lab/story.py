@@ -1,7 +1,7 @@
-"""A path of choices as a story that a person can read, and as an id that plays it again.
+"""Prints a path of choices as a readable story, and as an id that replays it.
 
-Owns: the text and the id. Must not know: what is wrong with the story. Invariant: an id names its scenario and every
-choice, so that it plays the same story wherever the product is the same.
+Owns: the text and the id. Must not know: why the story is of interest. Invariant: an id names its scenario and every choice,
+so that it replays the same story with the same version of the product.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _QUIET = ("manifest/", "bucket-0/", "schema/")
 
 
 def tell(found: Exploration) -> str:
-    """The shortest story that breaks a promise, step by step, with the id that replays it."""
+    """The shortest story that breaks a guarantee, step by step, with the id that replays it."""
     if found.violation is None:
-        return f"{found}: no promise was broken"
+        return f"{found}: no guarantee was broken"
     lines = [f"{found.scenario.name}: {found.violation}"]
     lines += [
         f"{number:>4}. {text}" for number, text in enumerate(_sentences(Explorer(found.scenario).story(found.path)), 1)
@@ -30,7 +30,7 @@ def tell(found: Exploration) -> str:
 
 
 def _sentences(steps: Iterable[Step]) -> list[str]:
-    """What happened; private requests without a fault are counted, not listed."""
+    """Describe the steps. Private requests without a fault are counted, not listed."""
     said: list[str] = []
     quiet: dict[str, int] = {}
     for step in steps:
@@ -42,13 +42,13 @@ def _sentences(steps: Iterable[Step]) -> list[str]:
         before = f"({aside} private requests) " if aside else ""
         fault = f" [{step.fault}]" if step.fault else ""
         reply = f" -> {step.reply}" if step.reply else ""
-        told = "".join(f"; told {t.commit}: {t.outcome}{f' ({t.detail})' if t.detail else ''}" for t in step.told)
+        told = "".join(f"; reported {t.commit}: {t.outcome}{f' ({t.detail})' if t.detail else ''}" for t in step.told)
         said.append(f"{step.actor}: {before}{operation} {key}{fault}{reply}{told}")
     return said
 
 
 def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
-    """A path as text.
+    """The replay id of a path.
 
     >>> from .scenarios import writers
     >>> parse_replay_id(replay_id(writers(2, 1), [(0, ""), (1, "cut")]))
@@ -59,16 +59,16 @@ def replay_id(scenario: Scenario, path: Iterable[Choice]) -> str:
 
 
 def parse_replay_id(text: str) -> tuple[str, tuple[Choice, ...]]:
-    """The scenario's name and the choices. Raises ValueError where the text is no replay id."""
+    """The scenario's name and the choices. Raises ValueError if the text is not a replay id."""
     try:
         name, path = json.loads(zlib.decompress(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
     except (zlib.error, ValueError) as error:
-        raise ValueError(f"{text[:20]!r} is no replay id") from error
+        raise ValueError(f"{text[:20]!r} is not a replay id") from error
     return str(name), tuple((int(actor), str(fault)) for actor, fault in path)
 
 
 def replay(scenario: Scenario, path: Iterable[Choice]) -> tuple[list[Step], list[Violation]]:
-    """Play a path again: its steps, and what is broken at its end."""
+    """Play a path again. Returns its steps and the violations at its end."""
     explorer = Explorer(scenario)
     path = tuple(path)
     world = explorer.first()

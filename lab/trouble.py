@@ -1,8 +1,8 @@
-"""What is to go wrong with some tables, kept in a folder that every process of a job can see.
+"""The faults that are planned for some tables, kept in a folder that every process of a job can see.
 
-Owns: the folder: settings, planned strikes, the record of what struck. Must not know: stores, pytest, what a strike does.
-Invariants: a planned strike is taken once, by one process, whichever comes first; a folder holds credentials where the
-settings do, and is readable by its owner alone (H19).
+Owns: the folder with the settings, the planned strikes and the record of strikes. Must not know: stores, pytest, what strikes do.
+Invariants: each planned strike is taken by one process only. The folder holds credentials if the settings do, and only its
+owner can read it (H19).
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from pathlib import Path
 from typing import Any
 
 LOSE_ANSWER = "lose-answer"
-"""A snapshot is created, the answer is lost, and so are the next looks at it: the commit ends as unknown (H2)."""
+"""A snapshot is created, but the answer and the next reads of it are lost: the outcome of the commit is unknown (H2)."""
 KILL_BEFORE, KILL_AFTER = "kill-before-commit", "kill-after-commit"
-"""The process that publishes a snapshot dies: it sends nothing more."""
+"""The process that publishes a snapshot dies and sends nothing more."""
 RIVAL_AFTER_READ, RIVAL_BEFORE_COMMIT = "rival-after-read", "rival-before-commit"
-"""Another writer commits: when a process that has read the table looks for the latest snapshot again; just before a publish."""
+"""Another writer commits: when a process that has read the table looks for the latest snapshot again, or just before a
+publish."""
 
 _SETTINGS, _RECORD, _READ = "trouble.json", "struck.jsonl", "table-was-read"
 
 
 @dataclass
 class Settings:
-    """What holds for all tables of a folder.
+    """The settings for all tables of a folder.
 
     Attributes:
-        url: below it, the tables really lie.
-        storage_options: of that store.
-        seed: of the dice for `faults`.
-        faults: operation of a store -> fault -> how likely (0 to 1); see `backends.faulty.Faults`.
+        url: the tables are stored below this URL.
+        storage_options: the options of that store.
+        seed: the seed of the random choices for `faults`.
+        faults: operation of a store -> fault -> probability (0 to 1); see `backends.faulty.Faults`.
     """
 
     url: str
@@ -42,7 +43,7 @@ class Settings:
 
 
 class Trouble:
-    """A folder of trouble.
+    """A folder of planned faults.
 
     >>> import tempfile
     >>> trouble = Trouble(Path(tempfile.mkdtemp()))
@@ -67,37 +68,37 @@ class Trouble:
 
     @property
     def rival_rows(self) -> Path:
-        """An Arrow file: what a rival appends."""
+        """The Arrow file with the rows that a rival appends."""
         return self.folder / "rival.arrow"
 
     def plan(self, strike: str, times: int = 1) -> None:
-        """Let it strike so many more times."""
+        """Add a number of strikes of this kind."""
         first = len(list(self.folder.glob(f"{strike}.*")))
         for number in range(first, first + times):
             (self.folder / f"{strike}.{number:03}").touch()
 
     def planned(self) -> Counter[str]:
-        """What has not struck yet."""
+        """The strikes that have not happened yet."""
         return Counter(path.stem for path in self.folder.glob("*.[0-9][0-9][0-9]"))
 
     def calm(self) -> None:
-        """Plan nothing any more."""
+        """Cancel every planned strike."""
         for path in self.folder.glob("*.[0-9][0-9][0-9]"):
             path.unlink(missing_ok=True)
 
     def take(self, strike: str, key: str) -> bool:
-        """Is it to strike here? Then it has, and is on record."""
+        """Take a planned strike and record it. Returns False if none is planned."""
         for path in sorted(self.folder.glob(f"{strike}.*")):
             try:
                 path.unlink()
-            except FileNotFoundError:  # another process was first
+            except FileNotFoundError:  # another process took it
                 continue
             self.note(strike, key)
             return True
         return False
 
     def note(self, strike: str, key: str) -> None:
-        """Put on record that something struck."""
+        """Record that a strike has happened."""
         line = json.dumps({"strike": strike, "key": key}) + "\n"
         handle = os.open(self.folder / _RECORD, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -106,17 +107,17 @@ class Trouble:
             os.close(handle)
 
     def struck(self, strike: str | None = None) -> list[dict[str, str]]:
-        """What struck so far, in order: all, or one kind."""
+        """The strikes so far, in order: all, or those of one kind."""
         path = self.folder / _RECORD
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if strike in (None, line["strike"])]
 
     def was_read(self) -> None:
-        """Some process has read the table's state."""
+        """Record that a process has read the state of the table."""
         (self.folder / _READ).touch()
 
     def read_since(self) -> bool:
-        """Has a process read the table since this was last asked?"""
+        """Whether a process has read the table since the last call."""
         try:
             (self.folder / _READ).unlink()
         except FileNotFoundError:

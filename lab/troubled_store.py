@@ -1,8 +1,8 @@
-"""A store that gets its users into trouble, as a folder says: opened by URL, from any process of a job.
+"""A store with planned faults, which any process of a job can open by its URL.
 
-Owns: the scheme `faulty://<folder of trouble>/<table>`, and when each strike strikes. Must not know: pytest, Spark.
-Invariants: what is answered as done is done; nothing strikes that is not planned or diced in the folder; a killed process
-sends nothing more. The scheme is offered in the entry point group `lakelatch.backends`, as another package's would be.
+Owns: the scheme `faulty://<folder of faults>/<table>`, and the moment of each strike. Must not know: pytest, Spark.
+Invariants: an answer of success is true. Nothing strikes unless the folder plans it or its dice say so. A killed process sends
+nothing more. The scheme is offered in the entry point group `lakelatch.backends`, as another package's would be.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ SCHEME = "faulty"
 
 
 class Killed(BaseException):
-    """The process was killed here, on purpose. No `Exception`: a job that retries must not survive its death."""
+    """The process was killed here, on purpose. Not an `Exception`, so that a job that retries cannot survive it."""
 
 
 def troubled_url(folder: Path, name: str) -> str:
-    """The URL of a table in a folder of trouble."""
+    """The URL of a table in a folder of faults."""
     return f"{SCHEME}://{folder}/{name}"
 
 
 class TroubledStore:
-    """A table's store, in trouble.
+    """A table's store with planned faults.
 
     Args:
-        url: `faulty://<folder>/<table>`; the folder says where the table really lies.
-        options: laid over the storage options that the folder names.
+        url: `faulty://<folder>/<table>`; the settings in the folder name the store of the table.
+        options: override the storage options in the settings.
 
     Raises:
-        InvalidArgument: there is no such folder any more: it lives as long as its test.
+        InvalidArgument: the folder does not exist any more; it lives as long as its test.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
@@ -49,7 +49,7 @@ class TroubledStore:
             settings = self._trouble.settings
         except FileNotFoundError:
             raise InvalidArgument(
-                f"{url}: there is no folder of trouble", next_step="use the URL in the test that made it"
+                f"{url}: the folder with its faults does not exist", next_step="use the URL in the test that made it"
             ) from None
         self._real_url = f"{settings.url.rstrip('/')}/{self._name}"
         self._real_options = {**settings.storage_options, **self._options}
@@ -76,7 +76,7 @@ class TroubledStore:
     @property
     def capabilities(self) -> Capabilities:
         real = self._store.capabilities
-        return Capabilities(real.atomic_create, None, f"in trouble: {real.detail}", real.unsafe_allowed)
+        return Capabilities(real.atomic_create, None, f"with faults: {real.detail}", real.unsafe_allowed)
 
     # ------------------------------------------------------------------------------------------------------- reading
 
@@ -113,7 +113,7 @@ class TroubledStore:
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         self._live()
-        if _folder(key) != "snapshot" or not key.rpartition("/")[2].startswith("snapshot-"):  # a hint is no commit
+        if _folder(key) != "snapshot" or not key.rpartition("/")[2].startswith("snapshot-"):  # a hint is not a commit
             return self._store.put_if_absent(key, data)
         self._may_die(KILL_BEFORE, key)
         self._rival(RIVAL_BEFORE_COMMIT, key)
@@ -121,7 +121,7 @@ class TroubledStore:
         if isinstance(outcome, Created):
             self._may_die(KILL_AFTER, key)
             if self._trouble.take(LOSE_ANSWER, key):
-                self._blind_looks = LOOKS  # all that the commit machine takes before it gives up
+                self._blind_looks = LOOKS  # as many as the commit machine makes before it gives up
                 return Unknown("injected: the answer was lost")
         return outcome
 
@@ -151,7 +151,7 @@ class TroubledStore:
             raise Killed
 
     def _rival(self, strike: str, key: str) -> None:
-        """Another writer appends its rows, through a store without trouble."""
+        """Let another writer append its rows, through the store without faults."""
         if not self._trouble.take(strike, key):
             return
         import pyarrow.feather
@@ -163,5 +163,5 @@ class TroubledStore:
 
 
 def _folder(key: str) -> str:
-    """The name of the folder that a key, or a prefix, lies in."""
+    """The name of the folder of a key or a prefix."""
     return key.rpartition("/")[0].rpartition("/")[2]

@@ -1,8 +1,8 @@
-"""Tables for testing a job, and what must be true of them afterwards: what the pytest fixtures hand out.
+"""Tables for testing a job, and the checks after it has run. The pytest fixtures return these objects.
 
-Owns: `FaultyStore`, `ContendedTable`, `ReplayedBatch`: how trouble is asked for, and the checks, whose failures say what to
-do. Must not know: pytest, Spark (frames are taken as whatever turns itself into Arrow). Invariant: a check fails where
-nothing struck: a job that never met the trouble has shown nothing.
+Owns: `FaultyStore`, `ContendedTable`, `ReplayedBatch`, with the methods that plan faults and the checks, whose failures name a
+next step. Must not know: pytest, Spark (a frame is anything that can be turned into Arrow). Invariant: a check fails if no
+planned fault happened, because a job that met no fault has proved nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TABLE = "table"
 
 
 def arrow_of(rows: Any) -> pa.Table:
-    """Rows as Arrow: a list of dicts, an Arrow table, a pandas or polars frame, a Spark DataFrame.
+    """Convert rows to Arrow: a list of dicts, an Arrow table, a pandas or polars frame, a Spark DataFrame.
 
     >>> arrow_of([{"month": 1}]).schema.names
     ['month']
@@ -50,10 +50,10 @@ def arrow_of(rows: Any) -> pa.Table:
 
 
 class TroubledTables:
-    """Tables in one folder of trouble.
+    """Tables in one folder of faults.
 
     Args:
-        folder: for the trouble, and for the tables unless `on()` says otherwise.
+        folder: the folder for the faults. It also holds the tables, unless `on()` is called.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,22 +61,22 @@ class TroubledTables:
         self.trouble.settings = Settings(str(folder / "tables"))
 
     def on(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        """Let the tables lie below this URL (`s3://bucket/tests`, say) instead of in a temporary folder."""
+        """Store the tables below this URL (`s3://bucket/tests`, say) instead of in a temporary folder."""
         self.trouble.settings = replace(self.trouble.settings, url=url, storage_options=dict(storage_options or {}))
 
     def url(self, name: str = _TABLE) -> str:
-        """The URL of a table, for the job: every process on this machine can open it."""
+        """The URL of a table, for the job. Every process on this machine can open it."""
         return troubled_url(self.trouble.folder, name)
 
     def create(self, like: Any, name: str = _TABLE, **arguments: Any) -> str:
         """Make an empty table.
 
         Args:
-            like: rows, or an Arrow schema, with the columns that it is to have.
-            arguments: of `lakelatch.create_table`: partition_by, options, …
+            like: rows or an Arrow schema with the columns of the table.
+            arguments: passed to `lakelatch.create_table`: partition_by, options, …
 
         Returns:
-            Its URL, for the job.
+            The URL of the table, for the job.
         """
         schema = like if isinstance(like, pa.Schema) else arrow_of(like).schema
         settings = self.trouble.settings
@@ -84,29 +84,29 @@ class TroubledTables:
         return self.url(name)
 
     def rows(self, name: str = _TABLE) -> list[dict[str, Any]]:
-        """What the table holds now, read past all trouble."""
+        """The rows of the table, read without faults."""
         settings = self.trouble.settings
         found = open_table(f"{settings.url}/{name}", storage_options=settings.storage_options).to_arrow()
         return found.to_pylist()  # type: ignore[no-any-return]
 
     def snapshot_id(self, name: str = _TABLE) -> int:
-        """The id of its latest snapshot; 0 for none."""
+        """The id of the latest snapshot, or 0 if there is none."""
         settings = self.trouble.settings
         latest = open_table(f"{settings.url}/{name}", storage_options=settings.storage_options).snapshot()
         return latest.id if latest is not None else 0
 
     def assert_struck(self) -> None:
-        """Fail where something was planned and did not happen."""
+        """Fail if a planned fault has not happened."""
         __tracebackhide__ = True
         left = self.trouble.planned()
         assert not left, (
-            f"planned, and never happened: {', '.join(sorted(left))}. The job did not get that far, or not through its URL."
+            f"planned, but never happened: {', '.join(sorted(left))}. The job did not get that far, or did not use its URL."
             f"\nnext: give the job the URL of the fixture ({self.url()}), or plan less"
         )
 
 
 class FaultyStore(TroubledTables):
-    """Tables on a store that fails as it is told.
+    """Tables on a store that fails on request.
 
     >>> import tempfile
     >>> store = FaultyStore(Path(tempfile.mkdtemp()))
@@ -120,24 +120,24 @@ class FaultyStore(TroubledTables):
     """
 
     def lose_answer(self, times: int = 1) -> None:
-        """The next commits land, and the job is told that nobody knows: `OutcomeUnknown` (H2)."""
+        """Let the next commits land and lose their answers, so that the job gets `OutcomeUnknown` (H2)."""
         self.trouble.plan(LOSE_ANSWER, times)
 
     def kill_before_commit(self, times: int = 1) -> None:
-        """The process that is about to commit dies: `Killed` is raised where it stands, and it sends nothing more."""
+        """Kill the process that is about to commit: `Killed` is raised there, and it sends nothing more."""
         self.trouble.plan(KILL_BEFORE, times)
 
     def kill_after_commit(self, times: int = 1) -> None:
-        """The same, just after the commit has landed, and before anybody is told."""
+        """The same, just after the commit has landed and before its outcome is reported."""
         self.trouble.plan(KILL_AFTER, times)
 
     def rough(self, operation: str = "put_if_absent", seed: int = 0, **shares: float) -> None:
-        """Dice for every request of a kind; the same seed strikes the same requests.
+        """Inject random faults into every request of a kind. The same seed strikes the same requests.
 
         Args:
             operation: get, get_range, head, put, put_if_absent, list, delete_many, or "*" for all.
-            shares: fault -> how likely, 0 to 1: error, lost, refused, throttled (503), delayed, duplicate, stale
-                (listings), late (lands after it was given up).
+            shares: fault -> probability from 0 to 1: error, lost, refused, throttled (503), delayed, duplicate, stale
+                (listings), late (lands after the client gave up).
         """
         known = [f.name for f in fields(Faults)]
         wrong = [name for name in shares if name not in known]
@@ -150,7 +150,7 @@ class FaultyStore(TroubledTables):
         self.trouble.settings = replace(settings, seed=seed, faults={**settings.faults, operation: shares})
 
     def calm(self) -> None:
-        """No trouble any more."""
+        """Stop injecting faults."""
         self.trouble.calm()
         self.trouble.settings = replace(self.trouble.settings, faults={})
 
@@ -162,12 +162,12 @@ class FaultyStore(TroubledTables):
 
 
 class ContendedTable(TroubledTables):
-    """A table on which another writer commits at the moments that hurt: `times` times after the job has read the table
-    and looks at it again to write, and `times` times between that look and the job's publish.
+    """A table on which another writer commits at critical moments: `times` times after the job has read the table and before
+    it looks for the latest snapshot again to write, and `times` times between that look and the job's publish.
 
     Args:
-        rows: what the table holds at first; its columns come from them.
-        rival: what the other writer appends each time.
+        rows: the first rows of the table, which also define its columns.
+        rival: the rows that the other writer appends each time.
 
     >>> import tempfile
     >>> table = ContendedTable(Path(tempfile.mkdtemp()), [{"flight": 1}], rival=[{"flight": 9}])
@@ -201,14 +201,14 @@ class ContendedTable(TroubledTables):
 
     @property
     def rivals(self) -> int:
-        """How many times the other writer has committed."""
+        """The number of commits of the other writer so far."""
         return len(self.trouble.struck())
 
     def assert_rivals_survive(self, on: Sequence[str] | None = None) -> None:
-        """Fail where a row that the other writer has committed is gone, or where it never met the job.
+        """Fail if a row that the other writer has committed is gone, or if the job never met the other writer.
 
         Args:
-            on: the columns that tell whose row it is, where the job may change the others; all by default.
+            on: the columns that identify a row, if the job may change the others; by default all columns.
         """
         __tracebackhide__ = True
         assert self.trouble.struck(RIVAL_BEFORE_COMMIT), (
@@ -221,7 +221,7 @@ class ContendedTable(TroubledTables):
         moments = ", ".join(line["strike"] for line in self.trouble.struck())
         assert not lost, (
             f"{lost.total()} of {wanted.total()} rows that another writer committed are gone: {_shown(lost)}"
-            f"\nIt committed while the job ran ({moments}); the job then replaced what it had never read."
+            f"\nIt committed while the job ran ({moments}); the job then replaced rows that it had never read."
             "\nnext: tell the write which snapshot its rows were made from: lake.write(df, url, mode='overwrite',"
             " read_snapshot=<id>); rows that came later then stay, or are a CommitConflict with isolation='serializable'"
         )
@@ -248,12 +248,12 @@ class ReplayedBatch(TroubledTables):
         batch_id: int = 0,
         name: str = _TABLE,
     ) -> None:
-        """Run it, and fail unless the batch's rows are there once.
+        """Run the function, and fail unless the batch's rows are in the table once.
 
         Args:
-            write_batch: takes (batch, batch id), as for `foreachBatch`; writes to `url()`.
-            rows: how many rows it adds for the batch; as many as the batch has by default.
-            name: of the table that it writes to.
+            write_batch: takes (batch, batch id), as for `foreachBatch`, and writes to `url()`.
+            rows: how many rows it adds for the batch; by default as many as the batch has.
+            name: the name of the table that it writes to.
         """
         __tracebackhide__ = True
         start = _counted(self.rows(name))
@@ -265,14 +265,14 @@ class ReplayedBatch(TroubledTables):
             write_batch(batch, batch_id)
             found = _counted(self.rows(name)) - start
             assert found.total() == added, (
-                f"{told}: it added {found.total()} rows, {added} are right (rows=… says how many)\n{_shown(found)}"
+                f"{told}: it added {found.total()} rows instead of {added} (rows=… sets the number)\n{_shown(found)}"
                 + _IDENTITY.format(identifier="batch_id")
             )
             told = f"batch {batch_id} ran once more with the same id"
         before = self.snapshot_id(name)
         write_batch(batch, batch_id + 1)
         assert self.snapshot_id(name) > before, (
-            f"batch {batch_id + 1} was taken for a replay of batch {batch_id}, and nothing was written"
+            f"batch {batch_id + 1} was taken for a replay of batch {batch_id}, so nothing was written"
             + _IDENTITY.format(identifier="batch_id")
         )
 
@@ -283,14 +283,14 @@ class ReplayedBatch(TroubledTables):
             try:
                 write_batch(batch, batch_id)
             except Exception:
-                # A commit that Spark runs in another process ends as an error of Spark's here.
+                # A commit that Spark runs in another process ends as an error of Spark here.
                 if self.trouble.planned()[strike]:
                     raise
         self.assert_struck()
 
 
 _IDENTITY = (
-    "\nnext: give the write an identity that a rerun has too, and nothing else has:"
+    "\nnext: give the write an identity that a rerun repeats and that no other write has:"
     " lake.write(df, url, commit_user='<name of the job>', identifier={identifier})"
 )
 

@@ -1,4 +1,4 @@
-"""The stores that the contract runs on: each test gets a root of its own in every one of them."""
+"""The stores that the contract runs on. Each test gets its own root in every one of them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HOSTS = {"s3": "s3_host", "minio": "minio_host", "gcs": "gcs_host", "adls": "azu
 DIALECTS = {"s3": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure"}
 NIGHTLY_ONLY = (
     () if NIGHTLY else ("minio",)
-)  # its build takes minutes, and its refusals' shape is in `test_answers.py` too
+)  # building it takes minutes, and the shape of its refusals is tested in `test_answers.py` too
 REAL = tuple(kind for kind in DIALECTS if kind not in NIGHTLY_ONLY)
-"""Those that speak HTTP, so that a proxy can stand in front of them."""
+"""The kinds that speak HTTP, so that a proxy can stand in front of them."""
 
 KINDS = ("memory", "local", *(kind for kind in HOSTS if kind not in NIGHTLY_ONLY), "generic", "metered", "faulty")
 
@@ -49,7 +49,7 @@ FAULTS = {
 
 
 def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
-    """A function from a path to the store of this kind there; the same path is the same place."""
+    """Return a function that opens the store of this kind at a path. The same path gives the same objects."""
     place = uuid.uuid4().hex
     if kind == "local":
         folder = request.getfixturevalue("tmp_path")
@@ -69,7 +69,7 @@ def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
 
 @dataclass(frozen=True)
 class Faulty:
-    """A store of one kind behind a proxy that does what it is told."""
+    """A store of one kind behind a proxy that injects faults."""
 
     kind: str
     dialect: str
@@ -82,15 +82,15 @@ class Faulty:
         return ADAPTERS[self.dialect](f"{self.url}/table", {**self.options, **more}, patience or QUICK)
 
     def past(self) -> FsspecStore:
-        """The same store, past the proxy."""
+        """The same store, reached without the proxy."""
         return ADAPTERS[self.dialect](f"{self.url}/table", self.past_options)
 
     def fail(self, fault: str, key: str, times: int = 1) -> None:
-        """As the contract orders it."""
+        """Plan a fault, as the contract asks for it."""
         self.proxy.plan(FAULTS[fault], method="WRITE", path=f"/{key}$", times=times, delay_ms=LATE_MS)
 
     def writes(self) -> int:
-        """How many requests wrote, or tried to."""
+        """The number of requests that wrote or tried to."""
         asked = self.proxy.requests
         return sum(r.method == "PUT" or r.path.startswith("/upload/") for r in asked)
 
@@ -103,7 +103,7 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def faulty(kind: str, request: pytest.FixtureRequest) -> Iterator[Faulty]:
-    """A fresh bucket of this kind behind a proxy."""
+    """A fresh bucket of this kind, reached through a proxy."""
     host = request.getfixturevalue(HOSTS[kind])
     dialect = DIALECTS[kind]
     with FaultProxy(host.endpoint_url, dialect=dialect) as proxy:
@@ -115,7 +115,7 @@ SEEN: store_table.Seen = {}
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any) -> Iterator[None]:
-    """Collects what the contract's cases came to, for the table of stores."""
+    """Collect the results of the contract's cases for the table of stores."""
     report = yield
     kind = getattr(item, "callspec", None) and item.callspec.params.get("kind")
     if kind in store_table.COLUMNS and item.cls is not None and (report.when == "call" or report.outcome != "passed"):

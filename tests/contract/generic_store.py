@@ -1,4 +1,4 @@
-"""A store that brings nothing but a file system of fsspec's: what `FsspecStore` itself does for any of them."""
+"""A store that adds nothing to an fsspec file system, so that it shows what `FsspecStore` does for all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCK = asyncio.Lock()
 
 
 class GenericStore(FsspecStore):
-    """Over fsspec's memory file system, through the wrapper by which synchronous file systems join."""
+    """Uses fsspec's memory file system through the wrapper for synchronous file systems."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -46,7 +46,7 @@ class GenericStore(FsspecStore):
 
 
 class _Parts:
-    """Keeps the parts until the end."""
+    """Keeps the parts in memory until the end."""
 
     costs = (0, 0)
 

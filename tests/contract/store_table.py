@@ -1,7 +1,7 @@
-"""The table of stores and cases in docs/stores/README.md, as a run of the contract saw it.
+"""Writes the table of stores and cases in docs/stores/README.md from a run of the contract.
 
-Owns: what is collected, how it is shown, where on the page it stands. Must not know: any particular store.
-Written where `LAKELATCH_STORE_TABLE` names the page; a run of some stores only changes the columns that it ran.
+Owns: which results are collected, how they are shown, and where they are on the page. Must not know: any particular store.
+The table is written if `LAKELATCH_STORE_TABLE` names the page. A run of some stores changes only their columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = {
     "adls": "ADLS",
     "hdfs": "HDFS",
 }
-"""Kind of store -> its column; also the names by which a run reports its servers."""
+"""Kind of store -> its column. Runs report their servers by these names too."""
 
 SIGNS = {"passed": "✓", "failed": "**✗**", "skipped": "·"}
 Seen = dict[str, dict[str, list[str]]]
@@ -30,7 +30,7 @@ Seen = dict[str, dict[str, list[str]]]
 
 
 def case_of(name: str) -> str:
-    """A case as people call it.
+    """The readable name of a case.
 
     >>> case_of("test_lost_answer")
     'lost answer'
@@ -39,7 +39,7 @@ def case_of(name: str) -> str:
 
 
 def table(seen: Seen, servers: dict[str, str], before: dict[str, dict[str, str]]) -> str:
-    """The table in Markdown: cells of this run, and those of an earlier one where this run has none."""
+    """The table in Markdown: the cells of this run, and those of an earlier run for the stores that this one skipped."""
     rows = {"server": {kind: servers[title] for kind, title in COLUMNS.items() if title in servers}}
     for case, kinds in seen.items():
         rows[case] = {kind: _cell(case, outcomes) for kind, outcomes in kinds.items()}
@@ -58,7 +58,7 @@ def _cell(case: str, outcomes: list[str]) -> str:
 
 
 def write(seen: Seen, servers: dict[str, str]) -> None:
-    """Put the table on its page, where one is named."""
+    """Write the table to its page, if one is named."""
     page = os.environ.get(SETTING)
     if not page or not seen:
         return
@@ -69,6 +69,6 @@ def write(seen: Seen, servers: dict[str, str]) -> None:
 
 
 def read(text: str) -> dict[str, dict[str, str]]:
-    """The cells of a table that was written before: row -> kind -> cell."""
+    """The cells of an existing table: row -> kind -> cell."""
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.strip().splitlines()[2:]]
     return {case: {kind: cell for kind, cell in zip(COLUMNS, cells, strict=True) if cell} for case, *cells in rows}

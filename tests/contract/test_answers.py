@@ -1,7 +1,7 @@
-"""Each answer that a store can give, given over the wire to the real client: what a create, a read and a listing become.
+"""Every answer that a store can give, sent to the real client, and the resulting outcome of a create, a read and a listing.
 
-A proxy in front of the real server gives the answer; what then is in the store is asked past it. The shapes of clients'
-exceptions that no server of ours can cause are in `test_create_outcomes.py`.
+A proxy in front of the real server gives the answer. The contents of the store are then checked without the proxy. Exceptions
+of clients that no server in the tests can cause are in `test_create_outcomes.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREATES: list[tuple[str, int, str, type[Any], int]] = [
     ("s3", 404, "NoSuchBucket", StoreUnavailable, ONCE),
     ("s3", 501, "NotImplemented", UnsafeBackend, ONCE),
     ("gcs", 412, "conditionNotMet", AlreadyThere, ONCE),
-    ("gcs", 429, "rateLimitExceeded", Unknown, AGAIN),  # a hot name
+    ("gcs", 429, "rateLimitExceeded", Unknown, AGAIN),  # a busy name
     ("gcs", 403, "rateLimitExceeded", Unknown, AGAIN),
     ("gcs", 408, "requestTimeout", Unknown, AGAIN),
     ("gcs", 409, "conflict", Unknown, AGAIN),
@@ -42,7 +42,7 @@ CREATES: list[tuple[str, int, str, type[Any], int]] = [
     ("gcs", 503, "backendError", Unknown, AGAIN),
     ("gcs", 401, "authError", StoreUnavailable, ONCE),  # an expired token
     ("gcs", 403, "forbidden", StoreUnavailable, ONCE),
-    ("gcs", 404, "notFound", StoreUnavailable, ONCE),  # an upload to no bucket
+    ("gcs", 404, "notFound", StoreUnavailable, ONCE),  # an upload to a missing bucket
     ("gcs", 501, "notImplemented", UnsafeBackend, ONCE),
     ("adls", 409, "BlobAlreadyExists", AlreadyThere, ONCE),
     ("adls", 412, "ConditionNotMet", AlreadyThere, ONCE),
@@ -67,7 +67,7 @@ CREATES: list[tuple[str, int, str, type[Any], int]] = [
     ids=[f"{kind} {status} {code}" for kind, status, code, *_ in CREATES],
 )
 def test_creates(faulty: Faulty, status: int, code: str, outcome: type[Any], sends: int) -> None:
-    """H3, H4: only what proves that nothing was applied is an error; "try again" is sent again; nothing is "created"."""
+    """H3, H4: an error proves that nothing was applied; "try again" is sent again; no failure becomes "created"."""
     store = faulty.store()
     faulty.proxy.plan("refuse", method="WRITE", path="/snapshot-1$", times=100, status=status, code=code)
     if issubclass(outcome, Exception):
@@ -87,7 +87,7 @@ def test_creates(faulty: Faulty, status: int, code: str, outcome: type[Any], sen
     [("s3", 403, "AccessDenied"), ("gcs", 403, "forbidden"), ("adls", 403, "AuthorizationFailure")],
 )
 def test_denied_after_a_send_that_was_applied(faulty: Faulty, status: int, code: str) -> None:
-    """H2: credentials that expire between two sends: the first was applied, so this is no failure."""
+    """H2: credentials expire between two sends. The first send was applied, so this is not a failure."""
     store = faulty.store()
     faulty.proxy.plan("throttle_after", method="WRITE", path="/snapshot-1$")
     faulty.proxy.plan("refuse", method="WRITE", path="/snapshot-1$", status=status, code=code)
@@ -95,8 +95,8 @@ def test_denied_after_a_send_that_was_applied(faulty: Faulty, status: int, code:
     assert store.get("snapshot-1") == b"mine"
 
 
-def test_reads_of_what_is_missing(faulty: Faulty) -> None:
-    """A missing object and a range behind the end are answers, not errors of the store."""
+def test_reads_of_missing_objects(faulty: Faulty) -> None:
+    """A missing object and a range past the end are answers, not errors of the store."""
     store = faulty.store()
     store.put("a", b"12345")
     assert store.get_range("a", 5, 9) == store.get_range("a", 100, 200) == b""
@@ -105,8 +105,8 @@ def test_reads_of_what_is_missing(faulty: Faulty) -> None:
             read("none")
 
 
-def test_half_an_answer(faulty: Faulty) -> None:
-    """H2: a body that ends early is no object, and no listing: both are asked for again, and come whole."""
+def test_an_incomplete_answer(faulty: Faulty) -> None:
+    """H2: a body that ends early is neither an object nor a listing. Both are requested again, and arrive whole."""
     store = faulty.store()
     store.put("a", b"1" * 1000)
     store.put("b", b"2")
@@ -121,8 +121,8 @@ def test_half_an_answer(faulty: Faulty) -> None:
         list(store.list(""))
 
 
-def test_half_an_answer_to_a_create(faulty: Faulty) -> None:
-    """H2: the head of the answer said yes, its body broke off: whatever the client makes of it, it is not "lost"."""
+def test_an_incomplete_answer_to_a_create(faulty: Faulty) -> None:
+    """H2: the head of the answer reports success, but its body breaks off. The outcome is never "lost"."""
     store = faulty.store()
     faulty.proxy.plan("cut_answer", method="WRITE", path="/snapshot-1$", times=100)
     outcome = store.put_if_absent("snapshot-1", b"mine")
@@ -130,8 +130,8 @@ def test_half_an_answer_to_a_create(faulty: Faulty) -> None:
     assert store.get("snapshot-1") == b"mine"
 
 
-def test_nobody_listens(faulty: Faulty) -> None:
-    """H2: a refused connection proves nothing of a create, and says what to check of a read."""
+def test_a_refused_connection(faulty: Faulty) -> None:
+    """H2: a refused connection proves nothing about a create. The error of a read names what to check."""
     store = faulty.store(Patience(sends=2, first_wait_seconds=0.01, longest_wait_seconds=0.01))
     store.put("a", b"1")
     faulty.proxy.close()

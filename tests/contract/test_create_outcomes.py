@@ -1,6 +1,6 @@
-"""What `put_if_absent` makes of each way in which S3 and its compatibles answer, in the shapes in which s3fs raises them.
+"""The outcome of `put_if_absent` for each answer of S3 and compatible stores, in the form in which s3fs raises it.
 
-The errors are botocore's and s3fs's own, made by their own code; only the server is missing.
+The errors are made by the code of botocore and s3fs. Only the server is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ URL = "http://127.0.0.1:9/bucket/key"
 
 
 def answered(code: str, status: int, **more: str) -> Exception:
-    """As s3fs raises an answer of the server."""
+    """The exception that s3fs raises for an answer of the server."""
     response = {"Error": {"Code": code, "Message": code, **more}, "ResponseMetadata": {"HTTPStatusCode": status}}
     error = translate_boto_error(botocore.exceptions.ClientError(response, "PutObject"))
     assert isinstance(error, Exception)
@@ -42,7 +42,7 @@ def caused(error: Exception, *causes: Exception) -> Exception:
 
 
 def unhandled(error: Exception) -> Exception:
-    """As aiobotocore wraps what its HTTP library raised."""
+    """The exception that aiobotocore raises around an error of its HTTP library."""
     return botocore.exceptions.HTTPClientError(error=error)
 
 
@@ -121,7 +121,7 @@ OUTCOMES: dict[Answer, type[Any]] = {
 
 
 class ScriptedStore(S3Store):
-    """An S3 store whose creates go as written down: an error is raised, None is success."""
+    """An S3 store whose creates follow a script: an error is raised, and None is a success."""
 
     script: list[BaseException | None]
     sends = 0
@@ -134,7 +134,7 @@ class ScriptedStore(S3Store):
 
 
 def outcome_of(*script: BaseException | None) -> tuple[PutOutcome | LakelatchError, int]:
-    """The outcome, or the error that was raised, and how often it was sent."""
+    """The outcome or the raised error, and the number of sends."""
     patience = Patience(sends=4, first_wait_seconds=0.001, longest_wait_seconds=0.002)
     store = ScriptedStore("s3://bucket/t", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9"}, patience)
     store.script = list(script)
@@ -148,7 +148,7 @@ def outcome_of(*script: BaseException | None) -> tuple[PutOutcome | LakelatchErr
 
 @pytest.mark.parametrize(("name", "make", "answer"), ANSWERS, ids=[name for name, _, _ in ANSWERS])
 def test_each_answer(name: str, make: Callable[[], BaseException], answer: Answer) -> None:
-    """H2, H3, H4: by code, not by exception class; and what it means when it is the only answer there is."""
+    """H2, H3, H4: answers are recognised by code, not by exception class, and determine the outcome of a single send."""
     assert S3_ANSWERS.classify(make()) is answer
     outcome, sends = outcome_of(make())
     assert type(outcome) is OUTCOMES[answer]
@@ -161,12 +161,12 @@ def test_every_answer_is_in_the_table() -> None:
 
 
 def test_sent_again_until_it_is_created() -> None:
-    """H4: 409 and 503 mean "the same request again"."""
+    """H4: 409 and 503 mean that the same request must be sent again."""
     assert outcome_of(answered("SlowDown", 503), answered("ConditionalRequestConflict", 409), None) == (Created(), 3)
 
 
 def test_refused_after_an_own_send() -> None:
-    """H3: the refusal may be about our own first send: read back. H9: and that one may land later still."""
+    """H3: our own first send may have caused the refusal, so it is read back. H9: the first send may also land later."""
     outcome, sends = outcome_of(answered("InternalError", 500), answered("PreconditionFailed", 412))
     assert (outcome, sends) == (AlreadyThere(), 2)
     assert isinstance(outcome, AlreadyThere)
@@ -178,22 +178,22 @@ def test_refused_after_an_own_send() -> None:
 
 @pytest.mark.parametrize("last", ["AccessDenied", "NoSuchBucket", "NotImplemented"])
 def test_denied_after_an_own_send(last: str) -> None:
-    """H2: the first send may have been applied, whatever the second was told: unknown, not failed."""
+    """H2: the first send may have been applied, whatever the second answer says. The outcome is unknown, not failed."""
     status = {"AccessDenied": 403, "NoSuchBucket": 404, "NotImplemented": 501}[last]
     outcome, sends = outcome_of(answered("InternalError", 500), answered(last, status))
     assert isinstance(outcome, Unknown)
     assert sends == 2
 
 
-def test_silence_is_not_sent_again() -> None:
-    """H2, H9: after no answer the caller reads back; a second send could only hide what happened to the first."""
+def test_a_create_without_an_answer_is_not_repeated() -> None:
+    """H2, H9: after no answer the caller reads back. A second send could only hide what happened to the first."""
     outcome, sends = outcome_of(botocore.exceptions.ConnectionClosedError(endpoint_url=URL), None)
     assert isinstance(outcome, Unknown)
     assert sends == 1
 
 
 def test_other_clients_carriers() -> None:
-    """The seam for other stores: where their errors carry the answer is named by class, and nothing else is believed."""
+    """Other stores name the classes of errors that carry their answers. No other class is trusted."""
 
     class HttpResponseError(Exception):
         status_code = 409

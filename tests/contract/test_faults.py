@@ -1,4 +1,4 @@
-"""Real servers behind a proxy that lies: what each store makes of lost answers, refusals, silence (H2, H3, H4, H9)."""
+"""Real servers behind a proxy: how each store handles lost answers, refusals and silence (H2, H3, H4, H9)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def store(faulty: Faulty) -> FsspecStore:
     return faulty.store()
 
 
-def test_silence_is_not_answered_with_more_of_the_same(faulty: Faulty, store: FsspecStore) -> None:
-    """H2: the caller reads back first. The HTTP client below sends a PUT again by itself, where a kept connection broke."""
+def test_a_create_without_an_answer_is_not_sent_again(faulty: Faulty, store: FsspecStore) -> None:
+    """H2: the caller reads back first. The HTTP client resends a PUT by itself if a kept connection broke."""
     faulty.fail("lost", "snapshot-1", times=100)
     assert isinstance(store.put_if_absent("snapshot-1", b"mine"), Unknown)
     assert faulty.writes() <= (1 if faulty.kind == "gcs" else 2)
@@ -43,7 +43,7 @@ def test_silence_is_not_answered_with_more_of_the_same(faulty: Faulty, store: Fs
 
 @pytest.mark.parametrize("fault", ["throttle", "conflict"])
 def test_try_again_is_not_a_refusal(faulty: Faulty, store: FsspecStore, proxy: FaultProxy, fault: str) -> None:
-    """H4: 503 and 409 are sent again, with the same bytes, and then it is created; after the last repeat it is unknown."""
+    """H4: after 503 and 409 the same bytes are sent again until the object is created. After the last repeat it is unknown."""
     proxy.plan(fault, method="WRITE", path="/snapshot-1$", times=2)
     assert store.put_if_absent("snapshot-1", b"mine") == Created()
     assert faulty.writes() == 3
@@ -70,12 +70,12 @@ def test_idempotent_requests_are_repeated(store: FsspecStore, proxy: FaultProxy,
 
 @pytest.mark.parametrize("fault", ["drop_answer", "throttle", "throttle_after"])
 def test_large_uploads_survive(faulty: Faulty, store: FsspecStore, proxy: FaultProxy, fault: str) -> None:
-    """Every request of an upload in parts is repeated; a lost answer to the last one is looked up."""
+    """Every request of an upload in parts is repeated. After a lost answer to the last one, the object is looked up."""
     if faulty.kind == "s3":
         proxy.plan(fault, method="POST", times=2)  # the first request of the upload
-        proxy.plan(fault, method="POST", times=2, skip=1)  # and the last
+        proxy.plan(fault, method="POST", times=2, skip=1)  # and the last one
     if faulty.kind == "adls":
-        proxy.plan(fault, method="PUT", times=2, skip=2)  # the last
+        proxy.plan(fault, method="PUT", times=2, skip=2)  # the last request
     proxy.plan(fault, method="WRITE", times=2)
     data = bytes(range(256)) * (20 << 12)
     with store.open_output("large") as file:
@@ -84,7 +84,7 @@ def test_large_uploads_survive(faulty: Faulty, store: FsspecStore, proxy: FaultP
 
 
 def test_silence_ends_at_the_deadline(faulty: Faulty) -> None:
-    """H2: a server that swallows the request does not hang the writer, whatever the client's own timeouts do."""
+    """H2: a server that never answers does not hang the writer, whatever the client's own timeouts are."""
     faulty.store().put("warm", b"")
     own = {
         "s3": {"config_kwargs": {"read_timeout": 600}},
@@ -99,8 +99,8 @@ def test_silence_ends_at_the_deadline(faulty: Faulty) -> None:
 
 
 def test_reconciled_winners(store: FsspecStore, proxy: FaultProxy) -> None:
-    """G1, G2: with a third of all puts failing one way or another, reading back after anything but `Created` gives one
-    winner per round, and nobody who was told `Created` lost."""
+    """G1, G2: a third of all puts fail. If writers read back after every outcome except `Created`, each round has one winner,
+    and no writer with `Created` has lost."""
     proxy.set(drop_put_answers=0.2, throttle_puts=0.15, seed=11)
     workers, rounds, barrier = 8, 15, threading.Barrier(8)
 
@@ -127,9 +127,9 @@ def test_reconciled_winners(store: FsspecStore, proxy: FaultProxy) -> None:
 
 @contextmanager
 def ignoring(kind: str, request: pytest.FixtureRequest) -> Any:
-    """A store that ignores conditions: (url, options through it, options past it)."""
+    """A store that ignores conditions: (url, options with the proxy, options without it)."""
     if kind == "s3":
-        # Its signature holds the condition: the server behind must be one that checks none.
+        # The signature covers the condition, so this needs a server that checks no signatures.
         with s3_server("moto") as server, FaultProxy(server.endpoint_url, strip_conditions=True) as stripping:
             yield server.new_root(), server.storage_options(stripping.url), server.storage_options()
     elif kind == "gcs":
@@ -144,7 +144,7 @@ def ignoring(kind: str, request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("kind", ["s3", "gcs", "adls"])
 def test_a_store_that_ignores_conditions_is_refused(kind: str, request: pytest.FixtureRequest) -> None:
-    """G9: the probe finds it before a second writer does."""
+    """G9: the probe finds it before a second writer overwrites anything."""
     with ignoring(kind, request) as (url, through, past):
         store = open_store(f"{url}/table", through)
         store.put("schema/schema-0", b"{}")
@@ -177,10 +177,10 @@ def wrong_key(azure: AzureServer) -> dict[str, Any]:
     ],
     ids=["s3 secret", "s3 key", "s3 profile", "s3 bucket", "gcs bucket", "adls key", "adls container"],
 )
-def test_refusals_that_prove_that_nothing_was_done(
+def test_refusals_prove_that_nothing_was_done(
     kind: str, change: Any, place: str, says: str, request: pytest.FixtureRequest
 ) -> None:
-    """G2: these are errors, not unknown outcomes; they name store and key and the next step, and no secret (H19)."""
+    """G2: these are errors, not unknown outcomes. They name the store, the key and the next step, and no secret (H19)."""
     url, options = request.getfixturevalue(kind)
     if kind == "s3" and says == "credentials" and request.getfixturevalue("s3_host").name.startswith("moto"):
         not_here("S3 credentials", "moto checks no signature: this needs versitygw, which Go builds")
@@ -192,7 +192,7 @@ def test_refusals_that_prove_that_nothing_was_done(
         lambda: store.put("snapshot-1", b"1"),
         lambda: list(store.list("")),
     ]
-    if kind != "gcs":  # the server says 404 for both: no such object, no such bucket
+    if kind != "gcs":  # the server answers 404 to both: a missing object and a missing bucket
         acts += [lambda: store.get("snapshot-1"), lambda: store.delete_many(["snapshot-1", "snapshot-2"])]
     for act in acts:
         with pytest.raises(StoreUnavailable) as caught:
@@ -205,7 +205,7 @@ def test_refusals_that_prove_that_nothing_was_done(
 
 
 def test_read_only_permission(azure_host: AzureServer, adls: S3) -> None:
-    """G2: reading goes on; a write and a create are errors that say so, and nothing is there."""
+    """G2: reading works. A write and a create are errors that name the reason, and leave nothing."""
     url, options = adls
     open_store(f"{url}/t", options).put("there", b"1")
     store = open_store(f"{url}/t", azure_host.shared_access_options(permission="rl"))
@@ -230,7 +230,7 @@ URLS_WITH_CREDENTIALS = [
 
 
 def test_secrets_do_not_show(s3: S3) -> None:
-    """H19: not in URLs, reprs, capabilities; credentials in a URL are refused without being repeated."""
+    """H19: no secret in URLs, reprs or capabilities. Credentials in a URL are refused without repeating them."""
     url, options = s3
     store = S3Store(f"{url}/t", {**options, "token": "session-token-1234"})
     shown = f"{store!r} {store} {store.url} {store.capabilities!r} {store._options!r} {store._given}"

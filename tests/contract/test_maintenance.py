@@ -1,4 +1,4 @@
-"""Expiry, rollback and orphans are the same on every store: what is left is exactly what is needed, and reads."""
+"""Expiry, rollback and orphan cleaning work on every store: exactly the needed files remain, and can be read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NEVER_MS = 2**62
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "faulty"])
-def test_a_table_is_looked_after_on_every_store(kind: str, request: pytest.FixtureRequest) -> None:
-    """G7."""
+def test_maintenance_works_on_every_store(kind: str, request: pytest.FixtureRequest) -> None:
+    """G7: after maintenance the table is complete and holds no other files."""
     store = stores_of(kind, request)("table")
     schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"])
     store.put_if_absent("schema/schema-0", schema.to_json())

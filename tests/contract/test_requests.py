@@ -1,4 +1,4 @@
-"""What each operation costs at real servers, counted by a proxy in front of them."""
+"""The number of requests of each operation to real servers, counted by a proxy in front of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = {"s3": "HEAD", "gcs": "GET", "adls": "HEAD"}
 
 
 class Counted:
-    """A store behind a proxy; `cost` runs something and says which requests it took."""
+    """A store behind a proxy. `cost` runs an operation and reports the requests that it took."""
 
     def __init__(self, faulty: Faulty) -> None:
         self.faulty = faulty
@@ -40,7 +40,7 @@ def counted(faulty: Faulty) -> Counted:
 
 
 def test_one_request_each(counted: Counted) -> None:
-    """The floor of two sequential round trips per append (architecture §3) needs one request per operation."""
+    """An append takes two sequential round trips at least (architecture §3), if every operation is one request."""
     store, cost = counted.store, counted.cost
     assert cost(lambda: store.put("a", b"12345")) == [counted.write]
     assert cost(lambda: store.put_if_absent("b", b"1")) == [counted.write]
@@ -57,8 +57,8 @@ def test_one_request_each(counted: Counted) -> None:
     assert cost(lambda: store.delete_many([])) == []
 
 
-def test_one_request_for_what_is_missing(counted: Counted) -> None:
-    """A missing key is asked for once: s3fs alone would send a HEAD and a LIST."""
+def test_one_request_for_a_missing_object(counted: Counted) -> None:
+    """A missing key takes one request. s3fs alone would send a HEAD and a LIST."""
     store, cost = counted.store, counted.cost
 
     def missing(read: Callable[[str], Any]) -> Callable[[], None]:
@@ -74,7 +74,7 @@ def test_one_request_for_what_is_missing(counted: Counted) -> None:
 
 
 def test_conditions_are_on_creates_only(counted: Counted) -> None:
-    """H1: every create carries its condition, the empty one too; no other request does."""
+    """H1: every create carries its condition, even for an empty object. No other request does."""
     store, proxy = counted.store, counted.proxy
     proxy.clear()
     store.put("a", b"1")
@@ -83,9 +83,9 @@ def test_conditions_are_on_creates_only(counted: Counted) -> None:
 
 
 def test_files(counted: Counted) -> None:
-    """A small output is one request; a small input is one where its size is known; so are a Parquet reader's first steps.
+    """A small output is one request. A small input of known size is one, and so are the first steps of a Parquet reader.
 
-    A large output is its parts and two more (S3), its parts and one more (ADLS), one (GCS)."""
+    A large output takes its parts and two more requests (S3), its parts and one more (ADLS), or one (GCS)."""
     store, cost = counted.store, counted.cost
 
     def write(key: str, size: int) -> Callable[[], None]:
@@ -113,8 +113,8 @@ def test_files(counted: Counted) -> None:
     assert cost(footer_first) == ["GET"]
 
 
-def test_an_aborted_upload_is_forgotten(counted: Counted) -> None:
-    """Parts of an S3 upload that never ends cost money for ever; Azure forgets them, GCS never saw them."""
+def test_an_aborted_upload_is_dropped(counted: Counted) -> None:
+    """The parts of an S3 upload that never ends would cost money forever. Azure drops them, and GCS never receives them."""
     store = counted.store
 
     def act() -> None:
@@ -129,7 +129,7 @@ def test_an_aborted_upload_is_forgotten(counted: Counted) -> None:
 
 @pytest.mark.parametrize("kind", ["s3", "gcs"])
 def test_pages(counted: Counted) -> None:
-    """One request per 1000 keys for listings; deletes as many as a request takes (one on ADLS)."""
+    """A listing takes one request per 1000 keys. Deletes take as many keys as the store allows (one on ADLS)."""
     direct = counted.faulty.past()
     store, cost = counted.store, counted.cost
     names = [f"data/{number:05}" for number in range(1001)]
@@ -145,7 +145,7 @@ def test_pages(counted: Counted) -> None:
 
 
 def test_the_meter_agrees_with_the_server(counted: Counted) -> None:
-    """Receipts report requests: the count must be the server's."""
+    """Receipts report the number of requests, so it must be the number that the server sees."""
     metered = MeteredStore(counted.store)
 
     def act() -> None:
@@ -164,7 +164,7 @@ def test_the_meter_agrees_with_the_server(counted: Counted) -> None:
 
 @pytest.mark.parametrize("kind", ["s3"])
 def test_bodies_go_out_at_once(counted: Counted) -> None:
-    """A PUT that first asks `Expect: 100-continue` waits for two answers instead of one."""
+    """A PUT that first sends `Expect: 100-continue` waits for two answers instead of one."""
     sent: list[Any] = []
     store = counted.store
     store.put("warm", b"")

@@ -1,5 +1,5 @@
-"""H19: what was given as a credential is nowhere to be read afterwards: objects, journals, logs, spans, metrics, reprs,
-`explain`, errors."""
+"""H19: credentials that were passed to lakelatch appear in no object, journal, log, span, metric, repr, error or output of
+`explain`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKEN = "ya29.token-of-somebody-5f3e"
 
 
 def options_of(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], list[str]]:
-    """Storage options with explicit credentials, and what must not show of them."""
+    """Storage options with explicit credentials, and the values that must not be shown."""
     if faulty.kind == "gcs":
         monkeypatch.setenv("FETCH_RAW_TOKEN_EXPIRY", "false")  # gcsfs would ask Google about the token
         return {**faulty.options, "token": TOKEN}, [TOKEN]
@@ -40,7 +40,7 @@ def test_nothing_tells(
     with caplog.at_level(logging.DEBUG, logger="lakelatch"):
         ll.create_table(url, pa.schema([("x", pa.int64())]), storage_options=options)
         table = ll.open_table(url, storage_options=options, journal=journal)
-        faulty.proxy.plan("throttle_after", method="WRITE", path="/snapshot-1$")  # a commit with something to tell
+        faulty.proxy.plan("throttle_after", method="WRITE", path="/snapshot-1$")  # so that the commit logs something
         receipt = table.append(pa.table({"x": [1]}), commit_user="etl", identifier=1)
         shown += [repr(table), str(receipt), repr(receipt), str(table.explain()), str(table.plan()), repr(table.store)]
         for method in ("GET", "HEAD", "PUT", "POST"):

@@ -1,4 +1,4 @@
-"""The contract on each of our stores, and on those of a third party's kind; the cases are in `lakelatch.lab.contract`."""
+"""Runs the contract on each store of lakelatch, and on a generic fsspec store. The cases are in `lakelatch.lab.contract`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_THIS_PROCESS = ("memory", "generic", "metered", "faulty")
 
 
 class TestStores(StoreContract):
-    """What every store keeps."""
+    """The contract of every store."""
 
     @pytest.fixture(params=KINDS)
     def kind(self, request: pytest.FixtureRequest) -> Any:
@@ -39,7 +39,7 @@ class TestStores(StoreContract):
 
 
 class TestFaults(FaultContract):
-    """What a network and missing rights may do to a store."""
+    """The contract on a failing network and with missing rights."""
 
     @pytest.fixture(params=REAL)
     def kind(self, request: pytest.FixtureRequest) -> Any:

@@ -1,4 +1,4 @@
-"""The shipped commit machine under every interleaving and every fault within a budget: no promise breaks."""
+"""The shipped commit machine under every interleaving and every fault within a budget: no guarantee breaks."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.fixture(scope="module")
 def explored(pool: ProcessPoolExecutor) -> dict[str, Future[Finding]]:
-    """Every daily scenario; each test waits for its own."""
+    """Every daily scenario. Each test waits for its own."""
     return {scenario.name: pool.submit(explore_named, scenario.name) for scenario in DAILY}
 
 
 @pytest.fixture(scope="module")
 def explored_by_night(pool: ProcessPoolExecutor) -> dict[str, Future[list[Finding]]]:
-    """Every nightly scenario, and walks through those that are too large."""
+    """Every nightly scenario, with random walks through those that are too large."""
     return {s.name: pool.submit(explore_or_walk, s.name, NIGHTLY_SECONDS, WALK_SECONDS) for s in NIGHTLY}
 
 
 @pytest.fixture(scope="module")
 def coverage() -> Iterator[list[str]]:
-    """What was explored, line by line: kept for docs/guarantees.md."""
+    """The results of the explorations, line by line. They are kept for docs/guarantees.md."""
     lines: list[str] = []
     yield lines
     if lines:
@@ -51,7 +51,7 @@ def coverage() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def kills() -> Iterator[list[Kill]]:
-    """The kill table: kept for docs/guarantees.md."""
+    """The kill table. It is kept for docs/guarantees.md."""
     table: list[Kill] = []
     yield table
     if len(table) == len(MUTANTS):
@@ -59,8 +59,8 @@ def kills() -> Iterator[list[Kill]]:
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in DAILY])
-def test_no_promise_breaks(explored: dict[str, Future[Finding]], coverage: list[str], name: str) -> None:
-    """G1–G6, honesty of `unknown`, liveness: every state within the budget."""
+def test_no_guarantee_breaks(explored: dict[str, Future[Finding]], coverage: list[str], name: str) -> None:
+    """G1–G6, honesty of `unknown`, and liveness hold in every state within the budget."""
     finding = explored[name].result()
     coverage.append(finding.line)
     assert not finding.story, finding.story
@@ -70,10 +70,10 @@ def test_no_promise_breaks(explored: dict[str, Future[Finding]], coverage: list[
 @pytest.mark.slow
 @pytest.mark.timeout(len(NIGHTLY) * (NIGHTLY_SECONDS + WALK_SECONDS))
 @pytest.mark.parametrize("name", [scenario.name for scenario in NIGHTLY])
-def test_no_promise_breaks_by_night(
+def test_no_guarantee_breaks_in_nightly_scenarios(
     explored_by_night: dict[str, Future[list[Finding]]], coverage: list[str], name: str
 ) -> None:
-    """Larger worlds: exhausted, or explored for minutes and then walked through at random."""
+    """Larger scenarios are exhausted, or explored for minutes and then walked through at random."""
     findings = explored_by_night[name].result()
     coverage.append("; then ".join(finding.line for finding in findings))
     for finding in findings:
@@ -82,7 +82,7 @@ def test_no_promise_breaks_by_night(
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_is_killed(mutant: Mutant, kills: list[Kill]) -> None:
-    """A planted historic bug is found, and its story is short enough to read."""
+    """Each planted bug is found, with a story that is short enough to read."""
     hunt = mutant.hunt()
     kills.append(hunt.kill(mutant.name))
     print(hunt.story)
@@ -91,14 +91,14 @@ def test_every_mutant_is_killed(mutant: Mutant, kills: list[Kill]) -> None:
 
 
 def test_a_mutant_is_gone_after_its_hunt() -> None:
-    """The next test runs what is shipped."""
+    """The next test runs the shipped code."""
     with MUTANTS[0].planted():
         assert explore(writers(2, 0)).violation is not None
     assert explore(writers(2, 0)).violation is None
 
 
 def test_a_story_replays() -> None:
-    """A replay id plays the same steps, to the same end."""
+    """A replay id plays the same steps to the same end."""
     mutant = next(m for m in MUTANTS if m.name == "no answer means failed")
     with mutant.planted():
         found = mutant.hunt().found
@@ -107,17 +107,17 @@ def test_a_story_replays() -> None:
     assert (name, path) == (found.scenario.name, found.path)
     assert found.violation in broken
     assert [t.outcome for step in steps for t in step.told] == ["not committed"]
-    assert replay(found.scenario, path)[1] == [], "what is shipped does not break on the same path"
+    assert replay(found.scenario, path)[1] == [], "the shipped code does not break on the same path"
 
 
-def test_two_explorations_see_the_same() -> None:
-    """Nothing random, and no clock, has crept in."""
+def test_two_explorations_visit_the_same_states() -> None:
+    """Exploration does not depend on random choices or a clock."""
     first, second = explore(writers(2, 1)), explore(writers(2, 1))
     assert (first.states, first.depth) == (second.states, second.depth)
 
 
-def test_garbage_is_no_replay_id() -> None:
-    with pytest.raises(ValueError, match="no replay id"):
+def test_an_invalid_replay_id_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a replay id"):
         parse_replay_id("banana")
     with pytest.raises(KeyError):
         named("banana")

@@ -1,4 +1,4 @@
-"""The judge himself: what he must call broken, in worlds of a few snapshots that are put together by hand."""
+"""The invariants themselves: violations that they must report, in small worlds that are put together by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakelatch.lab.stage import Told, partitioned_schema
 
 
 def played(*actors: Actor, schema: object = None) -> tuple[Objects, History]:
-    """A store after some actors, one after another, and its history."""
+    """A store after some actors have played, one after another, and its history."""
     objects: Objects = dict(SCHEMA) if schema is None else {"schema/schema-0": schema.to_json()}  # type: ignore[attr-defined]
     for number, actor in enumerate(actors):
         objects = play_alone(actor, number + 1, objects, schema)  # type: ignore[arg-type]
@@ -34,7 +34,7 @@ def judged(objects: Objects, history: History, *told: Told) -> list[Violation]:
 
 
 def changed(history: History, commit: str, **fields: object) -> History:
-    """The history with the snapshot of one commit described otherwise."""
+    """The history with a changed description of one commit's snapshot."""
     return {i: replace(p, **fields) if p.commit == commit else p for i, p in history.items()}  # type: ignore[arg-type]
 
 
@@ -52,14 +52,14 @@ def test_an_overwrite_may_remove_what_it_read() -> None:
 
 
 def test_an_overwrite_may_not_remove_what_it_had_not_read() -> None:
-    """H13: the same table, but the overwrite says that it had read the table without A's rows."""
+    """H13: the same table, but the overwrite records that it had read the table without A's rows."""
     objects, history = played(Actor("A", writer()), UPDATE)
     first = next(i for i, p in history.items() if p.commit == "A1")
     empty = {**history, "before": Published("")}
     lied = changed(empty, "O1", read="before")
     assert [str(v) for v in judged(objects, lied, committed("A1"))] == [
         "G1: snapshot 2 (O1) removes the rows of A1, which it had not read",
-        "G1: A1 was told committed, and readers do not see its rows",
+        "G1: A1 was reported as committed, but readers do not see its rows",
     ]
     assert first in history
 
@@ -72,7 +72,7 @@ def test_rows_that_an_overwrite_replaced_may_not_stay() -> None:
     assert "keeps the rows of A1" in found[0].text
 
 
-def test_rows_that_were_gone_may_not_come_back_but_by_a_rollback() -> None:
+def test_only_a_rollback_may_bring_rows_back() -> None:
     objects, history = played(Actor("A", writer()), UPDATE, Actor("R", restorer(1), "restorer"))
     assert "A1" in look(objects).top.visible  # type: ignore[union-attr]
     assert judged(objects, history) == []
@@ -91,7 +91,7 @@ def test_an_overwrite_of_one_partition_may_not_remove_rows_of_another() -> None:
     assert any("removes the rows of A1~0" in v.text for v in judged(objects, wide, told))
 
 
-def test_a_row_that_a_vector_marks_is_not_seen() -> None:
+def test_a_row_that_a_vector_marks_is_not_visible() -> None:
     objects, history = played(Actor("A", writer(2)), Actor("D", deleter("A1"), "deleter"))
     top = look(objects).top
     assert top is not None
@@ -101,10 +101,10 @@ def test_a_row_that_a_vector_marks_is_not_seen() -> None:
     assert [v.promise for v in found] == ["G1"]
 
 
-def test_a_deleted_row_that_is_seen_is_told() -> None:
+def test_a_deleted_row_that_is_visible_is_reported() -> None:
     objects, history = played(Actor("A", writer()))
     found = judged(objects, history, committed("D1", rows=(), deletes=("A1",)))
-    assert [str(v) for v in found] == ["G1: D1 was told committed, and readers see A1, which it deleted"]
+    assert [str(v) for v in found] == ["G1: D1 was reported as committed, but readers see A1, which it deleted"]
 
 
 def test_a_compaction_leaves_marked_rows_out() -> None:
@@ -117,8 +117,8 @@ def test_a_compaction_leaves_marked_rows_out() -> None:
     assert judged(objects, history, committed("C1", rows=())) == []
 
 
-def test_a_vector_of_a_file_that_is_gone_is_told() -> None:
-    """H12"""
+def test_a_vector_of_a_missing_file_is_reported() -> None:
+    """H12: a live vector of a file that is not live is a violation."""
     objects, _ = played(Actor("A", writer(2)), Actor("D", deleter("A1"), "deleter"))
     reading = look(objects)
     assert reading.top is not None
@@ -127,7 +127,7 @@ def test_a_vector_of_a_file_that_is_gone_is_told() -> None:
     assert any(v.promise == "H12" and "data-X.parquet" in v.text for v in found)
 
 
-def test_a_commit_that_was_told_lost_and_only_marked_rows_is_found_by_its_name() -> None:
+def test_a_commit_that_was_reported_lost_and_only_marked_rows_is_found_by_its_name() -> None:
     objects, history = played(Actor("A", writer(2)), Actor("D", deleter("A1"), "deleter"))
     lost = Told("D1", "not committed", "commit-conflict", None, (), ("A1",))
     assert [v.promise for v in judged(objects, history, lost)] == ["G2"]
@@ -139,11 +139,11 @@ def test_marks_are_read_as_they_were_written(marked: dict[str, list[int]]) -> No
     assert {v.data_file: list(positions_in(data, v)) for v in file.deletion_vectors or ()} == marked
 
 
-def test_what_nobody_knows_of_may_remove_nothing() -> None:
+def test_an_unknown_snapshot_may_remove_nothing() -> None:
     assert may_remove({}, Published("", read="unknown")) == frozenset()
 
 
-def test_two_equal_requests_on_their_way_are_two() -> None:
+def test_two_equal_requests_in_flight_are_two() -> None:
     """H9: a snapshot that was sent twice can land twice, once its name is free again."""
     explorer = Explorer(writers(1, 1))
     once = explorer.first()
@@ -155,8 +155,8 @@ def test_two_equal_requests_on_their_way_are_two() -> None:
     assert explorer.moved(two, landings[0]).in_flight == (late,)
 
 
-def test_time_passes_for_whoever_is_under_way_while_snapshots_expire() -> None:
-    """H6: expiry leaves young snapshots alone, so whoever still knows one has slept; not where it is run by hand."""
+def test_time_passes_for_writers_under_way_while_snapshots_expire() -> None:
+    """H6: expiry spares young snapshots, so a writer that still knows an expired one has slept. By hand, no time passes."""
     from lakelatch.lab.scenarios_upkeep import expired
 
     for by_hand in (False, True):
@@ -165,7 +165,7 @@ def test_time_passes_for_whoever_is_under_way_while_snapshots_expire() -> None:
 
 
 def _naps_of(name: str, scenario: Scenario) -> float:
-    """One walk: the actor begins, everybody else plays to the end, then the actor does."""
+    """One walk: the actor begins, then all others play to the end, then the actor does."""
     explorer = Explorer(scenario)
     world = explorer.first()
     index = explorer.names.index(name)

@@ -1,4 +1,4 @@
-"""What to expect of many writers: the forecast, and its command."""
+"""The forecast for many writers, and its command."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lakelatch.lab.simulate import simulate
 from lakelatch.lab.stage import Stage
 
 STARVED = 20
-"""A commit that waits so many times the median has been starved."""
+"""A commit that waits this many times the median has been starved."""
 
 
-def test_one_writer_meets_nobody() -> None:
-    """architecture §3: a warm append waits for three round trips, one after another; nobody is in the way."""
+def test_a_single_writer_has_no_conflicts() -> None:
+    """architecture §3: a warm append waits for three sequential round trips if no other writer is active."""
     forecast = simulate(1, commits=8, latency_ms=100.0)
     assert (forecast.committed, forecast.retries_per_commit) == (8, 0.0)
     assert 3 * 50 <= forecast.p50_ms <= 3 * 150
@@ -39,14 +39,15 @@ def test_more_writers_wait_longer_and_lose_nothing() -> None:
 
 
 def test_a_hundred_writers_all_get_their_turn() -> None:
-    """Default options: none fails, nobody starves."""
+    """With default options, no commit fails and no writer starves."""
     forecast = simulate(100, commits=1, latency_ms=20.0)
     assert (forecast.committed, forecast.failed, forecast.unknown, forecast.dead_writers) == (100, 0, 0, 0)
     assert forecast.p99_ms <= STARVED * forecast.p50_ms
 
 
-def test_requests_that_go_out_side_by_side_take_the_time_of_the_longest() -> None:
-    """architecture §3: a loser of a race looks for the latest snapshot, and beside it asks for the next two: one round trip."""
+def test_concurrent_requests_take_the_time_of_the_longest() -> None:
+    """architecture §3: the loser of a race looks for the latest snapshot and requests the next two concurrently: one round
+    trip."""
     latency_s = 0.1
     simulation = Simulation(0, Weather(latency_s))
     took: list[float] = []
@@ -65,10 +66,10 @@ def test_requests_that_go_out_side_by_side_take_the_time_of_the_longest() -> Non
 
     simulation.add(Actor("w", role))
     simulation.run()
-    assert max(took) <= 1.5 * latency_s + 1e-9, "a request takes between half of the latency and half more"
+    assert max(took) <= 1.5 * latency_s + 1e-9, "a request takes between 0.5 and 1.5 times the latency"
 
 
-def test_a_bad_day_is_told_and_the_same_each_time() -> None:
+def test_faults_are_reported_and_repeatable() -> None:
     first = simulate(6, commits=4, faults=1.0, seed=3)
     assert first.faults > 0
     assert first == simulate(6, commits=4, faults=1.0, seed=3)
@@ -76,7 +77,7 @@ def test_a_bad_day_is_told_and_the_same_each_time() -> None:
 
 
 def test_the_same_seed_gives_the_same_trace(tmp_path: Path) -> None:
-    """Byte for byte, in two processes with other hash seeds; another seed gives another."""
+    """Byte for byte, in two processes with different hash seeds. Another seed gives another trace."""
     traces = []
     for run, seed in enumerate((7, 7, 8)):
         path = tmp_path / f"{run}.trace"
@@ -89,7 +90,7 @@ def test_the_same_seed_gives_the_same_trace(tmp_path: Path) -> None:
     assert traces[0][0].count(b"\n") > 50
 
 
-def test_a_long_simulation_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_a_long_simulation_reports_its_progress(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     monkeypatch.setattr("lakelatch.cli.simulate._EVERY_S", 0.0)
     assert main(["simulate", "--writers", "2", "--steps", "3", "--json"]) == 0
     shown = capsys.readouterr()
@@ -110,6 +111,6 @@ def test_the_command_prints_the_forecast(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("wrong", [["--writers", "0"], ["--faults", "2"], ["--latency", "0"]])
-def test_what_cannot_be_simulated_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *wrong]) == 2
     assert "--writers" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from lakelatch.lab.stage import PATHS, Stage, lab_schema
 
 
 class World:
-    """One store, and jobs on it; a test says what happens just before, or instead of, a request."""
+    """One store with its jobs. A test decides what happens just before a request, or instead of it."""
 
     def __init__(self, **options: str) -> None:
         self.objects: Objects = {}
@@ -40,7 +40,7 @@ class World:
         role(self.job(name).stage)
 
     def files(self) -> list[str]:
-        """What a cold reader sees."""
+        """The files that a fresh reader sees."""
         reading = look(self.objects)
         assert reading.failure == ""
         return sorted(reading.top.files) if reading.top else []
@@ -82,7 +82,7 @@ class Job:
 
 
 class Interrupted:
-    """A wire on which something happens before a chosen request."""
+    """A wire that calls a function before a chosen request."""
 
     def __init__(self, world: World, operation: str, key: str, happens: Callable[[Request], Reply | None]) -> None:
         self.world, self.operation, self.key, self.happens = world, operation, key, happens
@@ -122,7 +122,7 @@ def test_a_a_sleeper_publishes_on_a_name_that_expiry_freed() -> None:
 
 
 def test_b_a_rollback_under_a_writer() -> None:
-    """H6: rolled back 50 -> 40 by Apache Paimon, then W publishes 51; a cold W2 lists and sees 51, and is not misled."""
+    """H6: Apache Paimon rolls back from 50 to 40, then W publishes 51. A fresh W2 lists 51 and is not misled."""
     world = World()
     world.job("old").commits(50)
     world.apply(Request("write", "snapshot/EARLIEST", b"1"))
@@ -136,7 +136,7 @@ def test_b_a_rollback_under_a_writer() -> None:
 
 
 def test_c_an_old_writer_replaces_the_base() -> None:
-    """G1's limit: a 1.x writer without uuid rolls N back and commits N again; W publishes on the old N, and is told."""
+    """G1's limit: a 1.x writer without uuid rolls N back and commits N again. W publishes on the old N, and gets an error."""
     world = World()
     world.job("old").commits(3)
 
@@ -157,7 +157,7 @@ def test_c_an_old_writer_replaces_the_base() -> None:
 
 
 def test_d_a_hint_an_hour_later_is_not_written() -> None:
-    """H7: W commits 101, sleeps, and would write its hint an hour later."""
+    """H7: W commits 101, sleeps for an hour, and must not write its hint then."""
     world = World()
     job = world.job("W")
     job.commit()
@@ -171,7 +171,7 @@ def test_d_a_hint_an_hour_later_is_not_written() -> None:
 
 
 def test_d_a_publish_that_took_an_hour_writes_no_hint_and_is_old_knowledge() -> None:
-    """H6, H7: what was published is as old as its send; the next commit looks again before it builds on it."""
+    """H6, H7: knowledge of a published snapshot is as old as its send. The next commit checks it before building on it."""
     world = World()
 
     def an_hour(request: Request) -> Reply:
@@ -199,7 +199,7 @@ def test_d_a_publish_that_took_an_hour_writes_no_hint_and_is_old_knowledge() -> 
 
 
 def test_e_a_put_that_hangs_lands_after_resolve() -> None:
-    """H9: the PUT hangs in a proxy, W is told unknown, `resolve` runs, the PUT lands."""
+    """H9: the PUT hangs in a proxy, W gets an unknown outcome, `resolve` runs, and the PUT lands."""
     world = World()
     world.job("old").commits(1)
     hanging: list[Request] = []
@@ -214,14 +214,14 @@ def test_e_a_put_that_hangs_lands_after_resolve() -> None:
         world.job("W", wire).commit()
     receipt = unknown.value.resolve(timeout=0)
     assert receipt.snapshot_id == 2
-    assert len({request.data for request in hanging}) == 1, "every send is the same bytes"
+    assert len({request.data for request in hanging}) == 1, "every send has the same bytes"
     assert [world.apply(request).status for request in hanging] == [412, 412, 412]
     assert world.files() == data("old1", "W1")
     assert len(world.objects) == len({*world.objects})
 
 
 def test_f_a_zombie_publishes_under_its_retry() -> None:
-    """G3: zombie A and retry B share an identity: B looks up, A publishes, B resolves and publishes."""
+    """G3: zombie A and retry B share an identity. B looks it up, A publishes, then B resolves and publishes."""
     world = World()
     world.job("old").commits(1)
     zombie = world.job("A")
@@ -246,7 +246,7 @@ def test_g_both_merged_the_same_manifests() -> None:
 
 
 def test_h_a_late_put_finds_its_name_freed() -> None:
-    """H5, H9: PUT of 5 times out, another's 5 is seen, W cleans up?, a rollback frees 5, the PUT lands."""
+    """H5, H9: the PUT of 5 times out, another writer's 5 is seen, W cleans up, a rollback frees 5, and the PUT lands."""
     world = World()
     world.job("old").commits(4)
     world.apply(Request("write", "snapshot/EARLIEST", b"1"))
@@ -265,15 +265,15 @@ def test_h_a_late_put_finds_its_name_freed() -> None:
     reading = look(world.objects)
     assert reading.failure == ""
     assert reading.top is not None
-    assert reading.top.needs <= set(world.objects), "nothing that a late snapshot names was cleaned away"
+    assert reading.top.needs <= set(world.objects), "no file that a late snapshot names was deleted"
     assert world.files() == data("old1", "old2", "old3", "old4", "W1")
 
 
-# -------------------------------------------------------------------------------------------- what the lab found
+# ------------------------------------------------------------------------------------------- found by the lab
 
 
 def test_a_listing_that_lags_behind_is_no_fork() -> None:
-    """G2, decision 3: the listing lacks the very snapshot that just landed."""
+    """G2, decision 3: the listing lacks the snapshot that just landed."""
     world = World()
     lagging = [True, True]
 
@@ -309,8 +309,8 @@ def test_an_expiry_under_way_is_asked_again() -> None:
     assert world.files() == data("old1", "old2", "old3", "old4")
 
 
-def test_a_job_s_own_reading_fails_loudly() -> None:
-    """G4: a snapshot that names a manifest list that is not there is told by name."""
+def test_a_missing_manifest_list_is_an_error() -> None:
+    """G4: the error for a snapshot that names a missing manifest list names that list."""
     world = World()
     world.job("old").commits(1)
     name = next(key for key in world.objects if key.startswith("manifest/manifest-list"))
@@ -322,8 +322,8 @@ def test_a_job_s_own_reading_fails_loudly() -> None:
         world.job("W").stage.store.get(name)
 
 
-def test_actors_are_named_once() -> None:
-    """A scenario's labels tell data files apart."""
+def test_names_of_actors_are_unique() -> None:
+    """Labels of a scenario distinguish its data files, so they must be unique."""
     from lakelatch.lab.scenarios import DAILY, NIGHTLY
 
     for scenario in (*DAILY, *NIGHTLY):

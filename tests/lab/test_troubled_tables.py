@@ -1,4 +1,4 @@
-"""What users test their jobs with: each fixture catches the bug that it is there for, and says what to do about it."""
+"""The fixtures for users' tests: each finds the bug that it is made for, and its error names a next step."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def append(url: str, **identity: Any) -> ll.Receipt:
 
 
 def test_a_lost_answer_is_unknown_and_can_be_resolved(faulty: FaultyStore) -> None:
-    """H2: the commit has landed, the job is told that nobody knows; asked again, the store answers."""
+    """H2: the commit has landed, but the job gets an unknown outcome. When asked again, the store answers."""
     url = faulty.create(ROWS)
     faulty.lose_answer()
     with pytest.raises(ll.OutcomeUnknown) as caught:
         append(url)
     faulty.assert_once(ROWS)
     assert caught.value.resolve().snapshot_id == 1
-    assert append(url).snapshot_id == 2, "one answer was to be lost"
+    assert append(url).snapshot_id == 2, "only one answer was to be lost"
 
 
 def test_a_job_that_runs_again_without_an_identity_is_caught(faulty: FaultyStore) -> None:
@@ -68,8 +68,8 @@ def test_a_killed_process_sends_nothing_more(faulty: FaultyStore, when: str, the
     faulty.assert_once(ROWS)
 
 
-def test_what_was_planned_must_happen(faulty: FaultyStore) -> None:
-    """A test whose job never met the trouble must not pass."""
+def test_planned_faults_must_happen(faulty: FaultyStore) -> None:
+    """A test whose job met no fault must not pass."""
     url = faulty.create(ROWS)
     faulty.lose_answer()
     with pytest.raises(AssertionError, match=r"never happened: lose-answer.*\n.*faulty://"):
@@ -80,8 +80,8 @@ def test_what_was_planned_must_happen(faulty: FaultyStore) -> None:
     faulty.assert_once(ROWS)
 
 
-def test_rough_weather_is_survived_and_the_same_for_a_seed(tmp_path: Path) -> None:
-    """G1, G2: lost and late answers, doubled sends, stale listings; the seed decides which requests they hit."""
+def test_random_faults_are_survived_and_repeatable(tmp_path: Path) -> None:
+    """G1, G2: lost and late answers, repeated sends, stale listings. The seed decides which requests they strike."""
     struck = []
     for run in range(2):
         faulty = FaultyStore(tmp_path / str(run))
@@ -96,7 +96,7 @@ def test_rough_weather_is_survived_and_the_same_for_a_seed(tmp_path: Path) -> No
     assert {line["strike"] for line in struck[0]} >= {"lost", "stale"}
 
 
-def test_throttling_is_told_as_such(faulty: FaultyStore) -> None:
+def test_throttling_is_reported_as_such(faulty: FaultyStore) -> None:
     url = faulty.create(ROWS)
     faulty.rough("get", throttled=1.0)
     with pytest.raises(ll.StoreUnavailable, match="slow down"):
@@ -118,8 +118,8 @@ def in_another_process(url: str) -> None:
         raise SystemExit(7) from None
 
 
-def test_trouble_is_shared_by_processes(faulty: FaultyStore) -> None:
-    """Spark commits in other processes too: what is planned strikes once, wherever."""
+def test_faults_are_shared_by_processes(faulty: FaultyStore) -> None:
+    """Spark commits in other processes too. A planned fault strikes once, in whichever process comes first."""
     url = faulty.create(ROWS)
     faulty.lose_answer()
     codes = []
@@ -133,8 +133,8 @@ def test_trouble_is_shared_by_processes(faulty: FaultyStore) -> None:
     assert pickle.loads(pickle.dumps(store)).url == store.url == url
 
 
-def test_a_url_whose_test_is_over_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ll.InvalidArgument, match="no folder of trouble"):
+def test_a_url_whose_test_is_over_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ll.InvalidArgument, match="folder with its faults does not exist"):
         open_store(f"faulty://{tmp_path}/gone/table")
 
 
@@ -154,13 +154,13 @@ def negated(rows: pa.Table) -> pa.Table:
 
 
 def careless(url: str) -> None:
-    """Reads, then replaces what is there by then."""
+    """A job that reads the table, and then replaces everything in it."""
     table = ll.open_table(url)
     table.overwrite(negated(table.to_arrow()))
 
 
 def careful(url: str) -> None:
-    """Says what it read."""
+    """A job that passes the snapshot that it read."""
     table = ll.open_table(url)
     snapshot = table.snapshot()
     assert snapshot is not None
@@ -168,7 +168,7 @@ def careful(url: str) -> None:
 
 
 def strict(url: str) -> None:
-    """Plans again until nobody came in between."""
+    """A job that plans again until no other commit came in between."""
     while True:
         table = ll.open_table(url)
         snapshot = table.snapshot()
@@ -199,15 +199,15 @@ def test_an_overwrite_of_rows_it_never_read_is_caught(contended: Any) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_an_overwrite_that_says_what_it_read_keeps_rows_of_others(contended: Any, times: int) -> None:
-    """H13: the table of isolation: an append meanwhile stays, where the overwrite says when "meanwhile" began."""
+def test_an_overwrite_with_a_read_snapshot_keeps_rows_of_others(contended: Any, times: int) -> None:
+    """H13: rows that are appended meanwhile stay if the overwrite passes the snapshot that it read."""
     table = contended(times=times)
     careful(table.url())
     table.assert_rivals_survive()
     assert sorted(row["month"] for row in table.rows()) == [-2, -1, *[7] * table.rivals]
 
 
-def test_a_serializable_overwrite_meets_conflicts_until_nobody_comes(contended: Any) -> None:
+def test_a_serializable_overwrite_gets_conflicts_while_others_commit(contended: Any) -> None:
     table = contended(times=2)
     strict(table.url())
     assert table.rivals == 4
@@ -216,7 +216,7 @@ def test_a_serializable_overwrite_meets_conflicts_until_nobody_comes(contended: 
         table.assert_rivals_survive()
 
 
-def test_a_job_that_never_came_by_is_told_so(contended: Any) -> None:
+def test_a_job_that_never_met_the_other_writer_fails(contended: Any) -> None:
     table = contended()
     with pytest.raises(AssertionError, match="met no other writer"):
         table.assert_rivals_survive()
@@ -262,8 +262,8 @@ def test_a_function_with_a_stable_identity_passes(replayed: ReplayedBatch) -> No
 @pytest.mark.parametrize(
     ("identity", "says"),
     [
-        (lambda batch_id: {}, r"added 4 rows, 2 are right.*\n2 x \{'month': 1\}"),
-        (lambda batch_id: {"commit_user": uuid.uuid4().hex, "identifier": batch_id}, "added 4 rows, 2 are right"),
+        (lambda batch_id: {}, r"added 4 rows instead of 2.*\n2 x \{'month': 1\}"),
+        (lambda batch_id: {"commit_user": uuid.uuid4().hex, "identifier": batch_id}, "added 4 rows instead of 2"),
         (lambda batch_id: {"commit_user": "q", "identifier": 1}, "batch 1 was taken for a replay of batch 0"),
     ],
     ids=["none", "fresh user", "constant identifier"],
@@ -275,18 +275,18 @@ def test_a_function_without_one_is_caught(replayed: ReplayedBatch, identity: Any
     assert "identifier=batch_id" in str(caught.value)
 
 
-def test_a_function_that_filters_says_how_many_rows(replayed: ReplayedBatch) -> None:
+def test_a_function_that_filters_passes_its_row_count(replayed: ReplayedBatch) -> None:
     url = replayed.create(ROWS)
 
     def write_batch(batch: pa.Table, batch_id: int) -> None:
         ll.open_table(url).append(batch.slice(1), commit_user="q", identifier=batch_id)
 
-    with pytest.raises(AssertionError, match="added 1 rows, 2 are right"):
+    with pytest.raises(AssertionError, match="added 1 rows instead of 2"):
         replayed(write_batch, ROWS)
     replayed(write_batch, ROWS, rows=1, batch_id=5)
 
 
-def test_a_function_that_writes_elsewhere_is_told_so(replayed: ReplayedBatch) -> None:
+def test_a_function_that_writes_elsewhere_fails(replayed: ReplayedBatch) -> None:
     replayed.create(ROWS)
     with pytest.raises(AssertionError, match="never happened"):
         replayed(lambda batch, batch_id: None, ROWS)

@@ -1,4 +1,4 @@
-"""How an error of any client is taken apart: which link of the chain counts, and in which order the tables are asked."""
+"""How an error of a client is examined: which link of the chain counts, and in which order the tables are searched."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from lakelatch.backends.store import AlreadyThere, Unknown
 
 
 class BotoError(Exception):
-    """As botocore carries an answer."""
+    """Carries an answer like an error of botocore."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
 
 
 class Carrier(Exception):
-    """As another client does."""
+    """Carries an answer like an error of another client."""
 
     def __init__(self, status: object, code: object) -> None:
         self.status, self.code = status, code
 
 
 class Derived(Carrier):
-    """A kind of it."""
+    """A subclass of it."""
 
 
 class Code(enum.Enum):
-    """Azure's codes are an enumeration where its client knows them."""
+    """Azure's client has an enumeration for the codes that it knows."""
 
     KNOWN = "KnownToTheClient"
 
@@ -78,18 +78,18 @@ def during(error: BaseException, context: BaseException) -> BaseException:
     ],
     ids=repr,
 )
-def test_what_one_error_carries(error: BaseException, expected: tuple[int | None, str | None]) -> None:
+def test_facts_of_a_single_error(error: BaseException, expected: tuple[int | None, str | None]) -> None:
     assert said(error) == expected
 
 
-def test_who_is_not_named_is_not_believed() -> None:
-    """An HTTP library's own parse errors carry a `status` too, and would pass for a refusal."""
+def test_only_listed_classes_carry_answers() -> None:
+    """An HTTP library's own parse errors carry a `status` too, and would be mistaken for a refusal."""
     assert facts_of(Carrier(409, "Busy"), {}) == Facts(None, None, ("Carrier",))
     assert facts_of(Carrier(409, "Busy"), {"Other": ("status", "code")}).status is None
 
 
 def test_the_innermost_answer_counts() -> None:
-    """Each of status and code by itself: a wrapper may know one of them."""
+    """This holds for status and code separately, because a wrapper may know only one of them."""
     assert said(after(boto(500, "Outer"), boto(412, "Inner"))) == (412, "Inner")
     assert said(after(boto(500, "Outer"), ValueError())) == (500, "Outer")
     assert said(after(boto(500, "Outer"), Carrier(None, "Inner"))) == (500, "Inner")
@@ -99,14 +99,14 @@ def test_the_innermost_answer_counts() -> None:
 def test_causes_and_contexts_are_followed() -> None:
     assert said(during(ValueError(), boto(412))) == (412, None)
     both = during(after(ValueError(), boto(412)), boto(500))
-    assert said(both) == (412, None), "what an error was raised from comes before what was handled meanwhile"
+    assert said(both) == (412, None), "the explicit cause of an error comes before its context"
     hidden = during(ValueError(), boto(412))
     hidden.__suppress_context__ = True
     assert said(hidden) == (None, None)
     assert list(chain(both)) == [both, both.__cause__]
 
 
-def test_a_chain_that_bites_its_tail_ends() -> None:
+def test_a_circular_chain_ends() -> None:
     one, two = ValueError(), TypeError()
     one.__context__, two.__context__ = two, one
     assert len(list(chain(one))) == 12
@@ -122,7 +122,7 @@ def test_classes_are_named_from_the_outside_in() -> None:
     assert facts_of(error, {}).types == ("Derived", "Carrier", "FileNotFoundError", "OSError")
 
 
-def test_a_code_says_more_than_a_status_and_that_more_than_a_class() -> None:
+def test_a_code_beats_a_status_and_a_status_beats_a_class() -> None:
     table = AnswerTable(
         codes={"Full": Answer.BUSY},
         statuses={404: Answer.NO_CONTAINER, 503: Answer.DENIED},
@@ -139,12 +139,12 @@ def test_a_code_says_more_than_a_status_and_that_more_than_a_class() -> None:
 @pytest.mark.parametrize(
     ("status", "answer"), [(499, Answer.DENIED), (500, Answer.BUSY), (599, Answer.BUSY), (302, Answer.DENIED)]
 )
-def test_a_status_that_is_in_no_table(status: int, answer: Answer) -> None:
+def test_a_status_that_is_not_in_the_table(status: int, answer: Answer) -> None:
     assert AnswerTable().classify(boto(status)) is answer
 
 
-def test_a_status_of_http_means_what_http_says() -> None:
-    """Where a store's own table has no other meaning for it."""
+def test_statuses_have_the_meaning_of_http() -> None:
+    """Unless the store's own table gives it another meaning."""
     said = {
         404: Answer.MISSING,
         409: Answer.CONFLICT,
@@ -177,13 +177,13 @@ def test_a_status_of_http_means_what_http_says() -> None:
     ],
     ids=repr,
 )
-def test_errors_of_pythons_own(error: BaseException, answer: Answer) -> None:
+def test_builtin_errors(error: BaseException, answer: Answer) -> None:
     assert AnswerTable().classify(error) is answer
 
 
 @pytest.mark.parametrize("answer", Answer)
-def test_what_an_answer_means_for_a_create(answer: Answer) -> None:
-    """H2, H3: only what proves that nothing was applied is a failure, and after an earlier send not even that."""
+def test_outcome_of_a_create(answer: Answer) -> None:
+    """H2, H3: a failure proves that nothing was applied. After an earlier send, not even that is a failure."""
     nothing = {
         Answer.NOT_SENT,
         Answer.BROKEN_OFF,

@@ -1,4 +1,4 @@
-"""A native client that panics raises what is no `Exception`; fsspec would answer None for it: "done" (H2)."""
+"""A native client that panics raises an error that is not an `Exception`, which fsspec would turn into None: success (H2)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lakelatch.core.errors import StoreUnavailable
 
 
 class Panic(BaseException):
-    """As pyo3's: it names no `Exception`."""
+    """Not an `Exception`, like a panic of pyo3."""
 
 
 class Client:
-    """A name node's answers, one for each call of a kind; where none is left, all goes well."""
+    """Planned answers of a name node, one for each call of a kind. Calls without a planned answer succeed."""
 
     def __init__(self) -> None:
         self.inner = self
@@ -72,7 +72,7 @@ def store(client: Client, monkeypatch: pytest.MonkeyPatch) -> HdfsStore:
 
 
 def test_a_create_whose_client_panics_is_unknown(store: HdfsStore, client: Client) -> None:
-    """H2: not "created"; and what a rename could still find is deleted (H9)."""
+    """H2: the outcome is not "created". A file that the rename could still find is deleted (H9)."""
     client.planned["rename"] = [Panic("no reactor")]
     answer = store.put_if_absent("snapshot-1", b"x")
     assert isinstance(answer, Unknown)
@@ -80,8 +80,8 @@ def test_a_create_whose_client_panics_is_unknown(store: HdfsStore, client: Clien
     assert client.calls[-2:] == ["rename", "delete"]
 
 
-def test_a_panic_inside_of_a_coroutine_is_no_answer_either(store: HdfsStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever store it is: the guard stands between the client and fsspec."""
+def test_a_panic_in_a_coroutine_is_not_an_answer(store: HdfsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard between the client and fsspec covers every store."""
 
     async def panics(*_: object) -> None:
         raise Panic("in the loop itself")
@@ -93,8 +93,8 @@ def test_a_panic_inside_of_a_coroutine_is_no_answer_either(store: HdfsStore, mon
         store.put("a", b"x")
 
 
-def test_what_breaks_before_the_rename_is_sent_again(store: HdfsStore, client: Client) -> None:
-    """The name was not asked for: it is neither unknown nor a failure, and a refusal after it is about another's file."""
+def test_a_failure_before_the_rename_is_retried(store: HdfsStore, client: Client) -> None:
+    """The final name was not touched, so the outcome is neither unknown nor a failure. A later refusal is about another file."""
     client.planned["create"] = [ConnectionError("RPC listener disconnected"), ConnectionError("again")]
     assert store.put_if_absent("snapshot-1", b"x") == Created()
     client.planned["create"] = [ConnectionError("RPC listener disconnected")]
@@ -103,12 +103,14 @@ def test_what_breaks_before_the_rename_is_sent_again(store: HdfsStore, client: C
     assert isinstance(answer, AlreadyThere)
     assert not answer.earlier_send
     client.planned["create"] = [ConnectionError("gone") for _ in range(20)]
-    with pytest.raises(StoreUnavailable, match="before the store was asked"):
+    with pytest.raises(StoreUnavailable, match="before the key was written"):
         store.put_if_absent("snapshot-3", b"x")
 
 
-def test_calls_that_hang_hold_nobody_up(store: HdfsStore, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call has a thread of its own: however many hang, the next one is made, and none keeps the process alive."""
+def test_a_hanging_call_does_not_block_others(
+    store: HdfsStore, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call has a thread of its own: calls that hang block neither the next call nor the end of the process."""
     freed = threading.Event()
     hung = Client()
     monkeypatch.setattr(hung, "rename", lambda *_: freed.wait(60))

@@ -1,4 +1,4 @@
-"""Which fsync makes what survive a power cut, on a real disk whose system calls are watched."""
+"""Which fsync calls make files survive a power cut, on a real disk whose system calls are watched."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_folder_is_synced_with_its_place_once(tmp_path: Path, synced: list[str]) -> None:
-    """G1: its entries each time; its own place, and that of every folder up to the root's parent, the first time."""
+def test_the_entry_of_a_folder_is_synced_once(tmp_path: Path, synced: list[str]) -> None:
+    """G1: its entries are synced each time; its entry in its parent, and so on up to the root's parent, the first time."""
     (tmp_path / "t" / "a" / "b").mkdir(parents=True)
     disk = Disk(str(tmp_path / "t"))
     disk.sync_folder(str(tmp_path / "t" / "a" / "b"))
@@ -45,15 +45,15 @@ def test_a_folder_is_synced_with_its_place_once(tmp_path: Path, synced: list[str
     assert names(tmp_path, synced) == ["t/a/b"]
     del synced[:]
     disk.sync_folder(str(tmp_path / "t" / "a"))
-    assert names(tmp_path, synced) == ["t/a"], "its place is known by now"
+    assert names(tmp_path, synced) == ["t/a"], "its entry in its parent was synced before"
     del synced[:]
     (tmp_path / "t" / "a" / "c").mkdir()
     disk.sync_folder(str(tmp_path / "t" / "a" / "c"))
-    assert names(tmp_path, synced) == ["t/a/c", "t/a"], "only what is new"
+    assert names(tmp_path, synced) == ["t/a/c", "t/a"], "only new entries are synced"
 
 
-def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path, synced: list[str]) -> None:
-    """A name is not a folder: what was known of the one that was deleted says nothing of its successor."""
+def test_a_folder_that_was_made_again_is_synced_again(tmp_path: Path, synced: list[str]) -> None:
+    """Knowledge about a deleted folder says nothing about a new folder of the same name."""
     disk, folder = Disk(str(tmp_path)), tmp_path / "a"
     folder.mkdir()
     disk.sync_folder(str(folder))
@@ -65,13 +65,13 @@ def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path, synced: lis
     assert names(tmp_path, synced) == ["a", "."]
 
 
-def test_the_root_alone_is_synced_in_its_parent_and_no_further(tmp_path: Path, synced: list[str]) -> None:
+def test_above_the_root_only_its_parent_is_synced(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "above" / "t").mkdir(parents=True)
     Disk(str(tmp_path / "above" / "t")).sync_folder(str(tmp_path / "above" / "t"))
     assert names(tmp_path, synced) == ["above/t", "above"]
 
 
-def test_a_folder_beside_the_root_is_synced_in_its_parent_and_no_further(tmp_path: Path, synced: list[str]) -> None:
+def test_a_folder_beside_the_root_is_synced_in_its_parent_only(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "above" / "t").mkdir(parents=True)
     (tmp_path / "above" / "u").mkdir()
     Disk(str(tmp_path / "above" / "t")).sync_folder(str(tmp_path / "above" / "u"))
@@ -79,7 +79,7 @@ def test_a_folder_beside_the_root_is_synced_in_its_parent_and_no_further(tmp_pat
 
 
 def test_folders_above_the_root_are_synced_as_they_are_made(tmp_path: Path, synced: list[str]) -> None:
-    """Nobody else looks after them; those below are synced before the first object is answered."""
+    """They are not synced later, whereas folders below the root are synced before the first write returns."""
     disk = Disk(str(tmp_path / "above" / "t"))
     disk.make_folders(str(tmp_path / "above" / "t" / "a" / "b"))
     assert (tmp_path / "above" / "t" / "a" / "b").is_dir()
@@ -99,7 +99,7 @@ def test_without_fsync_nothing_is_synced(tmp_path: Path, synced: list[str]) -> N
     assert synced == []
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     disk = Disk(str(tmp_path))
     with pytest.raises(FileExistsError):
@@ -108,10 +108,10 @@ def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
         disk.make_folders(str(tmp_path / "a" / "b"))
 
 
-def test_bytes_are_written_whole_and_synced_before_the_path_is_told(
+def test_bytes_are_written_whole_and_synced_before_the_path_is_returned(
     tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk may take less than it is given."""
+    """A disk may write fewer bytes than it was given."""
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, bytes(data[:3])))
     path = Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"12345678")
@@ -120,7 +120,7 @@ def test_bytes_are_written_whole_and_synced_before_the_path_is_told(
     assert is_temporary(os.path.basename(path))
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, data: Any) -> int:
         raise OSError(errno.ENOSPC, "full")
 
@@ -146,7 +146,7 @@ def test_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert open_files() == before
 
 
-def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path) -> None:
+def test_the_umask_decides_who_may_read_a_file(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         for folder in (tmp_path, tmp_path / "new"):
@@ -156,15 +156,15 @@ def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_a_new_file_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is taken, by whatever chance, is an error: never another's file, cut short."""
+def test_a_new_file_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is already taken is an error: the file of another writer is never truncated."""
     monkeypatch.setattr("lakelatch.backends.durable.temporary_name", lambda name: ".taken.tmp")
     (tmp_path / ".taken.tmp").write_bytes(b"another's")
     with pytest.raises(FileExistsError):
         Disk(str(tmp_path)).write_temporary(str(tmp_path / "x"), b"1")
 
 
-def test_a_parent_that_cannot_be_read_is_not_ours_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parent_that_cannot_be_read_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t").mkdir()
     real, opened = os.open, list[str]()
 
@@ -176,7 +176,7 @@ def test_a_parent_that_cannot_be_read_is_not_ours_to_sync(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "open", guarded)
     Disk(str(tmp_path / "t")).sync_folder(str(tmp_path / "t"))
-    assert set(opened) == {str(tmp_path / "t"), str(tmp_path)}, "the folder is synced, and the refusal is no error"
+    assert set(opened) == {str(tmp_path / "t"), str(tmp_path)}, "the folder is synced, and the refusal is not an error"
 
 
 def test_only_folders_are_synced_as_folders(tmp_path: Path) -> None:

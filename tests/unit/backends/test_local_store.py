@@ -1,4 +1,4 @@
-"""The local store where the disk, the kernel or another process misbehaves."""
+"""The local store when the disk, the kernel or another process misbehaves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The system calls that make something durable or visible, in order; they are done, too."""
+    """The system calls that make something durable or visible, in order. They are carried out as well."""
     seen: list[str] = []
 
     def watched(name: str) -> Any:
@@ -53,7 +53,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_create_is_durable_before_it_answers(store: LocalStore, calls: list[str]) -> None:
-    """G1: bytes before name, name before answer; new folders, and what they stand in, on the first time only."""
+    """G1: bytes before name, name before answer. New folders and their parents are synced on the first create only."""
     assert store.put_if_absent(KEY, b"1") == Created()
     assert calls[calls.index("fsync temporary") + 1 :] == [
         "link temporary", "unlink temporary", "fsync snapshot", "fsync table", "fsync lake",
@@ -65,7 +65,7 @@ def test_create_is_durable_before_it_answers(store: LocalStore, calls: list[str]
 
 
 def test_put_is_durable_before_it_answers(store: LocalStore, calls: list[str]) -> None:
-    """G4: as the create, by a rename over the old object."""
+    """G4: the same as for a create, with a rename over the old object."""
     store.put(KEY, b"1")
     del calls[:]
     store.put(KEY, b"2")
@@ -77,7 +77,7 @@ def test_put_is_durable_before_it_answers(store: LocalStore, calls: list[str]) -
 
 
 def test_a_folder_that_another_process_made_is_synced_too(tmp_path: Path, calls: list[str]) -> None:
-    """G1: that a folder is visible does not say that its entry survives: its maker may not have got that far."""
+    """G1: a visible folder may not be durable yet, because its maker may not have synced it."""
     (tmp_path / "table" / "data").mkdir(parents=True)
     del calls[:]
     LocalStore(str(tmp_path / "table")).put("data/x", b"1")
@@ -100,7 +100,7 @@ def test_fsync_off_for_benchmarks(tmp_path: Path, calls: list[str]) -> None:
 
 
 def fails(monkeypatch: pytest.MonkeyPatch, name: str, code: int, first: Any = None) -> None:
-    """The call fails, after `first` was done with its arguments."""
+    """Let the call fail, after calling `first` with its arguments."""
 
     def call(*args: Any, **keywords: Any) -> Any:
         if first is not None:
@@ -111,16 +111,18 @@ def fails(monkeypatch: pytest.MonkeyPatch, name: str, code: int, first: Any = No
 
 
 @pytest.mark.parametrize("code", [errno.EEXIST, errno.EIO, errno.ESTALE], ids=errno.errorcode.get)
-def test_link_that_was_done_though_it_failed(store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """H3: NFS refuses its own repeated call, or loses the answer: the inode says that it is ours."""
+def test_a_link_that_exists_although_the_call_failed(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """H3: NFS refuses its own repeated call, or loses the answer. The inode shows that the file is ours."""
     fails(monkeypatch, "link", code, first=os.link)
     assert store.put_if_absent(KEY, b"mine") == Created()
     assert store.get(KEY) == b"mine"
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT], ids=errno.errorcode.get)
-def test_link_that_may_have_been_done(store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """H2: nothing is proven, so nothing is claimed."""
+def test_a_link_that_may_exist(store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """H2: the outcome is unknown, because nothing is proved."""
     fails(monkeypatch, "link", code)
     outcome = store.put_if_absent(KEY, b"mine")
     assert isinstance(outcome, Unknown)
@@ -128,7 +130,7 @@ def test_link_that_may_have_been_done(store: LocalStore, monkeypatch: pytest.Mon
 
 
 def test_folder_that_cannot_be_synced(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """G1: visible, but perhaps not for long."""
+    """G1: the object is visible, but may not survive a crash."""
     store.put("snapshot/x", b"")
     real = os.fsync
 
@@ -145,7 +147,7 @@ def test_folder_that_cannot_be_synced(store: LocalStore, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("call", ["link", "write", "fsync", "open"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS], ids=errno.errorcode.get)
 def test_a_disk_that_refuses(store: LocalStore, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
-    """G2: nothing was created, for certain; nothing is left lying about; the message names store and key."""
+    """G2: certainly nothing was created, no file is left, and the message names the store and the key."""
     store.put("snapshot/x", b"")
     with monkeypatch.context() as patched:
         fails(patched, call, code)
@@ -156,7 +158,7 @@ def test_a_disk_that_refuses(store: LocalStore, monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP], ids=errno.errorcode.get)
 def test_file_systems_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """G9, H1: refused, and said why; used only by those who name the risk."""
+    """G9, H1: such a store is refused with the reason, and used only with `allow_unsafe`."""
     fails(monkeypatch, "link", code)
     store = LocalStore(str(tmp_path))
     with pytest.raises(UnsafeBackend, match="no hard links"):
@@ -169,8 +171,8 @@ def test_file_systems_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mon
     assert files(tmp_path) == [KEY]
 
 
-def test_killed_half_way_through(tmp_path: Path) -> None:
-    """G4: the key of a writer that died is free, and listings do not show its remains."""
+def test_a_writer_that_is_killed_leaves_no_object(tmp_path: Path) -> None:
+    """G4: the key of a writer that died is free, and listings do not show its temporary file."""
     program = (
         "import os, sys; from lakelatch.backends.local import LocalStore\n"
         "file = LocalStore(sys.argv[1]).open_output('snapshot/snapshot-1'); file.write(b'x' * 5_000_000); os._exit(9)"
@@ -183,7 +185,7 @@ def test_killed_half_way_through(tmp_path: Path) -> None:
 
 
 def test_temporary_names() -> None:
-    """They fit where the name itself fits, and never meet."""
+    """They fit wherever the name itself fits, and are unique."""
     long = "é" * 120 + ".parquet"
     assert len(temporary_name(long).encode()) <= 255
     assert temporary_name("a") != temporary_name("a")
@@ -191,7 +193,7 @@ def test_temporary_names() -> None:
 
 
 def test_links_out_of_the_root_are_not_listed(tmp_path: Path) -> None:
-    """H16: a linked folder could leave the root, or loop."""
+    """H16: a linked folder could lead out of the root, or loop."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_bytes(b"1")
     store = LocalStore(str(tmp_path / "table"))
@@ -202,7 +204,7 @@ def test_links_out_of_the_root_are_not_listed(tmp_path: Path) -> None:
     assert [info.key for info in store.list("")] == ["a"]
 
 
-def test_folders_are_no_objects(store: LocalStore) -> None:
+def test_folders_are_not_objects(store: LocalStore) -> None:
     store.put("data/x", b"1")
     store.delete_many(["data"])
     for read in (store.get, store.head):
@@ -225,7 +227,7 @@ def test_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_relative_root_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores travel to workers with another working directory."""
+    """Stores are pickled to workers with another working directory."""
     monkeypatch.chdir(tmp_path)
     store = LocalStore("lake")
     store.put("a", b"1")

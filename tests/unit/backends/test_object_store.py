@@ -1,4 +1,4 @@
-"""What every object store has from `FsspecStore`: deadlines, repeats, pages, errors, on a file system that does as it is told."""
+"""What every object store inherits from `FsspecStore`: deadlines, repeats, pages, errors. The file system is scripted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fs(store: PlannedStore) -> FileSystem:
 
 @pytest.fixture
 def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that each request was given."""
+    """The deadlines of the requests, in seconds."""
     seen: list[float] = []
     real = fsspec.asyn.sync
 
@@ -56,7 +56,7 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_each_request_has_its_deadline(store: PlannedStore, fs: FileSystem, deadlines: list[float]) -> None:
-    """A deadline grows with the bytes that are sent or asked for; a read of unknown size has four times as long."""
+    """A deadline grows with the bytes that are sent or requested. A read of unknown size has four times the base deadline."""
     data = b"x" * SLOWEST_BYTES_PER_SECOND
     store.put("a", data)
     store.put_if_absent("b", data)
@@ -103,13 +103,13 @@ def test_stores_with_the_same_options_share_a_connection() -> None:
     assert PlannedStore("planned://lake/a", options()).fs is not one.fs
 
 
-def test_what_is_made_is_made_with_a_deadline(deadlines: list[float]) -> None:
+def test_a_connection_is_made_with_a_deadline(deadlines: list[float]) -> None:
     PlannedStore("planned://lake/a", options()).fs  # noqa: B018
     assert deadlines == [CONNECT_SECONDS]
 
 
 def test_few_connections_are_kept() -> None:
-    """A process that opens tables with ever other credentials keeps those used last, not all."""
+    """A process that keeps opening tables with new credentials keeps only the connections used last."""
 
     async def connect() -> object:
         return object()
@@ -121,7 +121,7 @@ def test_few_connections_are_kept() -> None:
     assert shared_filesystem(connect, PlannedStore, first) is not held[0]
 
 
-def test_a_store_keeps_its_connection_however_many_others_are_made(store: PlannedStore) -> None:
+def test_a_store_keeps_its_connection_when_others_are_made(store: PlannedStore) -> None:
     mine = store.fs
     for _ in range(17):
         PlannedStore("planned://lake/table", options()).fs  # noqa: B018
@@ -137,8 +137,8 @@ def test_a_child_of_a_fork_makes_its_own_connection(store: PlannedStore, monkeyp
 
 
 @pytest.mark.parametrize("code", ["busy", "conflict", "silence", "cut"])
-def test_what_may_be_repeated_is(store: PlannedStore, fs: FileSystem, code: str) -> None:
-    """Reads, plain writes and deletes mean the same however often they are sent."""
+def test_idempotent_requests_are_repeated(store: PlannedStore, fs: FileSystem, code: str) -> None:
+    """Reads, plain writes and deletes have the same effect however often they are sent."""
     store.put("a", b"1")
     for act, expected in (
         (lambda: store.get("a"), b"1"),
@@ -155,7 +155,7 @@ def test_what_may_be_repeated_is(store: PlannedStore, fs: FileSystem, code: str)
 
 
 @pytest.mark.parametrize("code", ["denied", "no bucket", "not sent", "no condition"])
-def test_what_would_be_refused_again_is_not_repeated(store: PlannedStore, fs: FileSystem, code: str) -> None:
+def test_permanent_refusals_are_not_repeated(store: PlannedStore, fs: FileSystem, code: str) -> None:
     for act in (lambda: store.get("a"), lambda: store.put("a", b"1"), lambda: store.delete_many(["a"])):
         del fs.calls[:]
         fs.planned = [Said(code)]
@@ -185,7 +185,7 @@ def test_repeats_end_with_the_callers_deadline(store: PlannedStore, fs: FileSyst
 
 
 def test_waits_grow_up_to_their_limit() -> None:
-    """Full jitter: between nothing and the first wait, doubled for each send; a bound in seconds ends it earlier."""
+    """Full jitter: between zero and the first wait, doubled for each send. A bound in seconds can end it earlier."""
     retrying = Patience(1.0, 4, 0.5, 1.5).retrying(lambda error: True, within=10.0)
     state: Any = type("State", (), {})()
     for attempt, longest in ((1, 0.5), (2, 1.0), (3, 1.5), (4, 1.5)):
@@ -198,7 +198,7 @@ def test_waits_grow_up_to_their_limit() -> None:
         assert retrying.stop(state) is is_over
 
 
-def test_missing_is_an_answer_to_a_read_and_an_error_of_a_write(store: PlannedStore, fs: FileSystem) -> None:
+def test_a_missing_object_is_an_answer_to_a_read_and_an_error_of_a_write(store: PlannedStore, fs: FileSystem) -> None:
     for read in (store.get, store.head, lambda key: store.get_range(key, 0, 1)):
         with pytest.raises(ObjectNotFound) as caught:
             read("a")
@@ -209,7 +209,7 @@ def test_missing_is_an_answer_to_a_read_and_an_error_of_a_write(store: PlannedSt
         store.put("a", b"1")
 
 
-def test_a_folder_is_no_object(store: PlannedStore, fs: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_not_an_object(store: PlannedStore, fs: FileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     async def folder(path: str) -> dict[str, Any]:
         return {"size": 0, "type": "directory"}
 
@@ -218,7 +218,7 @@ def test_a_folder_is_no_object(store: PlannedStore, fs: FileSystem, monkeypatch:
         store.head("a")
 
 
-def test_behind_the_end_nothing_is_read(store: PlannedStore, fs: FileSystem) -> None:
+def test_nothing_is_read_past_the_end(store: PlannedStore, fs: FileSystem) -> None:
     fs.planned = [Said("past end")]
     assert store.get_range("a", 5, 9) == b""
     fs.planned = [Said("past end")]
@@ -255,10 +255,8 @@ def test_a_create_has_a_limit(store: PlannedStore, fs: FileSystem) -> None:
     ],
     ids=str,
 )
-def test_what_a_create_comes_to(
-    store: PlannedStore, fs: FileSystem, codes: list[str], outcome: Any, sends: int
-) -> None:
-    """H2, H3, H9: an earlier send counts unless it proved that it changed nothing."""
+def test_outcomes_of_a_create(store: PlannedStore, fs: FileSystem, codes: list[str], outcome: Any, sends: int) -> None:
+    """H2, H3, H9: an earlier send counts unless its answer proved that it changed nothing."""
     fs.planned = [Said(code) for code in codes]
     answer = store.put_if_absent("a", b"1")
     assert type(answer) is type(outcome)
@@ -278,14 +276,14 @@ def test_what_a_create_comes_to(
     ],
     ids=str,
 )
-def test_what_a_create_fails_with(store: PlannedStore, fs: FileSystem, codes: list[str], error: Any) -> None:
+def test_errors_of_a_create(store: PlannedStore, fs: FileSystem, codes: list[str], error: Any) -> None:
     fs.planned = [Said(code) for code in codes]
     with pytest.raises(error, match="planned://lake/table: cannot create a: "):
         store.put_if_absent("a", b"1")
 
 
-def test_a_connection_that_fails_is_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was sent, whatever the client raises, so it is an error: also of a create, and with what to do about it."""
+def test_a_failed_connection_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was sent, so any error of the client is raised, with a next step. This holds for a create too."""
 
     async def fails(self: PlannedStore) -> FileSystem:
         raise ConnectionError("no network")
@@ -305,7 +303,7 @@ def test_a_connection_that_fails_is_no_outcome(monkeypatch: pytest.MonkeyPatch) 
             act()
 
 
-def test_an_error_of_ours_is_passed_on_as_it_is(store: PlannedStore, fs: FileSystem) -> None:
+def test_an_error_of_lakelatch_is_passed_on(store: PlannedStore, fs: FileSystem) -> None:
     for act in (lambda: store.put_if_absent("a", b"1"), lambda: store.get("a")):
         fs.planned = [InvalidArgument("ours")]
         del fs.calls[:]
@@ -315,7 +313,7 @@ def test_an_error_of_ours_is_passed_on_as_it_is(store: PlannedStore, fs: FileSys
 
 
 def test_a_panic_of_the_client_proves_nothing(store: PlannedStore, fs: FileSystem) -> None:
-    """fsspec would answer None for what is no `Exception`: "created" (H2)."""
+    """fsspec would return None for an error that is not an `Exception`, which means "created" (H2)."""
 
     class Panic(BaseException):
         pass
@@ -326,7 +324,7 @@ def test_a_panic_of_the_client_proves_nothing(store: PlannedStore, fs: FileSyste
     assert "Panic: inside" in answer.reason
 
 
-def test_what_stops_a_program_is_no_panic(store: PlannedStore) -> None:
+def test_an_interrupt_is_not_a_panic(store: PlannedStore) -> None:
     async def stopped(error: BaseException) -> None:
         raise error
 
@@ -336,7 +334,7 @@ def test_what_stops_a_program_is_no_panic(store: PlannedStore) -> None:
 
 
 def test_an_error_is_chained_unless_it_holds_a_secret() -> None:
-    """H19: neither the error nor one of its causes may show what was given as a secret."""
+    """H19: neither the error nor one of its causes may show a secret."""
     store = PlannedStore("planned://lake/table", options(secret="s3cr3t"), QUICK)
     harmless = Said("denied: go away")
     store.fs.planned = [harmless]
@@ -354,7 +352,7 @@ def test_an_error_is_chained_unless_it_holds_a_secret() -> None:
         assert "s3cr3t" not in str(caught.value)
 
 
-def test_an_error_without_text_is_told_by_its_name(store: PlannedStore, fs: FileSystem) -> None:
+def test_an_error_without_text_is_reported_by_its_name(store: PlannedStore, fs: FileSystem) -> None:
     fs.planned = [ConnectionError()] * 3
     with pytest.raises(StoreUnavailable, match="no answer: ConnectionError"):
         store.get("a")
@@ -370,7 +368,7 @@ def test_an_error_without_text_is_told_by_its_name(store: PlannedStore, fs: File
 def test_deletes_go_in_pages(
     store: PlannedStore, monkeypatch: pytest.MonkeyPatch, page: int, count: int, sizes: list[int]
 ) -> None:
-    """One deadline must do for a page, whether it is one request or many."""
+    """A page has one deadline, whether it takes one request or many."""
     seen: list[list[str]] = []
 
     async def delete(fs: Any, paths: list[str]) -> None:
@@ -383,8 +381,8 @@ def test_deletes_go_in_pages(
     assert [path for paths in seen for path in paths] == [f"lake/table/k{number}" for number in range(count)]
 
 
-def test_what_a_delete_fails_with(store: PlannedStore, fs: FileSystem) -> None:
-    """What is not there is deleted; another answer is an error that names the object, or how many there were."""
+def test_errors_of_a_delete(store: PlannedStore, fs: FileSystem) -> None:
+    """A missing object counts as deleted. Any other error names the object, or the number of objects."""
     store.put("b", b"")
     store.delete_many(["a", "b"])
     assert fs.objects == {}
@@ -397,7 +395,7 @@ def test_what_a_delete_fails_with(store: PlannedStore, fs: FileSystem) -> None:
 
 
 def test_listings_go_in_pages(store: PlannedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that is no object of ours is listed: folder markers, neighbours, names that could not be opened (H16)."""
+    """Folder markers, neighbours and names that could not be opened are not listed (H16)."""
     pages = {
         None: (["lake/table/x/a", "lake/table/x/", "lake/table/xy"], "1"),
         "1": ([], "2"),
@@ -415,7 +413,7 @@ def test_listings_go_in_pages(store: PlannedStore, monkeypatch: pytest.MonkeyPat
     assert asked == [("lake/table/x/", None), ("lake/table/x/", "1"), ("lake/table/x/", "2")]
 
 
-def test_a_place_that_is_not_there_holds_nothing(store: PlannedStore, fs: FileSystem) -> None:
+def test_a_missing_folder_lists_as_empty(store: PlannedStore, fs: FileSystem) -> None:
     fs.planned = [Said("missing")]
     assert list(store.list("")) == []
     fs.planned = [Said("no bucket")]
@@ -423,7 +421,7 @@ def test_a_place_that_is_not_there_holds_nothing(store: PlannedStore, fs: FileSy
         list(store.list(""))
 
 
-def test_listings_and_heads_tell_sizes_and_times(store: PlannedStore) -> None:
+def test_listings_and_heads_report_sizes_and_times(store: PlannedStore) -> None:
     store.put("x/a", b"123")
     assert list(store.list("x/")) == [ObjectInfo("x/a", 3, 1000)]
     assert store.head("x/a") == ObjectInfo("x/a", 3, 12_500)
@@ -461,7 +459,11 @@ def test_urls() -> None:
     assert bucket_root("s3://lake", ("s3", "s3a"), "S3") == "lake"
     assert bucket_root("s3a://lake/", ("s3", "s3a"), "S3") == "lake"
     assert bucket_root("s3://lake/a/b/", ("s3",), "S3") == "lake/a/b"
-    for url, why in (("gs://lake/a", "is no S3 URL"), ("s3:///a", "names no bucket"), ("s3://k:s@lake", "credentials")):
+    for url, why in (
+        ("gs://lake/a", "is not a URL of S3"),
+        ("s3:///a", "names no bucket"),
+        ("s3://k:s@lake", "credentials"),
+    ):
         with pytest.raises(InvalidArgument, match=why) as caught:
             bucket_root(url, ("s3", "s3a"), "S3")
         assert caught.value.next_step
@@ -470,7 +472,7 @@ def test_urls() -> None:
         bucket_root("s3://lake/a/../b", ("s3",), "S3")
 
 
-def test_known_options_are_the_clients_and_ours() -> None:
+def test_known_options_are_those_of_the_client_and_of_lakelatch() -> None:
     class Client:
         def __init__(self, token: str, loop: object, asynchronous: bool, session: object, **kwargs: object) -> None: ...
 
@@ -478,20 +480,20 @@ def test_known_options_are_the_clients_and_ours() -> None:
     assert known_options(Client) == {"token", *ours}
 
 
-def test_an_unsafe_store_is_allowed_by_name_alone() -> None:
+def test_an_unsafe_store_needs_the_option() -> None:
     assert not PlannedStore("planned://lake/table", options())._allow_unsafe
     assert PlannedStore("planned://lake/table", options(allow_unsafe=True))._allow_unsafe
 
 
-def test_our_own_options_do_not_reach_the_client() -> None:
+def test_options_of_lakelatch_do_not_reach_the_client() -> None:
     store = PlannedStore("planned://lake/table", {"run": "1", "allow_unsafe": True, "request_timeout": 1.0})
     assert dict(store._options) == {"run": "1"}
     with pytest.raises(InvalidArgument):
         PlannedStore("planned://lake/table", {"other": "1"})
 
 
-def test_patience_as_it_comes() -> None:
-    """What a store does unless it is told otherwise: half a minute for a request, six sends."""
+def test_default_patience() -> None:
+    """The defaults of a store: half a minute for a request, and six sends."""
     patience = Patience()
     assert (patience.deadline_seconds, patience.sends) == (30.0, 6)
     assert patience.first_wait_seconds < patience.longest_wait_seconds <= 5.0

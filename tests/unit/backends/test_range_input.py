@@ -1,4 +1,4 @@
-"""Ranges as a seekable file: few requests, never a byte twice in a row."""
+"""Ranges as a seekable file: few requests, and no byte twice in a row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_pieces_come_in_blocks() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK_BYTES, WHOLE_BYTES + 1, 3 * WHOLE_BYTES + 17])
-def test_any_walk_reads_what_is_there(size: int) -> None:
+def test_random_reads_return_the_right_bytes(size: int) -> None:
     file, _, data = opened(size)
     dice = random.Random(7)
     for _ in range(300):

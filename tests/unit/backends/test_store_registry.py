@@ -1,4 +1,4 @@
-"""From URLs to stores, and what is said where there is none; options that hide their secrets; keys that stay inside."""
+"""From URLs to stores, errors for URLs without a store, options that hide their secrets, and keys that stay inside the root."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_paths_are_urls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "says"),
-    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("nofs://h/x", "known are"), ("", "empty"), (" ", "empty")],
+    [("s4://b/x", "s3"), ("S3://b/x", "s3://"), ("nofs://h/x", "known schemes"), ("", "empty"), (" ", "empty")],
 )
 def test_unknown_schemes(url: str, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
@@ -80,14 +80,14 @@ def test_unknown_schemes(url: str, says: str) -> None:
         ),
     ],
 )
-def test_urls_that_cannot_be_meant(url: str) -> None:
-    """H16: a root, too, stays where it is said to be."""
+def test_invalid_urls(url: str) -> None:
+    """H16: a root must not climb out of its folder either."""
     with pytest.raises(InvalidArgument):
         open_store(url)
 
 
 def test_an_account_is_named_once() -> None:
-    """The account stands in the URL or in the options; two that differ are nobody's intent."""
+    """The account is named in the URL or in the options. If both name one and they differ, it is an error."""
     url = "abfs://lake@shop.dfs.core.windows.net/x"
     assert open_store(url, {"account_name": "shop"}).capabilities.native_scheme == "abfs"
     assert open_store("abfs://lake/x", {"account_name": "shop"}).capabilities.native_scheme is None
@@ -95,8 +95,8 @@ def test_an_account_is_named_once() -> None:
         open_store(url, {"account_name": "other"})
 
 
-def test_others_can_offer_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entry point group `lakelatch.backends`: a name is a scheme, a value is called with URL and options."""
+def test_other_packages_can_offer_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry point group `lakelatch.backends`: the name is a scheme, and the value is called with URL and options."""
     point = importlib.metadata.EntryPoint("myfs", f"{__name__}:offered", ENTRY_POINTS)
 
     class Point:
@@ -150,7 +150,7 @@ SECRETS = {
 
 
 def test_options_hide_their_secrets() -> None:
-    """H19: in every way in which something is printed by accident."""
+    """H19: secrets are hidden in every form in which options may be printed by accident."""
     options = StorageOptions(SECRETS)
     copy = pickle.loads(pickle.dumps(options))
     assert dict(copy) == SECRETS
@@ -167,7 +167,7 @@ def test_options_hide_their_secrets() -> None:
 
 
 def test_unknown_options_are_named_without_their_values() -> None:
-    """H19: a misspelt option must not reach another server, nor show what it held."""
+    """H19: a misspelled option must neither reach another server nor show its value."""
     with pytest.raises(InvalidArgument) as caught:
         S3Store("s3://bucket/x", {"secrt": "s3cr3t", "key": "k"})
     assert "'secrt'" in str(caught.value)

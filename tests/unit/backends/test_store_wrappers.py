@@ -1,4 +1,4 @@
-"""The wrappers and the probe: each does one thing, and is right about it."""
+"""The store wrappers and the probe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def memory() -> Iterator[MemoryStore]:
 
 
 class Overwriting(MemoryStore):
-    """A store of the kind that the probe is there for: it ignores the condition."""
+    """A store that ignores the condition of a create. The probe must find it."""
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         self.put(key, data)
@@ -47,7 +47,7 @@ class NoCreate(MemoryStore):
 
 
 def test_probe_remembers_stores_that_refuse(memory: MemoryStore) -> None:
-    """G9: asked once per process and store."""
+    """G9: the probe runs once per process and store."""
     memory.put("schema/schema-0", b"{}")
     metered, probed = MeteredStore(memory), ProbedStores()
     assert [probe(metered, "schema/schema-0", b"{}", probed=probed) for _ in range(3)] == [True] * 3
@@ -58,7 +58,7 @@ def test_probe_remembers_stores_that_refuse(memory: MemoryStore) -> None:
 
 
 def test_probe_refuses_stores_that_overwrite() -> None:
-    """G9, H1: every time, and the object still has its bytes."""
+    """G9, H1: such a store is refused every time, and the object keeps its bytes."""
     store, probed = Overwriting(f"memory://{uuid.uuid4().hex}"), ProbedStores()
     store.put("schema/schema-0", b"{}")
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_probe_refuses_stores_that_overwrite() -> None:
     store.clear()
 
 
-def test_probe_of_stores_that_say_so() -> None:
+def test_probe_of_stores_without_an_atomic_create() -> None:
     store = NoCreate(f"memory://{uuid.uuid4().hex}")
     with pytest.raises(UnsafeBackend, match="has no atomic create"):
         probe(store, "a", b"", probed=ProbedStores())
@@ -77,7 +77,7 @@ def test_probe_of_stores_that_say_so() -> None:
 
 
 def test_probe_without_an_answer() -> None:
-    """H2: silence is neither safe nor unsafe."""
+    """H2: a missing answer proves neither that the store is safe nor that it is unsafe."""
     probed = ProbedStores()
     with pytest.raises(StoreUnavailable, match="no answer"):
         probe(Silent(f"memory://{uuid.uuid4().hex}"), "a", b"", probed=probed)
@@ -87,7 +87,7 @@ def test_probe_without_an_answer() -> None:
 
 
 def test_probe_of_an_object_that_was_just_deleted(memory: MemoryStore) -> None:
-    """One create that passes is not a store that overwrites: the second is refused."""
+    """One accepted create does not prove that the store overwrites: the second is refused."""
     assert probe(memory, "gone", b"{}", probed=ProbedStores()) is True
 
 
@@ -126,7 +126,7 @@ def test_meter_counts_pages(memory: MemoryStore) -> None:
 
 
 class Meeting(MemoryStore):
-    """Puts wait for each other in pairs: they overlap for certain."""
+    """Puts wait for each other in pairs, so that they certainly overlap."""
 
     barrier = threading.Barrier(2)
 
@@ -136,7 +136,7 @@ class Meeting(MemoryStore):
 
 
 def test_depth_counts_overlapping_requests_once() -> None:
-    """The promise of 2 sequential round trips (architecture §3) is measured with this."""
+    """The guarantee of 2 sequential round trips (architecture §3) is measured with this."""
     store = MeteredStore(Meeting(f"memory://{uuid.uuid4().hex}"))
     with ThreadPoolExecutor(2) as pool:
         for _ in range(3):
@@ -169,7 +169,7 @@ def test_errors_before_anything_is_done(memory: MemoryStore) -> None:
 
 
 def test_lost_answers(memory: MemoryStore) -> None:
-    """H2: the bytes are there, though nobody was told."""
+    """H2: the object exists, although no caller got an answer."""
     store = faulty(memory, "lost")
     assert isinstance(store.put_if_absent("a", b"1"), Unknown)
     with pytest.raises(StoreUnavailable):
@@ -192,7 +192,7 @@ def test_refusals_prove_that_nothing_was_done(memory: MemoryStore) -> None:
 
 
 def test_duplicate_sends(memory: MemoryStore) -> None:
-    """H3: refused by its own object."""
+    """H3: the second send is refused because of the object of the first."""
     assert faulty(memory, "duplicate").put_if_absent("a", b"1") == AlreadyThere()
     assert memory.get("a") == b"1"
 
@@ -205,7 +205,7 @@ def test_delays(memory: MemoryStore) -> None:
 
 
 def test_late_landings(memory: MemoryStore) -> None:
-    """H9: after others went on; a late create still loses to whoever was there first."""
+    """H9: the write lands after later requests. A late create still loses if the object exists by then."""
     store = FaultyStore(memory, 1, {"put_if_absent": Faults(late=1.0)})
     assert isinstance(store.put_if_absent("a", b"late"), Unknown)
     for _ in range(store.late_after - 1):
@@ -217,8 +217,8 @@ def test_late_landings(memory: MemoryStore) -> None:
     assert (memory.get("a"), memory.get("b")) == (b"late", b"first")
 
 
-def test_a_seed_replays_whatever_the_order_of_threads() -> None:
-    """architecture §8: a seed is a bug report."""
+def test_a_seed_replays_under_any_order_of_threads() -> None:
+    """architecture §8: a seed suffices to reproduce a bug."""
     plan = {"put_if_absent": Faults(error=0.2, lost=0.2, duplicate=0.2), "get": Faults(error=0.3)}
 
     def run(seed: int, threads: int) -> list[Any]:
@@ -240,6 +240,6 @@ def test_a_seed_replays_whatever_the_order_of_threads() -> None:
     assert {fault for *_, fault in run(5, 1)} == {"error", "lost", "duplicate"}
 
 
-def test_unknown_operations_are_no_plan(memory: MemoryStore) -> None:
+def test_unknown_operations_are_refused(memory: MemoryStore) -> None:
     with pytest.raises(ValueError, match="rename"):
         FaultyStore(memory, 1, {"rename": Faults()})

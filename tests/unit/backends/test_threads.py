@@ -20,7 +20,7 @@ from lakelatch.table.reading.read_ahead import in_order
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system starts no thread any more."""
+    """Let the system refuse to start threads."""
 
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -29,7 +29,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_child(does: Callable[[], bool]) -> bool:
-    """Does it hold in a forked child? One that hangs ends by an alarm."""
+    """Whether a check holds in a forked child. A child that hangs is ended by an alarm."""
     import signal
 
     pid = os.fork()
@@ -71,8 +71,8 @@ def test_a_value_is_made_once_in_each_process() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_read_whose_threads_stayed_behind_a_fork_says_so() -> None:
-    """It must neither hang nor end as if there were no more rows."""
+def test_a_read_without_its_threads_after_a_fork_is_an_error() -> None:
+    """It must neither hang nor end early, as if there were no more rows."""
     go = threading.Event()
 
     def task() -> Any:
@@ -107,7 +107,7 @@ def test_work_that_no_thread_takes_is_done_by_its_caller_once(kind: Any) -> None
 
 
 def test_work_that_a_thread_takes_after_all_is_not_done_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool that cannot begin its second thread has queued the work all the same, for its first one."""
+    """A pool that cannot start its second thread has still queued the work for its first one."""
     executor, busy, done = Threads(2), threading.Event(), []
     first = executor.submit(busy.wait, 10)
 
@@ -132,7 +132,7 @@ def test_work_after_a_shutdown_is_done_by_its_caller() -> None:
     assert executor.submit(threading.current_thread).result(0) is threading.current_thread()
 
 
-def test_work_that_was_dropped_by_a_shutdown_is_cancelled() -> None:
+def test_work_that_a_shutdown_drops_is_cancelled() -> None:
     executor, busy = Threads(1), threading.Event()
     first, second = executor.submit(busy.wait, 10), executor.submit(int)
     executor.shutdown(wait=False, cancel_futures=True)
@@ -141,22 +141,22 @@ def test_work_that_was_dropped_by_a_shutdown_is_cancelled() -> None:
     assert first.result(5)
 
 
-def test_an_offer_that_no_thread_takes_is_left_alone(refused: None) -> None:
+def test_an_offer_that_no_thread_takes_is_not_done(refused: None) -> None:
     done: list[int] = []
     assert Threads(1).offer(done.append, 1) is False
     assert done == []
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_a_read_without_threads_is_done_by_its_reader(refused: None, threads: int) -> None:
-    """More items than a thread may be ahead of its reader: done in one go, they would wait for a reader for ever."""
+def test_a_read_without_threads_is_done_by_the_reader(refused: None, threads: int) -> None:
+    """There are more items than a thread may be ahead of its reader. Producing all of them first would wait forever."""
     tasks = [lambda i=i: iter([(i, j) for j in range(9)]) for i in range(7)]
     assert list(in_order(tasks, threads, depth=2)) == [(i, j) for i in range(7) for j in range(9)]
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_ends_a_request_that_may_be_repeated(interrupt: type[BaseException]) -> None:
-    """It was taken for a failure of the store, the request sent again, and the interrupt was gone."""
+    """An interrupt must not be treated as a failure of the store, which would repeat the request and lose the interrupt."""
     sent: list[int] = []
 
     def send() -> None:
@@ -178,7 +178,7 @@ def test_an_interrupt_of_work_done_by_its_caller_reaches_the_caller() -> None:
 
 
 def test_an_interrupt_while_a_thread_begins_costs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the thread had begun by then or not: what was handed over is done, and later work too."""
+    """Submitted and later work is done whether or not the thread had started before the interrupt."""
     start = threading.Thread.start
     for begins in (True, False):
         executor, done = Threads(1), threading.Event()
@@ -197,8 +197,8 @@ def test_an_interrupt_while_a_thread_begins_costs_no_thread(monkeypatch: pytest.
         executor.shutdown()
 
 
-def test_a_thread_that_never_gets_done_does_not_hold_up_the_end_of_the_interpreter() -> None:
-    """As one that waits for a lock that an interrupt left behind."""
+def test_a_thread_that_never_ends_does_not_delay_exit() -> None:
+    """For example a thread that waits for a lock that was never released after an interrupt."""
     code = """
 import threading, lakelatch.backends.threads as threads
 threads.LAST_SECONDS = 0.2
@@ -210,7 +210,7 @@ executor.submit(print, "done")
     assert done.stdout == "done\n"
 
 
-def test_threads_end_with_what_began_them() -> None:
+def test_threads_end_with_their_executor() -> None:
     executor = Threads(2, "ends")
     executor.submit(int).result(5)
     (thread,) = (t for t in threading.enumerate() if t.name.startswith("ends"))
@@ -219,13 +219,13 @@ def test_threads_end_with_what_began_them() -> None:
     assert not thread.is_alive()
 
 
-def test_as_many_threads_begin_as_there_is_work_up_to_a_bound() -> None:
+def test_threads_start_as_needed_up_to_a_bound() -> None:
     executor, all_here = Threads(3), threading.Barrier(3)
     assert sorted(executor.map(lambda _: all_here.wait(5), range(6))) == [0, 0, 1, 1, 2, 2]
     executor.shutdown()
 
 
-def test_work_that_is_left_without_a_thread_does_not_hold_up_the_end_of_the_interpreter() -> None:
+def test_work_without_a_thread_does_not_delay_exit() -> None:
     code = """
 import threading, time, atexit
 began = []
@@ -241,7 +241,7 @@ executor.submit(int)
     assert done.stdout == "True\n"
 
 
-def test_work_that_another_thread_took_before_its_caller_could_is_that_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_another_thread_took_first_is_not_done_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     executor, busy, done, finished = Threads(2), threading.Event(), [], threading.Event()
     first = executor.submit(busy.wait, 10)
 
