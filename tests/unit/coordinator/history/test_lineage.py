@@ -34,10 +34,14 @@ from lakelatch.coordinator.history.lineage import (
     base_stands,
     check_lineage,
     did_it_land,
+    take_away,
 )
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.coordinator.maintenance.roots import list_roots, read_roots
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from lakelatch.core.metadata.snapshot import parse_snapshot
+from lakelatch.core.paths import TablePaths
 
 
 @pytest.fixture
@@ -250,3 +254,35 @@ def test_a_base_below_earliest_does_not_stand(store: Fragile) -> None:
     assert not base_stands(timeline, first)
     assert base_stands(timeline, second)
     assert not base_stands(timeline, None)
+
+
+def test_a_snapshot_whose_base_is_below_earliest_is_not_sent_again(store: Fragile) -> None:
+    """H6: its name is free because it expired, and its base is the next to go."""
+    table = filled(store, 1, 2, 3)
+    second = table.timeline.snapshot(2)
+    delete(store, 2)
+    store.put("snapshot/EARLIEST", b"3")
+    assert did_it_land(opened(store).timeline, _as_prepared(second)) == Standing()
+
+
+def test_a_snapshot_that_cannot_be_taken_away_is_not_reported_as_gone(store: Fragile) -> None:
+    """H21: whoever asks is not told "not committed" while it may be there."""
+    table = filled(store, 1)
+    landed = _as_prepared(table.timeline.snapshot(1))
+
+    def refused() -> None:
+        raise StoreUnavailable("access denied")
+
+    store.before["delete snapshot/snapshot-1"] = refused
+    for info in list(store.list("")):
+        if not info.key.startswith("snapshot/snapshot-"):
+            MemoryStore.delete_many(store, [info.key])
+    assert take_away(Timeline(store, TablePaths()), landed) == "access denied"
+    assert take_away(Timeline(store, TablePaths()), landed) is None
+
+
+def test_a_root_that_goes_while_it_is_read_is_left_out(store: Fragile) -> None:
+    timeline = filled(store, 1, 2, 3).timeline
+    infos = list_roots(timeline)
+    delete(store, 1)
+    assert sorted(root.snapshot.id for root in read_roots(timeline, infos)) == [2, 3]

@@ -468,3 +468,11 @@ def test_partitions_that_no_candidate_is_of_are_not_read(table: Table) -> None:
     assert newest is not None
     last = table.timeline.delta_manifests(newest)[0]
     assert f"manifest/{last.file_name}" not in store.read
+
+
+@pytest.mark.parametrize("said", [b"{garbage", b"[]", b'{"nextSnapshot": true}', b'{"nextSnapshot": "3"}', b"{}", b""])
+def test_a_consumer_that_cannot_be_read_stops_expiry(table: Table, said: bytes) -> None:
+    """G7: what it still has to read is not known."""
+    table.store.put("consumer/consumer-job", said)
+    with pytest.raises(TableCorrupt, match="consumer/consumer-job does not say which snapshot"):
+        table.expire(retain_max=1, retain_min=1)
