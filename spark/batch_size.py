@@ -4,7 +4,7 @@ Owns: two session settings while a job runs, and restoring them afterwards. Must
 
 Spark 4.1 computes the size of a batch after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB). This costs
 more than filling the batch: 4 of 8 CPU seconds for 5 million rows of six small columns (measured). If the limit is the
-default and the types of the columns keep rows small, the limit is lifted. Tables with texts or nested columns also get
+default and the types of the columns keep rows small, the limit is lifted. Frames with texts or nested columns also get
 fewer rows per batch, so that long values still fit.
 
 Invariants: A limit that the user has set is kept. The limit is also kept for frames with columns of bytes (BINARY,
