@@ -92,7 +92,7 @@ def test_mistakes_say_what_to_do(mistake: Any, message: str) -> None:
         (col("month") == "May", "column 'month'"),
         (col("carrier") == 5, "column 'carrier'"),
         (col("month").starts_with("1"), "needs a column of text"),
-        (col("tags") == 1, "compares with nothing"),
+        (col("tags") == 1, "cannot be compared"),
         (Comparison("~", "month", (1,)), "unknown operator"),
     ],
 )

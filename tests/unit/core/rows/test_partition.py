@@ -150,7 +150,7 @@ def test_specs(spec: Any, values: dict[str, Any]) -> None:
     ("spec", "message"),
     [
         ({"d": 1}, "did you mean 'dt'"),
-        ({"zzz": 1}, "there are: dt, c, ok, ts"),
+        ({"zzz": 1}, "available: dt, c, ok, ts"),
         ("dt", "no column=value"),
         ("c=1/c=2", "twice"),
         ({"dt": "today"}, "partition column 'dt'"),
