@@ -5,7 +5,8 @@ Must not know: Arrow (see `arrow`), SQL text (`sql`), statistics (`pruning`).
 Sources: design/api.md; data-layer §10; the golden README on floats.
 
 Invariants: A predicate is frozen and hashable. It follows SQL's three-valued logic: a comparison with null is unknown, and
-so is its negation. A row is kept only if the predicate is true. FLOAT and DOUBLE compare as in Java (NaN largest, -0.0 below 0.0).
+so is its negation. A row is kept only if the predicate is true. FLOAT and DOUBLE compare as in Java (NaN is the largest,
+-0.0 is below 0.0).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ INT = AtomicType("INT")
         ({"file-index.bitmap.columns": "a,"}, "column ''"),
         ({"file-index.bitmap.columns": "a[x]"}, "no MAP"),
         ({"file-index.bitmap.columns": "m[x]"}, "no MAP"),
-        ({"file-index.bitmap.columns": "m"}, "of which no bitmap"),
+        ({"file-index.bitmap.columns": "m"}, "which a bitmap index does not support"),
         ({"file-index.bitmap.a.version": "1"}, "not listed"),
     ],
 )
