@@ -32,8 +32,8 @@ INT = AtomicType("INT")
     [
         ({"file-index.bitmap.columns": "b"}, "column 'b'"),
         ({"file-index.bitmap.columns": "a,"}, "column ''"),
-        ({"file-index.bitmap.columns": "a[x]"}, "no MAP"),
-        ({"file-index.bitmap.columns": "m[x]"}, "no MAP"),
+        ({"file-index.bitmap.columns": "a[x]"}, "not a MAP"),
+        ({"file-index.bitmap.columns": "m[x]"}, "not a MAP"),
         ({"file-index.bitmap.columns": "m"}, "which a bitmap index does not support"),
         ({"file-index.bitmap.a.version": "1"}, "not listed"),
     ],

@@ -151,7 +151,7 @@ def test_specs(spec: Any, values: dict[str, Any]) -> None:
     [
         ({"d": 1}, "did you mean 'dt'"),
         ({"zzz": 1}, "available: dt, c, ok, ts"),
-        ("dt", "no column=value"),
+        ("dt", "is not column=value"),
         ("c=1/c=2", "twice"),
         ({"dt": "today"}, "partition column 'dt'"),
         ("dt=99999999", "years 1 to 9999"),
