@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _UNTIL_S: ContextVar[float] = ContextVar("lakelatch_deadline", default=math.inf)
-LEAST_S = 0.05
+LEAST_REQUEST_S = 0.05
 """A request gets at least this long, even after the deadline: an immediate answer is still useful."""
 
 
@@ -34,4 +34,4 @@ def answered_within(seconds: float) -> Iterator[None]:
 
 def left_s() -> float:
     """The seconds that a request may take; infinite if no deadline is set."""
-    return max(_UNTIL_S.get() - time.monotonic(), LEAST_S)
+    return max(_UNTIL_S.get() - time.monotonic(), LEAST_REQUEST_S)

@@ -1,7 +1,8 @@
-"""The pipeline: DataFrames to commits and tables to DataFrames, on PySpark, classic or Connect, without a JVM plug-in.
+"""The PySpark pipeline: writes DataFrames as commits and reads tables as DataFrames, without a JVM plug-in.
 
-The names that people type, each imported when it is first used: `import lakelatch.spark` works without PySpark, using it
-says what to install. Must not know: how a commit is made, how files are laid out (see `coordinator`, `table`).
+It works with classic sessions and with Spark Connect. The public names are imported when they are first used, so
+`import lakelatch.spark` works without PySpark; using a name then raises an error that says what to install.
+Must not know: how a commit is made or how files are laid out (see `coordinator` and `table`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compact", "read", "register", "write"]
 
-# No module bears the name of a function: importing it would put the module in the function's place.
+# No module may have the name of a function: importing the module would overwrite the function.
 _HOMES = {"compact": "compaction", "read": "scan", "write": "write_job", "register": "source"}
 
 

@@ -1,13 +1,15 @@
-"""Arrow batches on their way to Python, without Spark counting their bytes after every single row.
+"""Lifts Spark's byte limit on Arrow batches while a job runs, because checking it after every row is slow.
 
-Owns: two session settings for the time of a job, and putting them back. Must not know: what the job does.
+Owns: two session settings while a job runs, and restoring them afterwards. Must not know: what the job does.
 
-Spark 4.1 asks a batch for its size after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB), which costs more
-than filling it: for rows of six small columns 4 of 8 seconds CPU (measured, 5 M rows). Where the limit is the default and
-the columns' types keep rows small, it is lifted, and fewer rows make a batch, so that long texts still fit.
+Spark 4.1 computes the size of a batch after each row (`spark.sql.execution.arrow.maxBytesPerBatch`, 64 MB). This costs
+more than filling the batch: 4 of 8 CPU seconds for 5 million rows of six small columns (measured). If the limit is the
+default and the types of the columns keep rows small, the limit is lifted. Frames with texts or nested columns also get
+fewer rows per batch, so that long values still fit.
 
-Invariants: a limit that somebody set is kept, and so is that of frames with columns of bytes (BINARY, VARIANT), whose values
-may be large; the settings are put back when the last job of the session that lifted them ends, whatever happened to it.
+Invariants: A limit that the user has set is kept. The limit is also kept for frames with columns of bytes (BINARY,
+VARIANT), whose values may be large. The settings are restored when the last job of the session that lifted them ends,
+even if it fails.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _GROWING = (spark.StringType, spark.ArrayType, spark.MapType, spark.StructType)
 
 
 class _Lifted:
-    """Sessions whose limit is lifted: how many jobs want it, and what was set before."""
+    """Sessions whose limit is lifted, each with its number of running jobs and the settings to restore."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -54,8 +56,8 @@ class _Lifted:
             try:
                 for key, value in before.items():
                     session.conf.set(key, value)
-            except Exception as error:  # the session is gone; what the job itself met is what must be told
-                _LOG.warning("%s could not be put back: %s", ", ".join(before), error)
+            except Exception as error:  # the session is gone; the job's own error matters more
+                _LOG.warning("%s could not be restored: %s", ", ".join(before), error)
 
 
 _LIFTED = _Lifted()
@@ -63,11 +65,11 @@ _LIFTED = _Lifted()
 
 @contextmanager
 def large_batches(session: Any, schema: spark.StructType) -> Iterator[None]:
-    """While this lasts, jobs of the session hand rows to Python without counting bytes, where that is safe.
+    """Lift the byte limit for the jobs that the session runs in this context, if that is safe for these columns.
 
     Args:
         session: classic or Connect.
-        schema: of the rows.
+        schema: the schema of the rows.
     """
     wanted = _wanted(session, schema)
     if not wanted:
@@ -92,7 +94,7 @@ def _wanted(session: Any, schema: spark.StructType) -> dict[str, str]:
 
 
 def _current(session: Any, key: str) -> str:
-    """The setting, or Spark's default of it; empty where this Spark does not have it."""
+    """The setting or its default in Spark; empty if this version of Spark does not have it."""
     try:
         return str(session.conf.get(key))
     except Exception:

@@ -1,10 +1,11 @@
-"""A DataFrame's columns, made ready for a table's: by name, and cast in Spark only where Spark keeps every value.
+"""Matches the columns of a DataFrame with those of a table by name, and casts them in Spark if that keeps every value.
 
-Owns: what is refused before the job runs, what Spark casts, what is left to the executors' `Conformer`. Must not know:
-tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow hand-overs map by position).
+Owns: which columns are refused before the job runs, which ones Spark casts, and which ones are left to the executors'
+`Conformer`. Must not know: tasks, commits. Source: architecture §5 (columns are matched by name); format/spark §2 (Arrow maps
+by position).
 
-Invariant: after `Columns.select` the frame's columns are named by position, and `Columns.names` says what each one is: two
-columns of one type cannot be swapped, nor names that differ in case only be mixed up.
+Invariant: After `Columns.select` the columns of the frame are named by position, and `Columns.names` holds the table's
+name of each one. So two columns of the same type cannot be swapped, and names that differ only in case cannot be confused.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from .types import to_spark
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)
 _TEMPORAL = (spark.DateType, *_TIMESTAMPS)
 _ALONE = (*_TEMPORAL, spark.VariantType, spark.ArrayType, spark.MapType, spark.StructType)
-"""Types whose values Arrow's casts would cut, or read in another time zone than the session's."""
+"""Types whose values Arrow's casts would truncate, or would interpret in a time zone other than the session's."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What a frame brings for a table.
+    """The columns of a frame, matched with those of a table.
 
     Attributes:
-        names: of the frame's columns, in its order; each is a column of the table.
-        casts: the Spark type per column, None where it goes as it is.
+        names: the names of the frame's columns, in its order; each is a column of the table.
+        casts: for each column the Spark type to cast it to, or None if it stays as it is.
     """
 
     names: tuple[str, ...]
     casts: tuple[spark.DataType | None, ...]
 
     def select(self, frame: Any) -> Any:
-        """The frame with its columns renamed by position, and cast where that loses nothing."""
+        """The frame with its columns renamed by position, and cast if no value is lost."""
         slots = [f"c{i}" for i in range(len(self.names))]
         named = frame.toDF(*slots)
         columns = [F.col(slot) for slot in slots]
@@ -53,13 +54,13 @@ class Columns:
         return named.select(*chosen)
 
     def routed(self, frame: Any, table: TableSchema) -> Any:
-        """The selected frame with the rows of each partition and fixed bucket in one task, so that they make one file."""
+        """The selected frame, repartitioned so that each partition and fixed bucket is written by one task as one file."""
         if table.bucket < 1:
             return frame
         places = {name: f"c{i}" for i, name in enumerate(self.names)}
         names = tuple(name for name in table.bucket_keys if name in places)
         if not names:
-            return frame  # one key, a null or a default: one bucket anyway
+            return frame  # all rows get the same key (null or the default), so there is only one bucket
         bucket_of = arrow_udf(BucketTask(table, names).buckets, spark.IntegerType())  # type: ignore[call-overload] # its stub knows iterators only
         bucket = bucket_of(F.struct(*(places[name] for name in names)))
         parts = [places[name] for name in table.partition_keys if name in places]
@@ -67,15 +68,16 @@ class Columns:
 
 
 def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = ()) -> Columns:
-    """Compare a frame's columns with a table's, before any row is made.
+    """Match the columns of a frame with those of a table, before any row is computed.
 
     Args:
-        frame_schema: the DataFrame's schema.
-        table: the table's.
-        filled: columns that the frame may leave out because they get a value elsewhere (those of `partition=`).
+        frame_schema: the schema of the DataFrame.
+        table: the schema of the table.
+        filled: columns that the frame may omit because their values come from elsewhere (those of `partition=`).
 
     Raises:
-        InvalidArgument: a column that the table lacks, one that it needs, or a type that never fits; names the column.
+        InvalidArgument: The table lacks a column, a required column is missing, or a type can never fit. The message
+            names the column.
     """
     names = [f.name for f in frame_schema.fields]
     if not names:
@@ -94,7 +96,7 @@ def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Se
 
 
 def _cast(source: spark.DataType, target: DataType, where: str) -> spark.DataType | None:
-    """The type that Spark casts the column to; None where the executors can do it."""
+    """The type that Spark casts the column to; None if the executors can convert it."""
     needed = _needs_spark(source, target, where)
     if not needed:
         return None
@@ -103,15 +105,15 @@ def _cast(source: spark.DataType, target: DataType, where: str) -> spark.DataTyp
         return wanted
     raise InvalidArgument(
         f"{where} is {source.simpleString()}, the table has {sql(target)}",
-        next_step="cast it in the frame, to the very type",
+        next_step="cast it in the frame to exactly that type",
     )
 
 
 def _needs_spark(source: spark.DataType, target: DataType, where: str) -> bool:
-    """Does the column hold points in time that the session's zone turns into the table's, or nothing but nulls?
+    """Does Spark have to cast the column, because the result depends on the session's time zone or it holds only nulls?
 
     Raises:
-        InvalidArgument: no value of the one type is a value of the other.
+        InvalidArgument: No value of the source type can become a value of the target type.
     """
     match target:
         case AtomicType():
@@ -140,7 +142,7 @@ def _atom_needs_spark(source: spark.DataType, target: AtomicType, where: str) ->
     if isinstance(source, spark.NullType):
         return True
     if isinstance(source, spark.StringType) and target.root != "VARIANT":
-        return False  # texts are parsed value by value, and one that is none of the type is an error
+        return False  # the executors parse each text, and one that they cannot parse is an error
     wanted = to_spark(target)
     if isinstance(source, _TEMPORAL) and isinstance(wanted, _TIMESTAMPS):
         return type(source) is not type(wanted)
@@ -152,7 +154,7 @@ def _atom_needs_spark(source: spark.DataType, target: AtomicType, where: str) ->
 
 
 def _as_target(source: spark.DataType, target: DataType) -> spark.DataType:
-    """The table's type as Spark's, in the frame's order of fields: Spark's cast of a struct goes by position."""
+    """The table's type in Spark, with the fields in the frame's order because Spark casts structs by position."""
     match target:
         case RowType(fields=fields) if isinstance(source, spark.StructType):
             by_name = {f.name: f.type for f in fields}
@@ -174,7 +176,7 @@ _WIDER: tuple[type[spark.DataType], ...] = (spark.ByteType, spark.ShortType, spa
 
 
 def _loses_nothing(source: spark.DataType, target: spark.DataType) -> bool:
-    """Does Spark's cast keep every value, whatever the session's settings?"""
+    """Does Spark's cast keep every value under any settings of the session?"""
     if type(source) is type(target) and not isinstance(source, (spark.ArrayType, spark.MapType, spark.StructType)):
         return source == target
     if isinstance(source, spark.NullType):

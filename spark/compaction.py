@@ -1,8 +1,8 @@
-"""Compaction as a Spark job: executors rewrite, the driver commits.
+"""Compaction as a Spark job: the executors rewrite files, and the driver commits.
 
-Owns: `compact`. Must not know: which files are chosen, how they are rewritten, what is given up (see `table.compact`).
-Source: architecture §6, §7; format/spark §3. Invariants: one action and one commit per batch; a batch that fails leaves no
-file, or the error names them.
+Owns: `compact`. Must not know: which files are chosen, how they are rewritten, or what is given up after a conflict (see
+`table.compact`). Source: architecture §6, §7; format/spark §3. Invariants: Each batch runs one action and makes one commit. A
+batch that fails leaves no file behind, or the error names those that are left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .tasks import SPLIT_SCHEMA, RewriteTask
 from .write_job import run_job
 
 BATCH_BYTES = 64 << 30
-"""Bytes that one job rewrites before they are committed."""
+"""How many bytes one job rewrites before it commits."""
 
 
 def compact(
@@ -40,20 +40,21 @@ def compact(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Compaction:
-    """Rewrite small files of a table into large ones on Spark's executors; as `Table.compact`.
+    """Rewrite small files of a table into large ones on Spark's executors; otherwise like `Table.compact`.
 
     Args:
         spark: the session, classic or Connect.
-        url: of the table, as seen from the driver and the executors.
-        where: which partitions: a predicate, or its text, on partition columns.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
+        where: the partitions to compact, as a predicate on partition columns or its text.
         target_size, min_files, dry_run: as for `Table.compact`.
-        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
     Returns:
-        What was done, or with `dry_run` would be; prints as one line.
+        What was rewritten, or with `dry_run` what would be; prints as one line.
 
     Raises:
-        LakelatchError: as `Table.compact`. Where Spark's job fails, Spark's own error, with `left_files` as for `write`.
+        LakelatchError: as for `Table.compact`. If Spark's job fails, Spark's own error is raised, with `left_files` as for
+            `write`.
 
     Example:
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
@@ -68,7 +69,7 @@ def compact(
 
 
 def rewritten_by(spark: Any, rewriter: Rewriter) -> Rewrite:
-    """Rewrites groups on executors: one job, whose tasks have about the same bytes to read."""
+    """A function that rewrites groups on executors, in one job whose tasks read about the same number of bytes."""
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
         tasks = packed(groups, parallelism(spark), rewriter.target_bytes)

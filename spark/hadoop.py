@@ -1,9 +1,11 @@
-"""Storage options in the words of Hadoop's clients, so that Spark's own scan opens what lakelatch opens.
+"""Translates storage options to those of Hadoop's clients, so that Spark's own scan can open the same files.
 
-Owns: the names. Must not know: sessions, tables, plans. Source: architecture §6; the documentation of Hadoop's S3A, ABFS and HDFS
-clients and of Google's connector. Invariants: an option that has no equal is never dropped in silence: the answer is None,
-and the files are read by Arrow; no options mean the configuration that the session has; nothing is set in a session: the
-names go into one reader's options (H19).
+Owns: the names of the options. Must not know: sessions, tables, plans. Source: architecture §6; the documentation of Hadoop's
+S3A, ABFS and HDFS clients and of Google's connector.
+
+Invariants: An option without an equivalent is never silently dropped. The result is then None, and Arrow reads the
+files. Without options, the configuration of the session applies. Nothing is set in a session: the translated options are
+passed to one reader (H19).
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ _GOOGLE_TOKENS = {"anon": "UNAUTHENTICATED", "google_default": "APPLICATION_DEFA
 
 
 def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, str] | None:
-    """Storage options as reader options in Hadoop's names.
+    """Translate storage options to reader options with Hadoop's names.
 
     Args:
         root: the URL that Spark will open: `s3a://bucket/…`, `gs://…`, `abfss://container@host/…`, `hdfs://…`, `file:…`.
-        storage_options: as fsspec's users know them.
+        storage_options: fsspec's options for the store.
 
     Returns:
-        None where an option has no equal: Spark cannot open the files as lakelatch does.
+        The options, or None if one has no equivalent, so that Spark cannot open the files as lakelatch does.
 
     >>> hadoop_options("s3a://b/t", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9000"})["fs.s3a.endpoint"]
     'http://127.0.0.1:9000'
@@ -41,7 +43,7 @@ def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, s
     if scheme == "file" or not left:
         return {}
     match scheme:
-        case "hdfs":  # its options are Hadoop's own settings
+        case "hdfs":  # its storage options already have Hadoop's names
             made = {name: str(left.pop(name)) for name in list(left) if "." in name}
         case "s3a":
             made = _s3(left)
@@ -53,12 +55,12 @@ def hadoop_options(root: str, storage_options: Mapping[str, Any]) -> dict[str, s
             return None
     if left:
         return None
-    # Hadoop keeps one client per bucket, with the first options that it saw.
+    # Hadoop caches one client per bucket, with the options of its first use.
     return made if scheme == "hdfs" else made | {f"fs.{scheme}.impl.disable.cache": "true"}
 
 
 def _s3(left: dict[str, Any]) -> dict[str, str]:
-    """Takes out of `left` what S3A has a name for."""
+    """Translate the options for S3A, and remove them from `left`."""
     made: dict[str, str] = {}
     client = dict(left.pop("client_kwargs", None) or {})
     endpoint = left.pop("endpoint_url", None) or client.pop("endpoint_url", None)
@@ -83,7 +85,10 @@ def _s3(left: dict[str, Any]) -> dict[str, str]:
 
 
 def _google(left: dict[str, Any]) -> dict[str, str]:
-    """Takes out of `left` what Google's connector has a name for; of tokens, names and paths of key files, not texts."""
+    """Translate the options for Google's connector, and remove them from `left`.
+
+    Of tokens, it accepts names and the paths of key files, but not the text of a key.
+    """
     made: dict[str, str] = {}
     token = left.get("token")
     if isinstance(token, str) and token in _GOOGLE_TOKENS:
@@ -103,7 +108,7 @@ def _google(left: dict[str, Any]) -> dict[str, str]:
 
 
 def _azure(left: dict[str, Any], host: str) -> dict[str, str]:
-    """Takes out of `left` what ABFS has a name for: one way to sign in, for the account of the URL."""
+    """Translate the options for ABFS, and remove them from `left`: one way to sign in, for the account in the URL."""
     made: dict[str, str] = {}
     if left.get("account_name") == host.partition(".")[0]:
         del left["account_name"]

@@ -1,10 +1,11 @@
-"""A bound predicate as a Spark column expression that keeps the same rows.
+"""Translates a bound predicate to a Spark column expression that keeps the same rows.
 
 Owns: the translation, and the cases in which Spark's comparisons differ from the format's. Must not know: plans, files.
 Source: core/predicates; format/binary-row §2 (floats).
 
-Invariants: for every row `to_column` is true exactly where `to_arrow_mask` is; what cannot be said so is
-`Untranslatable`, and the caller lets Arrow judge. Of zeros Spark says -0.0 = 0.0, the format -0.0 < 0.0.
+Invariants: For every row, `to_column` is true exactly if `to_arrow_mask` is. A predicate that Spark cannot express this
+way raises `Untranslatable`, and the caller then filters with Arrow. Zeros differ: -0.0 = 0.0 in Spark, and -0.0 < 0.0 in
+the format.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class Untranslatable(Exception):
 
 
 def column_of(name: str) -> Column:
-    """The column of this very name, dots and backticks included."""
+    """The column with exactly this name, which may contain dots and backticks."""
     return F.col(quoted(name))
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's SQL spells it.
+    """A name quoted for Spark's SQL.
 
     >>> quoted("a.b`c")
     '`a.b``c`'
@@ -52,7 +53,7 @@ def to_column(predicate: Predicate, fields: Sequence[Field]) -> Column:
         fields: the table's columns.
 
     Raises:
-        Untranslatable: see the module.
+        Untranslatable: Spark has no expression that keeps the same rows.
     """
     return _column(predicate, {f.name: f for f in fields})
 
@@ -101,14 +102,14 @@ def _leaf(leaf: Comparison, data_type: AtomicType) -> Column:
 
 
 def _where_not_null(column: Column, answer: bool | None) -> Column:
-    """The answer where the column has a value, unknown where it is null."""
+    """`answer` for rows in which the column has a value, and unknown for rows in which it is null."""
     return F.when(column.isNotNull(), F.lit(answer).cast("boolean"))
 
 
 def _compare(column: Column, op: str, value: Any, data_type: AtomicType) -> Column:
     if data_type.root in TIMESTAMP_ROOTS:
         micros, rest = divmod(int(value), _MICRO)
-        if rest:  # between two values that Spark can hold
+        if rest:  # the literal lies between two values of Spark's type
             if op in ("=", "!="):
                 return _where_not_null(column, op == "!=")
             op = "<=" if op in ("<", "<=") else ">"
@@ -135,9 +136,9 @@ def _apply(column: Column, op: str, literal: Column) -> Column:
 
 
 def _compare_zero(column: Column, op: str, negative: bool, zero: Column) -> Column:
-    """Zeros have a sign here: -0.0 < 0.0. Spark tells them apart only as text.
+    """Compare with a zero whose sign counts: -0.0 < 0.0. In Spark, the two zeros differ only as text.
 
-    `=` is said by two bounds: where Spark sees `d = 0.0 AND …` it puts 0.0 in d's place, and the sign is gone.
+    `=` becomes two bounds, because Spark replaces `d` with 0.0 wherever it sees `d = 0.0 AND …`, and loses the sign.
     """
     if op == "!=":
         return ~_compare_zero(column, "=", negative, zero)
@@ -181,7 +182,7 @@ def _literal(value: Any, data_type: AtomicType) -> Column:
     if root in INTEGER_ROOTS or root == "DECIMAL":
         return F.lit(value).cast(to_spark(data_type))
     if root == "DATE":
-        return F.expr(f"DATE '{value.isoformat()}'")  # F.lit cannot say years before 1000
+        return F.expr(f"DATE '{value.isoformat()}'")  # F.lit cannot express years before 1000
     return F.lit(value)
 
 
@@ -197,7 +198,7 @@ def _timestamp(micros: int, data_type: AtomicType) -> Column:
 
 
 def like_for_spark(pattern: str) -> str:
-    r"""A LIKE pattern in which every backslash takes what Spark lets it take: `%`, `_` or itself.
+    r"""A LIKE pattern that escapes only the characters that Spark allows after a backslash: `%`, `_` and the backslash.
 
     >>> print(like_for_spark("a\\b\\%_\\"))
     ab\%_\\

@@ -1,10 +1,10 @@
-"""A table as a DataFrame: the driver plans, Spark's own Parquet reader scans, Arrow reads what Spark would misread.
+"""Reads a table as a DataFrame: the driver plans, Spark's Parquet reader scans, and Arrow reads what Spark would misread.
 
-Owns: `read`, which files go which way, how they are packed into tasks. Must not know: how files are chosen or decoded.
-Source: architecture §6; format/spark §4.
+Owns: `read`, the choice between the two legs (Spark's reader and Arrow) for each file, and the packing of files into
+tasks. Must not know: how files are chosen or decoded. Source: architecture §6; format/spark §4.
 
-Invariants: a frame shows one snapshot, whatever is committed later; both legs give the same types, and together the rows
-that `Table.to_arrow` gives; Spark never infers a column from a path, nor a type from a file.
+Invariants: A frame shows one snapshot, whatever is committed later. Both legs give the same types, and together they give
+the rows of `Table.to_arrow`. Spark never infers a column from a path or a type from a file.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from .types import spark_schema, unread_by_spark
 _LOG = logging.getLogger("lakelatch.spark")
 
 NATIVE_FILES = 32
-"""Up to so many files Spark plans in the driver; beyond, each path costs it milliseconds (format/spark §4) …"""
+"""Spark plans this many files in the driver; for more, each path takes it milliseconds (format/spark §4.a) …"""
 NATIVE_FILE_BYTES = 4 << 20
-"""… which files of this mean size are worth."""
+"""… which is worthwhile if the mean size of the files is at least this."""
 TASK_BYTES = 128 << 20
 OPEN_BYTES = 1 << 20
-"""What opening a file counts when tasks are made, in bytes read."""
+"""The cost of opening a file, in bytes read, when files are packed into tasks."""
 _GLOB = frozenset("*?[]{}\\")
 _DEFAULT_PREFIX = "data-"
 _AZURE, _ACCOUNT_URL = ("abfs", "abfss", "az"), "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
@@ -61,22 +61,23 @@ def read(
     timestamp: str | int | datetime | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A table as a DataFrame, at native scan speed where its files allow.
+    """Read a table as a DataFrame, with Spark's native scan for all files that it can read correctly.
 
     Args:
         spark: the session, classic or Connect.
-        url: of the table, as seen from the driver and the executors.
-        columns: names in the order wanted; None = all, [] = none, but the right number of rows.
-        where: `ll.col(...)` predicate or its text: prunes files, and is applied to each row.
-        snapshot, tag, timestamp: one of them at most, as for `Table.at`; by default the latest snapshot, as of now.
-        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
+        url: the URL of the table, which must mean the same on the driver and on the executors.
+        columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows without
+            columns.
+        where: an `ll.col(...)` predicate or its text. It prunes files and filters rows.
+        snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
     Returns:
-        A DataFrame; it shows the same snapshot for ever. Types are those of `spark.types`.
+        A DataFrame, which always shows the same snapshot. `spark.types` lists its types.
 
     Raises:
-        TableNotFound, InvalidArgument, TableCorrupt: as `Table.plan`.
-        Unsupported: the table needs what is not supported yet, or has columns that this session cannot tell apart.
+        TableNotFound, InvalidArgument, TableCorrupt: as for `Table.plan`.
+        Unsupported: The table uses a feature that is not supported, or has columns that this session cannot tell apart.
 
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
@@ -90,11 +91,11 @@ def read(
 
 
 class Scan:
-    """One read on its way from a plan to a frame.
+    """Turns one scan plan into a frame.
 
     Args:
-        plan: of the table, with the predicate.
-        columns: names in the order wanted; None = all.
+        plan: the plan of the table, with the predicate.
+        columns: the names of the columns, in the order wanted; None means all.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Scan:
     ) -> None:
         self.spark, self.table, self.plan, self.storage_options = spark, table, plan, storage_options
         schema = table.schema
-        self.output = fields_of(schema, columns)  # refuses unknown columns, and lists close ones
+        self.output = fields_of(schema, columns)  # rejects unknown columns and suggests similar names
         tested = columns_of(plan.residual) if plan.residual is not None else frozenset()
         self.touched = (
             *self.output,
@@ -119,7 +120,7 @@ class Scan:
             other = seen.setdefault(field.name.lower(), field.name)
             if other != field.name:
                 raise Unsupported(
-                    f"columns '{other}' and '{field.name}' are one column to this session",
+                    f"this session cannot tell the columns '{other}' and '{field.name}' apart",
                     next_step="set spark.sql.caseSensitive to true, or read one of them",
                 )
 
@@ -141,10 +142,10 @@ class Scan:
         frame = reduce(lambda a, b: a.unionByName(b), frames)
         return frame if self.output else frame.select()
 
-    # ---------------------------------------------------------------------------------------------------- which way
+    # ---------------------------------------------------------------------------------------------------- the legs
 
     def _legs(self) -> tuple[list[Split], Sequence[Split]]:
-        """Splits for Spark's own reader, and those for Arrow."""
+        """The splits for Spark's own reader, and the splits for Arrow."""
         reason = self._no_native()
         if reason is not None:
             _LOG.info("%s is read by Arrow: %s", self.table.url, reason)
@@ -160,27 +161,27 @@ class Scan:
     def _no_native(self) -> str | None:
         scheme = self.table.store.capabilities.native_scheme
         if scheme is None:
-            wanted = f": say {_ACCOUNT_URL}" if scheme_of(self.table.url) in _AZURE else ""
-            return f"Spark has no way to open its store by this URL{wanted}"
+            wanted = f"; use {_ACCOUNT_URL}" if scheme_of(self.table.url) in _AZURE else ""
+            return f"Spark cannot open its store by this URL{wanted}"
         if FILE_SYSTEMS.opening(self.spark, scheme) is None:
             return f"this session cannot open {scheme}://"
         if hadoop_options(native_root(self.table.store), self.storage_options) is None:
-            return "its storage options have no equal in Hadoop's (docs/stores)"
+            return "its storage options have no equivalent in Hadoop (docs/stores)"
         if self.plan.residual is not None:
             try:
                 to_column(self.plan.residual, self.table.schema.fields)
             except Untranslatable as error:
-                return f"Spark cannot say {error}"
+                return f"Spark has no equivalent of {error}"
         return unread_by_spark(self.touched)
 
     def _is_plain(self, split: Split) -> bool:
-        """Does Spark's own reader give the split's rows?"""
+        """Can Spark's own reader read the split correctly?"""
         if split.needs_arrow or not self._holds_partition_columns(split):
             return False
         return not any(_GLOB.intersection(key) or key.rpartition("/")[2].startswith(("_", ".")) for key in split.keys)
 
     def _holds_partition_columns(self, split: Split) -> bool:
-        """Writers of the format store partition columns in each file; files that came from Hive have their own names."""
+        """Do the split's files hold the partition columns? All but files from Hive do, and those have other names."""
         keys = set(self.table.schema.partition_keys)
         if not any(f.name in keys for f in self.touched):
             return True
@@ -190,7 +191,7 @@ class Scan:
     # --------------------------------------------------------------------------------------------------- native leg
 
     def _native(self, splits: Iterable[Split]) -> Any | None:
-        """Spark's own scan; None where the session turns out not to be able to."""
+        """Spark's own scan, or None if it turns out that the session cannot open the files."""
         store = self.table.store
         root = native_root(store)
         if _GLOB.intersection(root):
@@ -199,7 +200,7 @@ class Scan:
         opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
         options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
         try:
-            # A schema of its own: Spark neither opens a file to learn one, nor makes columns of `month=1/`.
+            # With an explicit schema, Spark does not open a file to infer one, and does not turn `month=1/` into a column.
             reader = self.spark.read.schema(spark_schema(self.touched)).option("mergeSchema", "false")
             frame = reader.options(recursiveFileLookup="true", **options).parquet(*paths)
         except Exception as error:
@@ -207,8 +208,8 @@ class Scan:
                 raise
             said = "; ".join(
                 line.strip(": ") for line in str(error).splitlines()[:2]
-            )  # the first only says where in Java
-            _LOG.warning("%s is read by Arrow, because Spark cannot: %s", store.url, said)
+            )  # the first line only names the Java class
+            _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
         if self.plan.residual is not None:
             frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))
@@ -242,7 +243,7 @@ class Scan:
 
 
 def native_root(store: Store) -> str:
-    """The store's root as Spark opens it, without a slash at its end.
+    """The URL by which Spark opens the store's root, without a slash at the end.
 
     >>> from ..backends.local import LocalStore
     >>> native_root(LocalStore("/data/lake/"))
@@ -255,11 +256,11 @@ def native_root(store: Store) -> str:
 
 
 def packed(splits: Sequence[Split], tasks: int, most_bytes: int) -> list[list[Split]]:
-    """Splits as groups for few, large tasks: a task costs a Python worker more than a file does (format/spark §3).
+    """Group splits into a few large tasks, because starting a task costs more than opening a file (format/spark §3).
 
     Args:
-        tasks: that run at once: so many groups are made, where there are splits enough to go round.
-        most_bytes: no group is larger, but by its last split.
+        tasks: how many tasks run at once; there are this many groups if there are enough splits.
+        most_bytes: the size of a group, which only its last split may exceed.
     """
     if not splits:
         return []

@@ -1,8 +1,7 @@
-"""What a Spark session can do, asked without its JVM: everything here runs under Spark Connect too.
+"""Finds out what a Spark session can do without using its JVM, so that it also works under Spark Connect.
 
-Owns: whether the session knows a type, tells case apart, can open a scheme, and how many tasks to make. Must not know:
-tables, plans.
-Source: format/spark §1; architecture §6. Invariant: a session is only ever asked, nothing is set in it.
+Owns: whether the session has the type TIME, distinguishes case and can open a scheme, and how many tasks to create. Must
+not know: tables, plans. Source: format/spark §1; architecture §6. Invariant: A session is only queried; nothing is set in it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-_HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:VERSION, in the version of Spark's own Hadoop,"
+_HADOOPS = "spark.jars.packages=org.apache.hadoop:{}:VERSION in the version of Spark's own Hadoop"
 _FILE_SYSTEMS = {
     "s3a": ("org.apache.hadoop.fs.s3a.S3AFileSystem", _HADOOPS.format("hadoop-aws")),
     "gs": (
@@ -22,45 +21,45 @@ _FILE_SYSTEMS = {
     "abfss": ("org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem", _HADOOPS.format("hadoop-azure")),
     "hdfs": ("org.apache.hadoop.hdfs.DistributedFileSystem", _HADOOPS.format("hadoop-client-api")),
 }
-"""Scheme -> Hadoop's class for it, and the setting that brings it; the last one is among PySpark's own jars."""
+"""Scheme -> Hadoop's class for it, and the setting that adds it; PySpark's own jars contain only the one for HDFS."""
 _NEEDED = {
     "gs": {
         "parquet.hadoop.vectored.io.enabled": "false"
-    },  # Google's connector 3.1 calls what Hadoop 3.4 has under another name
+    },  # Google's connector 3.1 calls a method that Hadoop 3.4 has renamed
 }
 _NO_CLIENT = ("No FileSystem for scheme", "ClassNotFoundException", "NoClassDefFoundError")
 _LOG = logging.getLogger("lakelatch.spark")
 
 
 def setting(session: Any, key: str, default: str) -> str:
-    """A setting of the session, or of Spark."""
+    """A setting of the session, or its default."""
     return str(session.conf.get(key, default))
 
 
 def has_time_type(session: Any) -> bool:
-    """Does the session know the type TIME?"""
+    """Does the session support the type TIME?"""
     return setting(session, "spark.sql.timeType.enabled", "false").lower() == "true"
 
 
 def tells_case(session: Any) -> bool:
-    """Are `a` and `A` two columns?"""
+    """Does the session distinguish the columns `a` and `A`?"""
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"
 
 
 class FileSystems:
-    """Which schemes sessions can open; each is asked once.
+    """Which schemes sessions can open, tested once for each session and scheme.
 
-    A session is asked for a URL that no client takes, so that none of them goes to the network: the error says whether there
-    is a client. (A class of its own name could be there and not be found: packages that Spark adds have their own loader.)
+    The test opens a URL that every client rejects without using the network; the error shows whether there is a client.
+    (It would not be enough to look for the class, because packages that Spark adds have their own class loader.)
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Mapping[str, str] | None] = {}
 
     def opening(self, session: Any, scheme: str) -> Mapping[str, str] | None:
-        """What a reader must be told, besides credentials, to open URLs of a scheme; None where this session cannot.
+        """The reader options needed besides credentials to open URLs of a scheme; None if this session cannot.
 
-        The first such answer is a warning that says what would help.
+        If it cannot, the first call logs a warning that names the missing setting.
         """
         if scheme == "file":
             return {}
@@ -69,13 +68,13 @@ class FileSystems:
         key = (str(getattr(session, "session_id", None) or id(session)), scheme)
         if key not in self._known:
             name, wanted = _FILE_SYSTEMS[scheme]
-            # Hadoop looks clients up by scheme only among the jars that Spark itself was started with.
+            # Hadoop finds clients by scheme only in the jars that Spark was started with; others must be named.
             needed = _NEEDED.get(scheme, {})
             ways = (needed, {**needed, f"fs.{scheme}.impl": name})
             self._known[key] = next((way for way in ways if _has_client(session, scheme, way)), None)
             if self._known[key] is None:
                 _LOG.warning(
-                    "this session cannot open %s:// URLs, so their files are read by Arrow; %s makes scans native (docs/stores)",
+                    "this session cannot open %s:// URLs, so Arrow reads their files; for native scans, set %s (docs/stores)",
                     scheme,
                     wanted,
                 )
@@ -89,14 +88,14 @@ def _has_client(session: Any, scheme: str, options: Mapping[str, str]) -> bool:
     told = {f"fs.{scheme}.impl.disable.cache": "true", "fs.gs.auth.type": "UNAUTHENTICATED", **options}
     reader = session.read.schema("x INT").options(**told)
     try:
-        reader.parquet(f"{scheme}:///lakelatch").schema  # noqa: B018  Connect looks now
+        reader.parquet(f"{scheme}:///lakelatch").schema  # noqa: B018  Connect opens the path only now
     except Exception as error:
         return not any(said in str(error) for said in _NO_CLIENT)
     return True
 
 
 def parallelism(session: Any) -> int:
-    """How many tasks run at once, as far as the session says."""
+    """How many tasks run at once, as far as the settings of the session show."""
     default = setting(session, "spark.default.parallelism", "")
     if default.isdigit():
         return max(1, int(default))

@@ -1,11 +1,11 @@
-"""The data source `lakelatch`: SQL, temporary views and `spark.read.format(...)`, where habit counts more than speed.
+"""The data source `lakelatch`, for SQL, temporary views and `spark.read.format(...)`.
 
-Owns: `register`, the source, its reader. Must not know: how rows are written or committed (see `source_writer`).
-Source: format/spark §1. Spark's Python data sources have no column pruning in any version: `lakelatch.spark.read` is the fast
-way, `.schema(...)` of some columns the poor man's one here.
+Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
+Source: format/spark §1. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster. Here,
+`.schema(...)` with only some of the columns has a similar effect.
 
-Invariants: options are checked, a misspelt one is an error; the reader pins its snapshot when it is made; filters are
-offered by Spark, and taken, only where the session allows it.
+Invariants: Options are checked, and a misspelt one is an error. The reader pins its snapshot when it is created. Spark
+pushes filters down only if the session's setting allows it.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(session: Any) -> None:
-    """Make the data source `lakelatch` known to a session, classic or Connect.
+    """Register the data source `lakelatch` with a session, classic or Connect.
 
-    Filters reach it where `spark.sql.python.filterPushdown.enabled` is true at this moment (register again after a
-    change: with the setting off, Spark refuses sources that would take filters).
+    Spark pushes filters down to it if `spark.sql.python.filterPushdown.enabled` is true at the time of this call. Register
+    again after a change of the setting: while it is off, Spark rejects sources that accept filters.
 
-    A temporary view shows, as those of Spark's own file sources do, what was the latest snapshot when it was first used:
-    create it again to see newer rows. `VERSION AS OF` needs a catalog in the JVM: time travel is an option here. Writes
-    through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see `batch_size`;
-    `lakelatch.spark.write` does that by itself).
+    A temporary view shows the snapshot that was the latest when the view was first used, as with Spark's own file sources.
+    Create the view again to see newer rows. `VERSION AS OF` needs a catalog in the JVM, so time travel is an option here.
+    Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
+    `batch_size`); `lakelatch.spark.write` sets it itself.
 
     Args:
-        session: it alone: a new session does not know the source.
+        session: the only session that will know the source; a new session needs its own call.
 
     Example:
         ``lakelatch.spark.register(spark); spark.read.format("lakelatch").option("snapshot", 3).load(url)``
@@ -76,7 +76,7 @@ def register(session: Any) -> None:
 
 
 class TableSource(DataSource):
-    """Reads and writes tables; see `SourceOptions` for what can be said."""
+    """Reads and writes tables; `SourceOptions` describes the options."""
 
     @classmethod
     def name(cls) -> str:
@@ -96,7 +96,7 @@ class TableSource(DataSource):
 
 
 class FilteringSource(TableSource):
-    """For sessions that offer filters to Python sources."""
+    """The source for sessions that push filters down to Python sources."""
 
     def reader(self, schema: spark.StructType) -> DataSourceReader:
         return FilteringReader(self._options().table_to_read(), schema)
@@ -104,7 +104,7 @@ class FilteringSource(TableSource):
 
 @dataclass
 class SplitPartition(InputPartition):
-    """The splits of one task, and how they are read: of the reader, Spark keeps what it was before `partitions()`."""
+    """The splits of one task and how to read them; Spark ships the reader as it was before `partitions()`."""
 
     task: ReadTask
     splits: list[Split]
@@ -114,8 +114,8 @@ class TableSourceReader(DataSourceReader):
     """Reads one snapshot.
 
     Args:
-        table: pinned by `at()`, or the latest as of now.
-        schema: the columns that Spark wants, by name; all of the table's, unless the user gave a schema.
+        table: the table, pinned by `at()` or at its latest snapshot.
+        schema: the columns that Spark wants, by name; all columns of the table unless the user gave a schema.
     """
 
     def __init__(self, table: Table, schema: spark.StructType) -> None:
@@ -143,7 +143,7 @@ class TableSourceReader(DataSourceReader):
         return [SplitPartition(task, splits) for splits in packed(plan.splits, _TASKS, TASK_BYTES)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        # Of no partitions at all Spark still runs one task, with nothing (format/spark §1).
+        # If there are no partitions, Spark still runs one task, without a partition (format/spark §1).
         if isinstance(partition, SplitPartition):
             yield from partition.task.read(partition.splits)
 
@@ -167,7 +167,7 @@ _OPERATORS: dict[type[Filter], str] = {
 
 
 class FilteringReader(TableSourceReader):
-    """Takes the filters that mean the same here as in Spark; the others stay with Spark."""
+    """Accepts the filters that mean the same here as in Spark, and leaves the others to Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         taken: list[Predicate] = []
@@ -188,7 +188,7 @@ class FilteringReader(TableSourceReader):
         if field is None or not isinstance(field.type, AtomicType) or field.type.root in ("TIME", "VARIANT"):
             return None
         made = _comparison(offered, field.name)
-        # Of zeros the format tells -0.0 from 0.0, Spark does not.
+        # The format distinguishes -0.0 from 0.0, and Spark does not.
         if made is None or (field.type.root in ("FLOAT", "DOUBLE") and 0 in made.literals):
             return None
         try:

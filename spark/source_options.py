@@ -1,7 +1,7 @@
-"""The options of the data source, checked.
+"""Checks the options of the data source.
 
-Owns: their names, their values, the table that they mean. Must not know: reading, writing.
-Source: architecture §6; format/spark §1 (keys arrive in lower case). Invariant: an option that is not known is an error, never
+Owns: the names and values of the options, and the table that they describe. Must not know: reading, writing.
+Source: architecture §6; format/spark §1 (keys arrive in lower case). Invariant: An unknown option is an error and is never
 ignored.
 """
 
@@ -35,36 +35,36 @@ KNOWN = (
 
 
 class SourceOptions:
-    """What can be said with `.option(...)`.
+    """The options that users pass with `.option(...)`.
 
     | option | for | meaning |
     |---|---|---|
-    | `path` | both | the table's URL (what `load` and `save` take) |
-    | `branch` | both | a branch of it |
-    | `snapshot`, `tag`, `timestamp` | reading | what is read; the latest snapshot by default |
-    | `commit-user`, `identifier` | writing | exactly once: both or neither |
+    | `path` | both | the URL of the table, which is also the argument of `load` and `save` |
+    | `branch` | both | a branch of the table |
+    | `snapshot`, `tag`, `timestamp` | reading | the snapshot to read; the latest by default |
+    | `commit-user`, `identifier` | writing | give both to commit exactly once, or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
-    | `read-snapshot` | writing | id of the snapshot that an overwrite's rows were made from |
-    | `partition` | writing | what mode `overwrite` replaces, as `month=1/day=2`; without it the whole table |
+    | `read-snapshot` | writing | the id of the snapshot that an overwrite's rows were computed from |
+    | `partition` | writing | the partition that mode `overwrite` replaces, as `month=1/day=2`; by default the whole table |
     | `partitionOverwriteMode` | writing | `dynamic`: mode `overwrite` replaces each partition that has rows |
-    | `property.<name>` | writing | kept in the snapshot; Spark makes names lower case |
-    | `storage.<name>` | both | storage options; a value that begins with a brace is JSON |
+    | `property.<name>` | writing | a property to store in the snapshot; Spark converts names to lower case |
+    | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
-    Spark shows options in plans and in its UI, and hides values by its own rule (`spark.redaction.regex`): name a profile
-    here rather than a key (H19).
+    Spark shows options in plans and in its UI, and hides values only by its own rule (`spark.redaction.regex`). So name a
+    profile here instead of a key (H19).
 
     Args:
-        options: as Spark gives them.
+        options: the options as Spark passes them.
 
     Raises:
-        InvalidArgument: an unknown option, or a value that cannot be meant.
+        InvalidArgument: An option is unknown, or its value is invalid.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         given = {str(key).lower(): str(value) for key, value in options.items()}
         for key in given:
             if key not in KNOWN and not key.startswith((STORAGE_PREFIX, PROPERTY_PREFIX)):
-                raise InvalidArgument(f"option '{key}' is not known to the source", next_step=closest(key, KNOWN))
+                raise InvalidArgument(f"option '{key}' is unknown", next_step=closest(key, KNOWN))
         if not given.get("path"):
             raise InvalidArgument(
                 "the source needs the table's URL", next_step="pass it to load() or save(), or as option 'path'"
@@ -91,7 +91,7 @@ class SourceOptions:
         return open_table(self.url, branch=self.branch, storage_options=self.storage_options)
 
     def table_to_read(self) -> Table:
-        """The table as it was at the moment that the options say."""
+        """The table at the snapshot, tag or time that the options name."""
         moment: Any = self.timestamp
         if moment is not None and moment.lstrip("-").isdigit():
             moment = int(moment)
@@ -107,7 +107,7 @@ def _number(given: Mapping[str, str], key: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise InvalidArgument(f"option '{key}' is {text!r}, no number") from None
+        raise InvalidArgument(f"option '{key}' is {text!r}, which is not a number") from None
 
 
 def _value(key: str, text: str) -> Any:
@@ -116,4 +116,4 @@ def _value(key: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise InvalidArgument(f"option '{key}' begins with a brace, but is no JSON") from None
+        raise InvalidArgument(f"option '{key}' begins with a brace, but is not JSON") from None

@@ -1,11 +1,12 @@
-"""Writing through the data source: planned in one process, written in many, committed in yet another.
+"""Writes through the data source: Spark plans, writes and commits in different processes.
 
 Owns: `TableSourceWriter`. Must not know: how rows become files, how a commit is made.
 Source: format/spark §1 (life cycle); H5.
 
-Spark calls `abort` also after `commit` raised, in another process that knows nothing of why. So `commit` itself removes
-what it can prove to be unneeded, and `abort` deletes only where commit cannot have been called: where a task sent no
-message; and even then it looks the identity up first. Everything else is left to the cleaning of orphans.
+Invariant: No file of a commit that may have landed is deleted. Spark also calls `abort` after `commit` has raised, in
+another process that does not know the error. So `commit` itself deletes the files that are certainly unneeded. `abort`
+deletes files only if a task sent no message, because `commit` cannot have been called then, and only after it has looked
+up the identity. All other files are left to the cleaning of orphans.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ _LOG = logging.getLogger("lakelatch.spark")
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task wrote."""
+    """The commit messages of one task."""
 
     messages: list[CommitMessage]
 
 
 class TableSourceWriter(DataSourceArrowWriter):
-    """One write; made where the query is planned, and pickled from there.
+    """One write, created when the query is planned and then pickled.
 
     Args:
-        options: of the user.
-        schema: of the rows; columns are matched by name.
-        overwrite: mode `overwrite`, not `append`.
+        options: the user's options.
+        schema: the schema of the rows; columns are matched by name.
+        overwrite: True for mode `overwrite`, False for `append`.
     """
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
@@ -55,7 +56,7 @@ class TableSourceWriter(DataSourceArrowWriter):
         check_writable(table.schema)
         if not overwrite and (options.dynamic or (options.partition, options.read_snapshot) != (None, None)):
             raise InvalidArgument(
-                "options 'partition', 'partitionOverwriteMode', 'read-snapshot' go with mode overwrite"
+                "options 'partition', 'partitionOverwriteMode' and 'read-snapshot' go with mode overwrite only"
             )
         self._replaced: Any = options.partition if options.dynamic else options.partition or {}
         spec = (overwrite_spec(table.schema, self._replaced, options.dynamic) if overwrite else None) or {}
@@ -70,17 +71,17 @@ class TableSourceWriter(DataSourceArrowWriter):
         self._read = (
             self._before if options.read_snapshot is None else snapshot_read(table.timeline, options.read_snapshot)
         )
-        # The commit is found again by its user, wherever commit and abort run.
+        # Whichever process runs commit or abort can find the commit by its user.
         self._user = options.commit_user or new_commit_user(table.schema)
         self._replayed = self._landed(table)
         self._task = WriteTask(table.store, table.schema, str(uuid.uuid4()), columns.names, spec)
 
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
-        """On an executor: the rows of one task."""
+        """Write the rows of one task; runs on an executor."""
         return TaskMessage([] if self._replayed else self._task.write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver's host, in a process of its own: all tasks have succeeded."""
+        """Commit after all tasks have succeeded; runs in a separate process on the driver's host."""
         given = _messages(messages)
         table = self._options.table()
         transaction = Transaction(
@@ -101,9 +102,9 @@ class TableSourceWriter(DataSourceArrowWriter):
         _LOG.info("%s", tx.receipt)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """After a task failed for good, or after `commit` raised."""
+        """Clean up after a task has finally failed, or after `commit` has raised."""
         if not any(m is None for m in messages):
-            return  # commit was called: what it could prove it has cleaned, and nothing can be proven here (H5)
+            return  # commit was called and has cleaned up; here it is not known whether it landed (H5)
         table = self._options.table()
         if self._landed(table):
             return
@@ -113,7 +114,7 @@ class TableSourceWriter(DataSourceArrowWriter):
             _LOG.warning("files of job %s could not be deleted: %s", self._task.job, error)
 
     def _landed(self, table: Table) -> bool:
-        """Is there a snapshot of this write?"""
+        """Is there a snapshot of this write, or may there have been one that expired?"""
         if self._options.identifier is not None:
             return table.committer.lookup(self._user, self._options.identifier) is not None
         first = self._before.id + 1 if self._before is not None else 1

@@ -1,10 +1,10 @@
-"""What runs on executors: rows into data files, splits into rows, small files into large ones. Pickled whole to the workers.
+"""The tasks that run on executors: write rows to data files, read splits, and compact files. They are sent by pickle.
 
 Owns: `WriteTask`, `RewriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
 Source: format/spark §3, §5.
 
-Invariants: each attempt of a task has its own file names, so that a retried or speculative attempt never touches another's
-files; an attempt that fails deletes what it wrote before it lets the error go; an attempt without rows says nothing.
+Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files
+of another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from .types import arrow_field_for_spark, batch_for_spark
 MESSAGE_SCHEMA = "message binary"
 SPLIT_SCHEMA = "task int, splits binary"
 NO_COLUMN = Field(0, "_", AtomicType("BOOLEAN"))
-"""Stands for the rows of a result without columns: Spark's Arrow hand-over cannot count rows that have none."""
+"""The column of a result without columns; Spark cannot count the rows of Arrow batches that have no column."""
 
 
 def file_prefix(schema: TableSchema, job: str) -> str:
-    """What the names of all data files of a job begin with."""
+    """The prefix of the names of all data files of a job."""
     return f"{schema.options.get(opt.DATA_FILE_PREFIX)}{job}-"
 
 
 def attempt_name(job: str) -> str:
-    """`<job>-<partition>-<attempt>` of the running task; attempt ids are never used twice in one Spark application."""
+    """`<job>-<partition>-<attempt>` of the running task; a Spark application never uses an attempt id twice."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("this runs inside of a Spark task only")
+        raise RuntimeError("this runs only inside a Spark task")
     return f"{job}-{context.partitionId()}-{context.taskAttemptId()}"
 
 
@@ -58,10 +58,10 @@ class WriteTask:
     """Writes the rows of one task.
 
     Attributes:
-        store: of the table; its secrets travel with it, and show in no text (H19).
-        job: what the names of the job's files begin with, behind the table's prefix.
-        names: what the incoming columns are, by position.
-        filled: values of partition columns that the rows leave out.
+        store: the table's store. Its secrets are pickled with it, and appear in no text (H19).
+        job: the part of the file names that all files of the job share; it follows the table's prefix.
+        names: the table's names of the incoming columns, by position.
+        filled: the values of partition columns that the rows omit.
     """
 
     store: Store
@@ -71,7 +71,7 @@ class WriteTask:
     filled: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Batches of rows to one batch of pickled messages; nothing where there were no rows."""
+        """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
         messages = self.write(batches)
         if messages:
             yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
@@ -80,7 +80,8 @@ class WriteTask:
         """Write all rows.
 
         Raises:
-            LakelatchError: a value does not fit, or the store fails; this attempt's files are gone, or named.
+            LakelatchError: A value does not fit, or the store fails. This attempt's files are deleted, or the message names
+                them.
         """
         writer = TableWriter(self.store, self.schema, attempt_name(self.job))
         try:
@@ -100,8 +101,8 @@ class RewriteTask:
     """Rewrites the groups of files of one task.
 
     Attributes:
-        rewriter: knows the store and the schemas.
-        job: what the names of the job's files begin with, behind the table's prefix.
+        rewriter: holds the store and the schemas.
+        job: the part of the file names that all files of the job share; it follows the table's prefix.
     """
 
     rewriter: Rewriter
@@ -131,17 +132,17 @@ class RewriteTask:
 
 @dataclass(frozen=True)
 class BucketTask:
-    """Says of rows to which fixed bucket they go, so that Spark brings those of one bucket together.
+    """Computes the fixed bucket of each row, so that Spark can bring the rows of a bucket together.
 
     Attributes:
-        names: what the fields of the incoming structs are, by position: columns of the bucket key.
+        names: the columns of the bucket key that the fields of the incoming structs hold, by position.
     """
 
     schema: TableSchema
     names: tuple[str, ...]
 
     def buckets(self, keys: pa.Array) -> pa.Array:
-        """Structs of key columns to bucket numbers; raises as `WriteTask` for a value that does not fit."""
+        """Structs of key columns to bucket numbers; raises like `WriteTask` if a value does not fit."""
         key_fields = [self.schema.by_name[name] for name in self.schema.bucket_keys]
         batch = named(pa.RecordBatch.from_struct_array(keys), self.names, self.schema)
         bucket_of = bucket_function(self.schema)
@@ -150,7 +151,7 @@ class BucketTask:
 
 
 def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
-    """A batch from Spark with the table's names, and times of day where Spark had numbers."""
+    """A batch from Spark with the table's column names, and with its numbers converted for columns of type TIME."""
     batch = batch.rename_columns(list(names))
     for i, name in enumerate(names):
         target = schema.by_name[name].type
@@ -160,30 +161,30 @@ def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
 
 
 def _time_of_millis(array: Any, name: str) -> Any:
-    """Numbers as times of day: a number that is none would otherwise be stored as it is."""
+    """Milliseconds as times of day. The range is checked because Arrow's cast would accept any number."""
     import pyarrow.compute as pc
 
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is not None and not 0 <= low <= high < MILLIS_PER_DAY:
         wrong = low if low < 0 else high
-        raise InvalidArgument(f"column '{name}': {wrong} is no millisecond of the day")
+        raise InvalidArgument(f"column '{name}': {wrong} is not a millisecond of the day")
     return array.cast(pa.int32()).cast(pa.time32("ms"))
 
 
 def messages_of(rows: Iterable[Any]) -> list[CommitMessage]:
-    """The messages of a job, from the rows that `collect` gave: one task's each, whatever was retried."""
+    """The messages of a job, from the rows that `collect` returned; each task appears once, even if it was retried."""
     return [pickle.loads(bytes(row[0])) for row in rows]
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Reads splits into batches as Spark takes them.
+    """Reads splits into batches of the types that Spark expects.
 
     Attributes:
-        store: of the table.
-        reader: knows columns, filter and schemas.
-        has_time: the session knows the type TIME.
+        store: the table's store.
+        reader: holds the columns, the filter and the schemas.
+        has_time: whether the session supports the type TIME.
     """
 
     store: Store
@@ -191,14 +192,14 @@ class ReadTask:
     has_time: bool = False
 
     def check(self, splits: Sequence[Split]) -> ReadTask:
-        """Refuse on the driver what no executor could read.
+        """Reject on the driver what the executors could not read.
 
         Raises:
-            Unsupported: a column changed its type in a way that there is no cast for.
+            Unsupported: The type of a column was changed, and there is no cast between the two types.
         """
         self.reader.batches(
             self.store, splits
-        )  # plans each schema; nothing is opened before the first batch is asked for
+        )  # plans each schema, and opens no file before the first batch is requested
         return self
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -208,7 +209,7 @@ class ReadTask:
                 yield from self.read(pickle.loads(packed.as_py()))
 
     def read(self, splits: Sequence[Split]) -> Iterator[Any]:
-        """The rows of some splits."""
+        """The rows of the splits."""
         fields = self.reader.output
         schema = pa.schema([arrow_field_for_spark(f, has_time=self.has_time) for f in fields or (NO_COLUMN,)])
         for batch in self.reader.batches(self.store, splits):

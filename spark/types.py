@@ -1,21 +1,21 @@
-"""The format's types as Spark's, and Spark's as the format's.
+"""Maps the format's types to Spark's and back.
 
-Owns: the mapping in both directions, for types and for Arrow arrays on their way to Spark; which columns Spark's own
-Parquet reader reads as the format means them. Must not know: files, plans, sessions.
+Owns: the mapping in both directions, for types and for Arrow arrays that are passed to Spark; the columns that Spark's
+own Parquet reader reads correctly. Must not know: files, plans, sessions.
 Source: format/data-files §3; format/spark §2.
 
 | format | Spark | remark |
 |---|---|---|
 | CHAR, VARCHAR, STRING | STRING | lengths are checked when rows are written |
 | BINARY, VARBINARY, BYTES, GEOMETRY, GEOGRAPHY | BINARY | |
-| TIMESTAMP(0-9) | TIMESTAMP_NTZ | Spark has microseconds: further digits are cut downwards, after the filter |
+| TIMESTAMP(0-9) | TIMESTAMP_NTZ | Spark has microseconds; values are rounded down to them, after the filter |
 | TIMESTAMP_LTZ(0-9) | TIMESTAMP | the same |
 | TIME(p) | TIME(6) where `spark.sql.timeType.enabled`, else INT: milliseconds of the day | |
 | MULTISET<t> | MAP<t, INT> | |
 | VECTOR<t, n> | ARRAY<t> | |
 | VARIANT | VARIANT | |
 
-Invariant: every column that Spark gets is nullable, as Spark's own file sources have it; both legs of a read agree.
+Invariant: Every column is nullable in Spark, as in Spark's own file sources. Both legs of a read give the same types.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def to_spark(data_type: DataType, *, has_time: bool = False) -> spark.DataType:
     """The Spark type of a column.
 
     Args:
-        has_time: the session knows the type TIME.
+        has_time: whether the session supports the type TIME.
 
     >>> to_spark(decimal(10, 2)), to_spark(AtomicType("TIME", precision=3)).simpleString()
     (DecimalType(10,2), 'int')
@@ -119,10 +119,10 @@ _FROM_PLAIN: dict[type[spark.DataType], str] = {
 
 
 def from_spark_schema(schema: spark.StructType) -> tuple[Field, ...]:
-    """Columns for a Spark schema, all nullable as Spark's own writers make them, with fresh field ids.
+    """Columns for a Spark schema, with new field ids. All are nullable, as in tables that Spark creates.
 
     Raises:
-        InvalidArgument: a column has a type that the format lacks; names it.
+        InvalidArgument: The format has no equivalent of a column's type; the message names the column.
 
     >>> [f.type.root for f in from_spark_schema(spark.StructType().add("a", "integer").add("b", "timestamp"))]
     ['INT', 'TIMESTAMP_LTZ']
@@ -175,7 +175,7 @@ def _from_spark(data_type: spark.DataType, where: str, ids: FieldIds) -> DataTyp
 
 
 def arrow_for_spark(data_type: DataType, *, has_time: bool = False) -> Any:
-    """The Arrow type in which a column is handed to Spark.
+    """The Arrow type in which a column is passed to Spark.
 
     >>> arrow_for_spark(timestamp(9)), arrow_for_spark(AtomicType("TIME", precision=3))
     (TimestampType(timestamp[us]), DataType(int32))
@@ -201,7 +201,7 @@ def arrow_for_spark(data_type: DataType, *, has_time: bool = False) -> Any:
 
 
 def arrow_field_for_spark(field: Field, *, has_time: bool = False) -> Any:
-    """As `arrow_for_spark`, with the name; a VARIANT is marked as Spark marks it."""
+    """Like `arrow_for_spark`, but with the name; a VARIANT gets the same mark as in Spark."""
     arrow = arrow_for_spark(field.type, has_time=has_time)
     if isinstance(field.type, AtomicType) and field.type.root == "VARIANT":
         parts = [part.with_metadata({"variant": "true"}) if part.name == "metadata" else part for part in arrow]
@@ -210,7 +210,7 @@ def arrow_field_for_spark(field: Field, *, has_time: bool = False) -> Any:
 
 
 def array_for_spark(array: Any, data_type: DataType, target: Any) -> Any:
-    """A column as `to_arrow` has it, as `arrow_for_spark` has it: digits below a microsecond are cut downwards.
+    """Convert an array from the type of `to_arrow` to that of `arrow_for_spark`, rounding down to microseconds.
 
     >>> nanos = pa.array([-1], pa.timestamp("ns"))
     >>> array_for_spark(nanos, timestamp(9), pa.timestamp("us")).cast(pa.int64()).to_pylist()
@@ -245,7 +245,7 @@ def array_for_spark(array: Any, data_type: DataType, target: Any) -> Any:
 
 
 def batch_for_spark(batch: Any, fields: Sequence[Field], schema: Any) -> Any:
-    """A batch whose columns are `fields`, in the types of `schema`: by name, and cast, before every hand-over."""
+    """A batch with the columns `fields`, chosen by name and cast to the types of `schema`."""
     arrays = [
         array_for_spark(batch.column(field.name), field.type, column.type)
         for field, column in zip(fields, schema, strict=True)
@@ -254,7 +254,7 @@ def batch_for_spark(batch: Any, fields: Sequence[Field], schema: Any) -> Any:
 
 
 def unread_by_spark(fields: Sequence[Field]) -> str | None:
-    """Why Spark's own Parquet reader would not read these columns as the format means them; None if it does."""
+    """The reason why Spark's own Parquet reader would misread these columns, or None if it reads them correctly."""
     for field in walk_fields(tuple(fields)):
         for atom in _atoms(field.type):
             if atom.root == "TIME":
@@ -273,6 +273,6 @@ def _atoms(data_type: DataType) -> list[AtomicType]:
         case MapType(key=key, value=value):
             return _atoms(key) + _atoms(value)
         case RowType():
-            return []  # `walk_fields` comes to its fields
+            return []  # `walk_fields` visits its fields
         case _:
             assert_never(data_type)

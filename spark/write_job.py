@@ -1,10 +1,10 @@
-"""A DataFrame into a table: one Spark job, one commit, in the user's own process.
+"""Writes a DataFrame into a table with one Spark job and one commit, which the user's process makes.
 
-Owns: `write`, and the cleaning up after a job that failed. Must not know: how rows become files, how a commit is made.
+Owns: `write`, and the clean-up after a job that failed. Must not know: how rows become files, how a commit is made.
 Source: architecture §6; format/spark §5.
 
-Invariants: exactly one action runs on the frame; an identity that has landed runs none; an overwrite replaces what was
-there before the job began (H13); files are deleted only while nothing that names them can have been sent (H5).
+Invariants: Exactly one action runs on the frame, or none if the identity has already landed. An overwrite replaces the
+rows that existed before the job began (H13). Files are deleted only while no commit that names them can have been sent (H5).
 """
 
 from __future__ import annotations
@@ -56,32 +56,34 @@ def write(
     primary_key: Sequence[str] | str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Receipt:
-    """Write a DataFrame into a table: one commit.
+    """Write a DataFrame into a table in one commit.
 
     Args:
         df: a DataFrame, classic or Connect; its columns are matched by name.
-        url: of the table, as seen from the driver and the executors.
-        mode: `append`; `overwrite` replaces `partition` ({} or none for a table without partitions = everything);
-            `overwrite-partitions` replaces each partition that the frame has rows of.
-        partition: for `overwrite`: the partition, in whole or part; its columns may be left out of the frame.
-        commit_user, identifier: exactly once: a second run answers the first one's receipt, and runs no job. Both or
-            neither; the identifiers of a user grow.
-        isolation: of an overwrite: `snapshot`: rows that others append meanwhile stay; `serializable`: they conflict.
-        read_snapshot: of an overwrite: id of the snapshot that the frame was made from: "meanwhile" begins there, and not
-            where this call begins (H13).
-        properties: kept in the snapshot.
-        storage_options: as fsspec's users know them. Keys given here travel to the executors; prefer profiles (H19).
-        partition_by, primary_key, options: make the table where there is none; with none of them it must exist.
+        url: the URL of the table, which must mean the same on the driver and on the executors.
+        mode: `append` adds the rows. `overwrite` replaces `partition`, or everything if that is {} or the table has no
+            partitions. `overwrite-partitions` replaces each partition for which the frame has rows.
+        partition: for `overwrite`, the partition to replace, in whole or in part. The frame may omit its columns.
+        commit_user, identifier: give both to commit exactly once, or neither. A second run with the same pair returns the
+            receipt of the first run without running a job. The identifiers of a user must increase.
+        isolation: how an overwrite treats rows that other writers append in the meantime: with `snapshot` they stay, and
+            with `serializable` they are a conflict.
+        read_snapshot: for an overwrite, the id of the snapshot that the frame was computed from. Rows appended after it
+            count as appended in the meantime; by default, those appended after the start of this call (H13).
+        properties: properties to store in the snapshot.
+        storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
+            must exist.
 
     Returns:
         The receipt.
 
     Raises:
-        TableNotFound: there is no table, and nothing says how to make one.
-        InvalidArgument: columns, values or arguments that do not fit. Nothing was committed.
-        LakelatchError: as any commit's. Where Spark's job fails, Spark's own error is raised, with `left_files`:
-            the names of this job's data files that could not be deleted. A task that Spark kills may leave a file after
-            that; it is an orphan, and its name begins as the error says.
+        TableNotFound: The table does not exist, and no argument says how to create it.
+        InvalidArgument: Columns, values or arguments do not fit. Nothing was committed.
+        LakelatchError: as for any commit. If Spark's job fails, Spark's own error is raised, with `left_files`: the names
+            of this job's data files that could not be deleted. A task that Spark kills may still write a file afterwards.
+            Such a file is an orphan, and its name begins with the prefix that the error mentions.
 
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
@@ -109,7 +111,7 @@ def _check_arguments(mode: Mode, partition: Mapping[str, Any] | None, read_snaps
 def _fill(
     tx: Transaction, table: Table, df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None
 ) -> None:
-    """Run the job, and put what it wrote into the transaction."""
+    """Run the job, and add its files to the transaction."""
     dynamic = mode == "overwrite-partitions"
     schema = table.schema
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
@@ -131,7 +133,7 @@ def _table(
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, Any] | None,
 ) -> Table:
-    """The table, made where there is none and the arguments say how."""
+    """The table, which is created if it does not exist and the arguments say how."""
     made = None
     try:
         table = open_table(url, storage_options=storage_options)
@@ -144,7 +146,7 @@ def _table(
             partition_by=partition_by or (),
             primary_key=primary_key or (),
             options=options,
-            exist_ok=True,  # two writers may make it at once; whose schema won is checked below
+            exist_ok=True,  # two writers may create it at once; the keys of the winner are checked below
             storage_options=storage_options,
         )
     _check_keys("partition_by", partition_by, table.schema.partition_keys, made is not None)
@@ -164,9 +166,9 @@ def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, 
 
 
 def run_job(frame: Any, task: WriteTask | RewriteTask) -> list[CommitMessage]:
-    """The one action. Its messages; on failure nothing of the job is left, or the error says what is."""
+    """Run the one action and return its messages; after a failure, delete the job's files or name them in the error."""
     try:
-        # One row per task that wrote: of a task that ran twice Spark returns one attempt's.
+        # One row per task that wrote rows; if a task ran twice, Spark returns the row of one attempt.
         with large_batches(frame.sparkSession, frame.schema):
             return messages_of(frame.mapInArrow(task, MESSAGE_SCHEMA).collect())
     except BaseException as error:
@@ -175,7 +177,7 @@ def run_job(frame: Any, task: WriteTask | RewriteTask) -> list[CommitMessage]:
 
 
 def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
-    """Delete the job's data files: nothing that names them was ever made. What cannot be deleted is returned."""
+    """Delete the job's data files, which no commit names yet. Returns those that cannot be deleted."""
     prefix = file_prefix(schema, job)
     found: list[str] = []
     try:
@@ -190,7 +192,7 @@ def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
 
 
 def _data_folder(schema: TableSchema) -> str:
-    """The folder below which all data files lie, as narrow as it is known."""
+    """The innermost folder that is known to contain all data files."""
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
     if not schema.partition_keys and schema.bucket < 1:
         return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
@@ -198,7 +200,7 @@ def _data_folder(schema: TableSchema) -> str:
 
 
 def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseException:
-    """What to raise for a job that failed: an error of ours that an executor raised, else Spark's, with `left_files`."""
+    """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
     told = (
         f"nothing was committed; files that could not be deleted: {', '.join(left)}"
         if left

@@ -245,7 +245,7 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
         return replace(told, reason=error.message)
     outcome = answer.outcome
     commit = _followed(_with(told, outcome, answer.finished), past, asked)
-    if commit.outcome == "unknown":
+    if isinstance(outcome, do.Undecided) or commit.outcome == "unknown":
         return commit
     if asked.clean:
         commit = replace(commit, cleaned=_discard(past.discardable(outcome), timeline, asked))

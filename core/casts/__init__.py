@@ -1,5 +1,5 @@
-"""Owns what an old value becomes after the type of its column was changed.
+"""Owns the casts of old values to the new type of a column whose type was changed.
 
-Must not know: schemas, which columns were changed (`table.projection`).
+Must not know: schemas, or which columns were changed (`table.projection`).
 Begin with `rules`.
 """

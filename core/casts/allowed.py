@@ -1,7 +1,7 @@
-"""Which types a column may change to.
+"""Decides which types a column may change to.
 
-Owns: the decision for one pair of types. Must not know: how old values are read as the new type (`table`).
-Source: format/schema §5 (retype matrix). Invariant: what is allowed here, Apache Paimon allows and can read.
+Owns: the decision for a pair of types. Must not know: how old values are read as the new type (`table`).
+Source: format/schema §5 (retype matrix). Invariant: Apache Paimon allows and can read every change allowed here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FIXED = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
 
 
 def retyping(source: DataType, target: DataType) -> Literal["implicit", "explicit"] | None:
-    """How a column may change its type: implicitly, only explicitly (values may be cut), or not at all.
+    """How a column may change its type: implicitly, only explicitly (values may be truncated), or not at all.
 
     >>> retyping(AtomicType("INT"), AtomicType("BIGINT")), retyping(AtomicType("BIGINT"), AtomicType("INT"))
     ('implicit', 'explicit')
@@ -59,7 +59,7 @@ def retyping(source: DataType, target: DataType) -> Literal["implicit", "explici
     """
     old, new = _root(source), _root(target)
     if old == new:
-        # What a nested type holds is changed by its own path, so that field ids are kept.
+        # The parts of a nested type are changed by their own paths, so that field ids are kept.
         kept = isinstance(target, AtomicType) or with_nullable(source, True) == with_nullable(target, True)
         return "implicit" if kept else None
     if old in _FIXED or new in _FIXED:

@@ -1,6 +1,6 @@
-"""What casts are made of: columns as NumPy arrays and back, values one by one, decimals that must fit.
+"""Building blocks of casts: conversion to NumPy and back, conversion of single values, and fitting of decimals.
 
-Owns: `Cast`, `CastFailure`, the ways between forms. Must not know: which casts there are. Source: format/schema §5.
+Owns: `Cast`, `CastFailure` and the conversions between forms. Must not know: which casts exist. Source: format/schema §5.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from ..rows.types import AtomicType
 from ..rows.values import EXACT
 
 Cast = Callable[[Any], Any]
-"""From an Arrow array of the old type to one of the new type."""
+"""Converts an Arrow array of the old type to one of the new type."""
 
 WIDE_DIGITS = 76
-"""Room for every decimal at every scale."""
+"""Enough digits for every decimal at every scale."""
 
 
 class CastFailure(Exception):
-    """A value means nothing in the new type, and Apache Paimon fails the read of it."""
+    """A value cannot be converted to the new type; Apache Paimon fails to read it too."""
 
 
 def numpy_of(array: Any) -> Any:
-    """The values as a NumPy array, 0 where null."""
+    """The values as a NumPy array, with 0 for null."""
     return pc.fill_null(array, 0).to_numpy(zero_copy_only=False) if array.null_count else array.to_numpy()
 
 
 def with_nulls_of(array: Any, values: Any, arrow: Any) -> Any:
-    """NumPy values as an Arrow array that is null where another is.
+    """NumPy values as an Arrow array with the nulls of `array`.
 
     Args:
-        values: cut and rounded to the NumPy type of `arrow` as C does it.
-        arrow: a number's type.
+        values: the values, which are converted to the NumPy type of `arrow` as in C.
+        arrow: a numeric type.
     """
     with np.errstate(over="ignore"):
         made = values.astype(arrow.to_pandas_dtype())
@@ -45,16 +45,16 @@ def with_nulls_of(array: Any, values: Any, arrow: Any) -> Any:
 
 
 def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
-    """Each distinct value converted once.
+    """Convert an array, each distinct value once.
 
     Args:
-        convert: from Arrow's Python object to one that `pa.array` takes for `arrow`, or None.
+        convert: converts Arrow's Python object to one that `pa.array` accepts for `arrow`, or to None.
 
     Raises:
-        OverflowError: `arrow` has no room for a value.
+        OverflowError: A value does not fit into `arrow`.
     """
     floating = pa.types.is_floating(array.type)
-    bits = pa.int64() if array.type == pa.float64() else pa.int32()  # 0.0 and -0.0 are two values
+    bits = pa.int64() if array.type == pa.float64() else pa.int32()  # keeps 0.0 and -0.0 apart
     encoded = (array.view(bits) if floating else array).dictionary_encode()
     distinct = encoded.dictionary.view(array.type) if floating else encoded.dictionary
     try:
@@ -65,14 +65,14 @@ def by_value(array: Any, convert: Callable[[Any], Any], arrow: Any) -> Any:
 
 
 def unscaled(array: Any) -> Any:
-    """The lowest 64 bits of decimals' digits; nulls give anything."""
+    """The lowest 64 bits of the unscaled decimals; arbitrary for nulls."""
     _, data = array.buffers()
     words = np.frombuffer(data, np.int64)
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
 
 
 def fitted(array: Any, target: AtomicType) -> Any:
-    """Decimals at another scale, rounded half up, null where the digits before the point do not fit."""
+    """Decimals rounded half up to the scale of `target`, or null if the digits before the point do not fit."""
     scale = max(array.type.scale, target.scale)
     wide = array.cast(pa.decimal256(WIDE_DIGITS, scale))
     if scale > target.scale:

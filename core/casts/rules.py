@@ -1,11 +1,11 @@
-"""Old values as a column's new type, to the results of Apache Paimon: which casts there are, and those of numbers and bytes.
+"""Casts old values to a column's new type with the results of Apache Paimon: the list of casts, and those of numbers and bytes.
 
-Owns: `cast_of`. Times and texts have modules of their own. Must not know: schemas, nesting, files.
-Source: format/schema §5; decision 11. Apache Paimon's casts are Java's, not SQL's: whole numbers wrap around, fractions
-are cut, decimals that do not fit are null, texts that mean nothing fail the read.
+Owns: `cast_of`. The casts of times and texts are in other modules. Must not know: schemas, nesting, files.
+Source: format/schema §5; decision 11. Apache Paimon casts like Java instead of SQL: integers wrap around, fractions
+are dropped, decimals that do not fit become null, and texts that cannot be parsed fail the read.
 
-Invariants: nulls stay null; a result has exactly the Arrow type of the new data type; columns are converted as columns, or
-value by value over the distinct ones.
+Invariants: Nulls stay null. A result has exactly the Arrow type of the new data type. Casts work on whole columns, or on
+the distinct values of a column.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _COMPACT_DIGITS = 18
 
 
 def cast_of(source: AtomicType, target: AtomicType) -> Cast | None:
-    """How arrays of one type become arrays of another; None where Apache Paimon has no such cast.
+    """The cast from one type to another; None if Apache Paimon has no such cast.
 
     Args:
-        source: of the old schema; arrays come in its Arrow form.
-        target: of the new one; whether either may be null says nothing.
+        source: the type in the old schema; arrays have its Arrow type.
+        target: the type in the new schema. Nullability does not matter.
 
     >>> narrow = cast_of(AtomicType("INT"), AtomicType("TINYINT"))
     >>> narrow(pa.array([383, None], pa.int32())).to_pylist()
@@ -70,13 +70,13 @@ def _number_to_number(source: AtomicType, target: AtomicType) -> Cast:
     if source.root in INTEGER_ROOTS and target.root in INTEGER_ROOTS:
         return lambda array: array.cast(arrow, safe=False)  # wraps around
     if target.root in INTEGER_ROOTS:
-        bits = 64 if target.root == "BIGINT" else 32  # Java narrows to SMALLINT by way of INT
+        bits = 64 if target.root == "BIGINT" else 32  # Java narrows to INT before SMALLINT
         return lambda array: with_nulls_of(array, _saturated(numpy_of(array), bits), arrow)
     return lambda array: with_nulls_of(array, numpy_of(array), arrow)
 
 
 def _saturated(values: Any, bits: int) -> Any:
-    """Floating point numbers as whole ones, as Java cuts them: NaN is 0, what is too large is the largest."""
+    """Floating point numbers as integers, like Java: NaN becomes 0, and numbers out of range the nearest limit."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
     out = np.zeros(len(values), np.int64)
     inside = (values > low) & (values < high)
@@ -150,7 +150,7 @@ def _text_to_bytes(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def _bytes_to_text(source: AtomicType, target: AtomicType) -> Cast:
-    """Never cut; bytes that are no UTF-8 show as Java shows them."""
+    """Text is never truncated; bytes that are not UTF-8 are replaced like in Java."""
 
     def cast(array: Any) -> Any:
         try:

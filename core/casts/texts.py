@@ -1,8 +1,8 @@
 """Casts to text and from text (see `rules`).
 
-Owns: what Java prints and parses, letter by letter. Must not know: columns of a table. Source: format/schema §5.
+Owns: Java's rules for printing and parsing values. Must not know: columns of a table. Source: format/schema §5.
 
-Invariants: a text that Apache Paimon cannot parse is a `CastFailure`, never null; the local zone is UTC.
+Invariants: A text that Apache Paimon cannot parse raises `CastFailure`, and never becomes null. The local zone is UTC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FALSE = frozenset(("f", "false", "n", "no", "0"))
 
 
 def to_text(source: AtomicType, target: AtomicType) -> Cast | None:
-    """Values as Java prints them, cut or filled up to the length; dates and times only as a STRING."""
+    """Print values like Java, truncated or padded to the length; dates and times can only become a STRING."""
     plain = plain_text(source)
     if source.root in ("DATE", "TIME", *TIMESTAMP_ROOTS):
         return plain if target.root == "VARCHAR" and target.length == MAX_LENGTH else None
@@ -36,14 +36,14 @@ def to_text(source: AtomicType, target: AtomicType) -> Cast | None:
 
 
 def of_length(array: Any, target: AtomicType) -> Any:
-    """Texts cut to the characters of a CHAR or VARCHAR; a CHAR is filled up with blanks."""
+    """Texts truncated to the length of a CHAR or VARCHAR; for a CHAR, padded with blanks."""
     if target.length < MAX_LENGTH:
         array = pc.utf8_slice_codeunits(array, 0, target.length)
     return pc.utf8_rpad(array, target.length, " ") if target.root == "CHAR" else array
 
 
 def plain_text(source: AtomicType) -> Cast:
-    """Values as Java prints them."""
+    """Print values like Java."""
     match source.root:
         case "FLOAT" | "DOUBLE":
             single = source.root == "FLOAT"
@@ -53,7 +53,7 @@ def plain_text(source: AtomicType) -> Cast:
         case "TIME":
             return lambda array: by_value(array, lambda v: time_sql(v, source.precision), pa.string())
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            # Arrow prints all digits of the unit: trailing zeros go, down to those of the precision.
+            # Arrow prints all digits of the unit; trailing zeros beyond the precision are removed.
             zeros = rf"(\.[0-9]{{{source.precision}}}[0-9]*?)0+$"
             return lambda array: pc.replace_substring_regex(
                 pc.replace_substring_regex(_naive(array).cast(pa.string()), zeros, r"\1"), r"\.$", ""
@@ -67,7 +67,7 @@ def _naive(array: Any) -> Any:
 
 
 def nested_text(source: DataType) -> Cast | None:
-    """ARRAY, MAP and ROW as text: `[1, null]`, `{a -> 1}`, `{1, x}`; None where a part has no text.
+    """Print ARRAY, MAP and ROW as `[1, null]`, `{a -> 1}`, `{1, x}`; None if a part cannot become text.
 
     >>> as_text = nested_text(MapType(AtomicType("INT"), ArrayType(AtomicType("BOOLEAN"))))
     >>> as_text(pa.array([[(1, [True, None])], [], None], pa.map_(pa.int32(), pa.list_(pa.bool_())))).to_pylist()
@@ -111,7 +111,7 @@ def _row_text(array: Any, parts: list[Any]) -> Any:
 
 
 def _listed(array: Any, elements: Any, brackets: str) -> Any:
-    """Lists of texts, given the texts of all elements that the offsets of an array count."""
+    """Print lists, given the texts of all elements to which the offsets of the array refer."""
     lists = pa.ListArray.from_arrays(array.offsets, pc.fill_null(elements, "null"))
     return _bracketed(array, pc.binary_join(lists, ", "), brackets)
 
@@ -120,13 +120,13 @@ def _listed(array: Any, elements: Any, brackets: str) -> Any:
 
 
 def _parsed(parse: Callable[[str], Any], target: str, arrow: Any) -> Cast:
-    """Each distinct text parsed; `parse` raises ValueError for one that means nothing."""
+    """Parse each distinct text; `parse` raises ValueError if it cannot."""
 
     def convert(text: str) -> Any:
         try:
             return parse(text)
         except ValueError as error:
-            raise CastFailure(f"{text!r} is no {target}: {error}") from error
+            raise CastFailure(f"{text!r} is not a valid {target}: {error}") from error
 
     return lambda array: by_value(array, convert, arrow)
 
@@ -136,14 +136,14 @@ def _all(array: Any, pattern: str) -> bool:
 
 
 def to_boolean(array: Any) -> Any:
-    """t, true, y, yes, 1 and their opposites, in any case."""
+    """Parse t, true, y, yes, 1 and their opposites, in any case."""
     return _parsed(_boolean, "BOOLEAN", pa.bool_())(array)
 
 
 def _boolean(text: str) -> bool:
     folded = text.lower()
     if folded not in _TRUE | _FALSE:
-        raise ValueError("neither true nor false")
+        raise ValueError("it is neither true nor false")
     return folded in _TRUE
 
 
@@ -152,7 +152,7 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def to_integer(target: AtomicType) -> Cast:
-    """Digits behind a sign; a fraction is checked and dropped; blanks and numbers without room fail."""
+    """Parse digits after an optional sign. A fraction is checked and dropped; blanks and numbers out of range fail."""
     bits, arrow = _BITS[target.root], to_arrow(target)
 
     def parse(text: str) -> int:
@@ -161,7 +161,7 @@ def to_integer(target: AtomicType) -> Cast:
             raise ValueError("not a number")
         number = int(found[1] + (found[2] or "0"))
         if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-            raise ValueError("it has no room")
+            raise ValueError("it is out of range")
         return number
 
     slowly = _parsed(parse, target.root, arrow)
@@ -175,7 +175,7 @@ _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F
 
 
 def to_double(target: AtomicType) -> Cast:
-    """As Java's `parseDouble`: blanks around it, a letter behind it, `NaN`, `Infinity`, hexadecimal ones."""
+    """Parse like Java's `parseDouble`, with blanks around, a type letter, `NaN`, `Infinity` and hexadecimal numbers."""
     slowly = _parsed(_double, target.root, pa.float64())
 
     def cast(array: Any) -> Any:
@@ -199,7 +199,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", 
 
 
 def to_decimal(target: AtomicType) -> Cast:
-    """Rounded half up to the scale; null where the digits before the point do not fit."""
+    """Parse and round half up to the scale; null if the digits before the point do not fit."""
     step = Decimal(1).scaleb(-target.scale)
 
     def parse(text: str) -> Decimal | None:
@@ -223,7 +223,7 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
 def to_date(array: Any) -> Any:
-    """`y`, `y-m` or `y-m-d`, cut at a blank; digits alone are the day's number."""
+    """Parse `y`, `y-m` or `y-m-d` up to a blank; digits alone are days since 1970."""
     if _all(array, r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"):
         return array.cast(pa.date32())
     return _parsed(_day, "DATE", pa.int32())(array).view(pa.date32())
@@ -246,7 +246,7 @@ def _month_days(month: int, leap: bool) -> int:
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar without a beginning; year 0 is 1 BC.
+    """Days since 1970-01-01 in the proleptic Gregorian calendar; year 0 is 1 BC.
 
     >>> days_of(1970, 1, 1), days_of(0, 1, 1)
     (0, -719528)
@@ -259,17 +259,17 @@ def days_of(year: int, month: int, day: int) -> int:
 def _whole(text: str) -> int:
     stripped = text.strip(_BLANKS)
     if not _DIGITS.fullmatch(stripped):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return int(stripped)
 
 
 def to_time(array: Any) -> Any:
-    """`h`, `h:m`, `h:m:s[.fraction]` and an offset; digits alone are the millisecond's number."""
+    """Parse `h`, `h:m`, `h:m:s[.fraction]` with an offset; digits alone are milliseconds of the day."""
     return _parsed(_time_of_day, "TIME", pa.int32())(array).view(pa.time32("ms"))
 
 
 def _time_of_day(text: str) -> int:
-    """Apache Paimon lets 25:00 pass; no Arrow reader does."""
+    """Apache Paimon accepts 25:00, but Arrow readers do not."""
     millis = int(text) if _NUMERIC.fullmatch(text) else _millis(text)
     if not 0 <= millis < MILLIS_PER_DAY:
         raise ValueError("there is no such time of day")
@@ -290,7 +290,7 @@ def _millis(text: str) -> int:
 
 
 def _fraction_millis(digits: str) -> int:
-    """Three digits, rounded by the fourth; what is no digit counts as 0."""
+    """Three digits, rounded by the fourth; other characters count as 0."""
     padded = "".join(c if c in "0123456789" else "0" for c in digits[:3]).ljust(3, "0")
     return int(padded) + (len(digits) > 3 and digits[3] >= "5")
 
@@ -301,18 +301,18 @@ _MOMENT = re.compile(
     rf"([0-9]{{4}})-([0-9]{{1,2}})-([0-9]{{1,2}})(?: {_CLOCK}{_SECONDS}|T{_CLOCK}(?:{_SECONDS})?)?", re.ASCII
 )
 _STEPS = {0: 1_000_000_000, 3: 1_000_000, 6: 1_000, 9: 1}
-"""Nanoseconds that a number counts, by the precision of the type that it is read as."""
+"""Precision of the TIMESTAMP -> unit of a text of digits, in nanoseconds."""
 
 
 def to_timestamp(target: AtomicType) -> Cast:
-    """`y-m-d`, and a time behind a blank or T; digits alone count in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
+    """Parse `y-m-d` and a time after a blank or T; digits alone are in the unit of a TIMESTAMP(0), (3), (6) or (9)."""
     arrow = to_arrow(target)
     unit, step = NANOS_PER_UNIT[arrow.unit], 10 ** (9 - target.precision)
 
     def parse(text: str) -> int:
         if target.root == "TIMESTAMP" and _NUMERIC.fullmatch(text):
             if target.precision not in _STEPS:
-                raise ValueError(f"no unit is of {target.precision} digits")
+                raise ValueError(f"no unit has {target.precision} digits")
             return int(text) * _STEPS[target.precision] // unit
         moment: int = _moment(text) // step * step // unit
         return moment
@@ -334,5 +334,7 @@ def _moment(text: str) -> int:
     if hour > 23 and not ends_the_day:
         raise ValueError("there is no such hour")
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    days = days_of(year, month, min(day, _month_days(month, leap)))  # Java takes the month's last day for a later one
+    days = days_of(
+        year, month, min(day, _month_days(month, leap))
+    )  # Java replaces a later day by the last one of the month
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + nanos

@@ -1,7 +1,7 @@
 """Casts between dates, times, timestamps and seconds (see `rules`).
 
 Owns: the arithmetic. Must not know: texts. Source: format/schema §5; decision 11.
-Invariants: the local zone is UTC, wherever the process runs; numbers, never `datetime`, so that no value is lost.
+Invariants: The local zone is UTC, wherever the process runs. Numbers are used instead of `datetime`, so no value is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .columns import Cast, numpy_of, with_nulls_of
 
 
 def timestamp_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
-    """Zones are labels. Digits that go are cut: those of the millisecond towards 1970, those below it downwards."""
+    """Zones are only labels. Dropped digits down to milliseconds round towards 1970, and those below round down."""
     arrow = to_arrow(target)
 
     def cast(array: Any) -> Any:
@@ -39,7 +39,7 @@ def timestamp_to_timestamp(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def timestamp_to_date(source: AtomicType, target: AtomicType) -> Cast:
-    """The day; of a TIMESTAMP without zone before 1970 the day after, as Apache Paimon 1.x has it (divided towards zero)."""
+    """The day; before 1970 and without a zone the next day, because Apache Paimon 1.x divides towards zero."""
 
     def cast(array: Any) -> Any:
         millis = _millis_of(array)
@@ -51,27 +51,27 @@ def timestamp_to_date(source: AtomicType, target: AtomicType) -> Cast:
 
 
 def timestamp_to_time(array: Any) -> Any:
-    """The millisecond of the day."""
+    """The milliseconds of the day."""
     return with_nulls_of(array, _millis_of(array) % MILLIS_PER_DAY, pa.int32()).view(pa.time32("ms"))
 
 
 def timestamp_to_seconds(target: AtomicType) -> Cast:
-    """Whole seconds since 1970, cut towards it; an INT wraps around."""
+    """Whole seconds since 1970, rounded towards zero; an INT wraps around."""
     return lambda array: with_nulls_of(array, _towards_zero(_millis_of(array), 1000) // 1000, to_arrow(target))
 
 
 def seconds_to_timestamp(target: AtomicType) -> Cast:
-    """Seconds since 1970."""
+    """The time of a number of seconds since 1970."""
     return lambda array: _labelled(array.cast(pa.int64()).view(pa.timestamp("s")), target)
 
 
 def date_to_timestamp(target: AtomicType) -> Cast:
-    """The day's first moment."""
+    """The beginning of the day."""
     return lambda array: _labelled(array.cast(pa.timestamp("s")), target)
 
 
 def time_to_timestamp(target: AtomicType) -> Cast:
-    """That time on 1970-01-01."""
+    """The time of day on 1970-01-01."""
     return lambda array: _labelled(array.view(pa.int32()).cast(pa.int64()).view(pa.timestamp("ms")), target)
 
 
@@ -92,10 +92,10 @@ def _millis_of(array: Any) -> Any:
 
 
 def _millis(values: Any, unit: str) -> Any:
-    """Milliseconds since 1970, cut downwards."""
+    """Milliseconds since 1970, rounded down."""
     return values // (NANOS_PER_MILLI // NANOS_PER_UNIT[unit])
 
 
 def _towards_zero(values: Any, step: int) -> Any:
-    """Multiples of a step, as Java's division gives them."""
+    """Round towards zero to a multiple of the step, like Java's division."""
     return np.sign(values) * (np.abs(values) // step * step)

@@ -1,1 +1,1 @@
-"""Indexes of one data file's columns: containers, four kinds, and which rows they leave for a predicate."""
+"""Owns the file indexes of a data file: their container, their four kinds, and the rows that they keep for a predicate."""

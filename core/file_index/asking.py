@@ -1,8 +1,8 @@
-"""A predicate as questions to the indexes of a data file.
+"""Translates a predicate to questions to the indexes of a data file.
 
-Owns: `asked_of`: which index is asked what, worked out once for all files of a layout. Must not know: an index's bytes.
-Source: format/file-indexes §5. Invariant: where no index can answer nothing is asked, and all rows may be kept; a negation is
-carried down to the comparisons: "not surely true" of a part says nothing about its negation.
+Owns: `asked_of`, which computes the questions once for all files of a layout. Must not know: the bytes of an index.
+Source: format/file-indexes §5. Invariants: If no index can answer, nothing is asked and all rows may be kept. A negation is
+pushed down to the comparisons, because a set of rows that may match says nothing about the negation.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .keys import Question, question_of
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumn:
-    """A column of a predicate as the data file has it.
+    """A column of a predicate as it is in the data file.
 
     Attributes:
-        name: there.
-        data_type: there; every value of it has its own, equal value in the predicate's column.
-        trimmed: readers drop the blanks at its values' ends (CHAR in ORC).
+        name: the name in the file.
+        data_type: the type in the file; each of its values equals exactly one value of the predicate's column.
+        trimmed: whether readers drop the blanks at the end of values (CHAR in ORC).
     """
 
     name: str
@@ -33,7 +33,7 @@ class IndexedColumn:
 
 @dataclass(frozen=True)
 class OneColumn:
-    """One question about one column."""
+    """A question about one column."""
 
     column: IndexedColumn
     question: Question
@@ -41,14 +41,14 @@ class OneColumn:
 
 @dataclass(frozen=True)
 class AllOf:
-    """The rows that every part leaves; some parts may be left out."""
+    """The rows that every part keeps; parts may be omitted."""
 
     parts: tuple[Asked, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """The rows that any part leaves."""
+    """The rows that any part keeps."""
 
     parts: tuple[Asked, ...]
 
@@ -57,12 +57,12 @@ Asked: TypeAlias = "OneColumn | AllOf | AnyOf"
 
 
 def asked_of(predicate: Predicate, columns: Mapping[str, IndexedColumn], *, negated: bool = False) -> Asked | None:
-    """What is asked for a predicate; None where no index could leave a row out.
+    """The questions for a predicate; None if no index could exclude a row.
 
     Args:
-        predicate: bound.
-        columns: by name in the predicate, those that the file has and that can be asked for.
-        negated: the rows are wanted for which the predicate is false.
+        predicate: a bound predicate.
+        columns: the columns that the file has and that indexes can answer for, by their name in the predicate.
+        negated: whether to find the rows for which the predicate is false.
 
     >>> from ..predicates.predicate import col
     >>> column = IndexedColumn("a", AtomicType("INT"))

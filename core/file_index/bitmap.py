@@ -1,9 +1,10 @@
-"""Bitmap indexes: for each value of a column the rows that have it.
+"""Reads bitmap indexes, which hold the rows of each value of a column.
 
-Owns: the bytes of versions 1 and 2, what they say of a comparison. Must not know: containers, columns.
-Source: format/file-indexes §3. Version 2 has its values sorted in blocks, so that one of them is found without reading all.
+Owns: the bytes of versions 1 and 2, and the rows that they keep for a comparison. Must not know: containers, columns.
+Source: format/file-indexes §3. Version 2 has sorted values in blocks, so a value is found without reading all of them.
 
-Invariant: a value's rows are exactly those that had it; a single row stands in the place of its bitmap's offset.
+Invariant: The rows of a value are exactly those that had it. The row of a value with a single row is stored instead of the
+offset of its bitmap.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from .roaring import all_rows, read_bitmap
 
 VERSION_1, VERSION_2 = 1, 2
 Entry = tuple[int, int]
-"""Offset and length of a bitmap in the body; offset < 0 is row -1 - offset alone, length -1 is not said."""
+"""Offset and length of a bitmap in the body. A negative offset means the single row -1 - offset; length -1 is unknown."""
 
 
 class BitmapReader:
     """A bitmap index of a file.
 
     Args:
-        rows: of the data file.
+        rows: the number of rows of the data file.
 
     Raises:
-        TableCorrupt: its head is damaged, or it is about another number of rows.
-        Unsupported: a later version.
+        TableCorrupt: The head is damaged, or the number of rows differs.
+        Unsupported: The index has a later version.
     """
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
@@ -42,12 +43,12 @@ class BitmapReader:
         self.version = head.number(1)
         if self.version not in (VERSION_1, VERSION_2):
             raise Unsupported(
-                f"{block.where}: version {self.version}; {VERSION_1} and {VERSION_2} are known",
-                next_step="option 'file-index.read.enabled' = false reads the rows without it",
+                f"{block.where}: version {self.version}; supported are {VERSION_1} and {VERSION_2}",
+                next_step="to read the rows without the index, set option 'file-index.read.enabled' = false",
             )
         found = head.number(4)
         if found != rows:
-            raise block.damaged(f"it is about {found} rows; the file has {rows}")
+            raise block.damaged(f"it covers {found} rows; the file has {rows}")
         self._count = head.count(4, form.width, "values")
         self._nulls: Entry | None = None
         if head.number(1):
@@ -60,7 +61,7 @@ class BitmapReader:
         self._found: dict[Key | None, BitMap] = {}
 
     def rows(self, question: Question) -> BitMap | None:
-        """The rows that may be kept; None for a comparison that bitmaps do not answer."""
+        """The rows that may be kept; None if bitmaps cannot answer the comparison."""
         match question.op:
             case "is_null":
                 return self._rows_of(None).copy()
@@ -92,7 +93,7 @@ class BitmapReader:
         return read_bitmap(data, 0, self._row_count, self._block)[0]
 
     def check(self) -> None:
-        """Read all of it: each row must have one value, or be null. Raises TableCorrupt."""
+        """Read the whole index and check that each row has one value or is null. Raises TableCorrupt."""
         seen = self._rows_of(None).copy()
         count, number, last = len(seen), -1, None
         for number, (key, entry) in enumerate(self._values.entries()):
@@ -102,7 +103,7 @@ class BitmapReader:
             count += len(rows)
             seen |= rows
         if number + 1 != self._count:
-            raise self._block.damaged(f"it has {number + 1} values, not {self._count}")
+            raise self._block.damaged(f"it has {number + 1} values instead of {self._count}")
         if count != self._row_count or len(seen) != self._row_count:
             raise self._block.damaged(
                 f"its values cover {len(seen)} rows, {count} times; the file has {self._row_count}"
@@ -110,7 +111,7 @@ class BitmapReader:
 
 
 class _List:
-    """The values of version 1: all, one after another, in any order."""
+    """The values of version 1, one after another in any order."""
 
     def __init__(self, head: Cursor, form: KeyForm, count: int, nulls: Entry | None) -> None:
         self._block = head.block
@@ -131,7 +132,7 @@ class _List:
         return None if offset is None else (offset, -1)
 
     def length_at(self, offset: int) -> int:
-        """A bitmap ends where the next begins."""
+        """The length of a bitmap, which ends where the next one begins."""
         after = int(np.searchsorted(self._offsets, offset, "right"))
         end = int(self._offsets[after]) if after < len(self._offsets) else self._block.length - self.body_start
         return end - offset
@@ -141,7 +142,7 @@ class _List:
 
 
 class _Blocks:
-    """The values of version 2: sorted, in blocks, of which the first value is known."""
+    """The values of version 2, sorted, in blocks whose first values are known."""
 
     def __init__(self, head: Cursor, form: KeyForm) -> None:
         self._block, self._form = head.block, form
@@ -168,7 +169,7 @@ class _Blocks:
         return None if number < 0 else self._in_block(number).get(key)
 
     def length_at(self, offset: int) -> int:
-        raise self._block.damaged(f"the length of the bitmap at {offset} is not said")
+        raise self._block.damaged(f"the length of the bitmap at {offset} is missing")
 
     def entries(self) -> Iterator[tuple[Key, Entry]]:
         for number in range(len(self._firsts)):
@@ -196,7 +197,7 @@ class _Blocks:
 
 
 def _table(cursor: Cursor, form: KeyForm, count: int, numbers: int) -> Array:
-    """Values of one width with their numbers, read at once."""
+    """Read all values of a fixed width with their numbers at once."""
     parts = [("key", form.code), ("offset", ">i4"), ("length", ">i4")][: numbers + 1]
     kind = np.dtype(parts)
     return np.frombuffer(cursor.take(count * kind.itemsize), kind)

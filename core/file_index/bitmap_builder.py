@@ -1,6 +1,6 @@
-"""Makes bitmap indexes.
+"""Builds bitmap indexes.
 
-Owns: the bytes of versions 1 and 2 as they are written. Must not know: how they are read (see `bitmap`), containers.
+Owns: writing the bytes of versions 1 and 2. Must not know: how they are read (see `bitmap`), containers.
 Source: format/file-indexes §3. Apache Paimon writes the bitmaps in the order of a hash table; here they are sorted.
 """
 
@@ -23,14 +23,14 @@ DEFAULT_BLOCK_BYTES = 16 << 10
 
 
 class BitmapBuilder:
-    """Makes a bitmap index.
+    """Builds a bitmap index.
 
     Args:
         version: 1 or 2.
-        block_bytes: of version 2: a block of values is no larger.
+        block_bytes: the maximum size of a block of values, for version 2.
 
     Raises:
-        InvalidArgument: another version.
+        InvalidArgument: The version is neither 1 nor 2.
     """
 
     def __init__(self, form: KeyForm, version: int, block_bytes: int) -> None:
@@ -40,14 +40,14 @@ class BitmapBuilder:
         self._rows = KeyedRows()
 
     def add(self, keys: Any) -> None:
-        """Add a column's keys."""
+        """Add the keys of the next rows."""
         self._rows.add(keys)
 
     def finish(self) -> bytes:
-        """The index.
+        """The bytes of the index.
 
         Raises:
-            InvalidArgument: a value that is larger than a block.
+            InvalidArgument: A value is larger than a block.
         """
         ranked = self._rows.ranked()
         positions, counts = ranked.by_key()
@@ -80,7 +80,7 @@ class BitmapBuilder:
         return b"".join((*head, *self._blocks(ranked.keys, numbers), *bodies))
 
     def _blocks(self, keys: Any, numbers: Array) -> list[bytes]:
-        """The values of version 2 in blocks, and in front of them what leads there."""
+        """The values of version 2 in blocks, after a directory of the blocks."""
         blocks: list[bytes] = []
         directory: list[bytes] = []
         at = 0
@@ -91,7 +91,7 @@ class BitmapBuilder:
         return [_i32(len(directory) // 2), *directory, _i32(at), *blocks]
 
     def _cut(self, keys: Any, numbers: Array) -> Iterator[tuple[int, int, bytes]]:
-        """For each block: its first value's number, how many it has, their bytes."""
+        """For each block, the number of its first value, the count of its values, and their bytes."""
         if not len(keys):
             return
         room = self._block_bytes - 4
@@ -112,7 +112,7 @@ class BitmapBuilder:
 
 
 def _entries(keys: pa.Array, numbers: Array, form: KeyForm) -> list[bytes]:
-    """Values with their numbers behind them: of texts one by one, of values of one width all at once."""
+    """Values followed by their numbers: one by one for texts, and all at once for values of a fixed width."""
     tails = np.ascontiguousarray(numbers, ">i4")
     if form.is_text:
         return [form.spelled(key) + tail.tobytes() for key, tail in zip(keys.to_pylist(), tails, strict=True)]

@@ -1,8 +1,8 @@
-"""Bytes of an index that are read piece by piece, and never beyond their end.
+"""Reads the bytes of an index piece by piece, and never beyond their end.
 
-Owns: `Block`, `Cursor`. Must not know: what the bytes mean, where they lie.
-Source: format/file-indexes §3. Invariants: nothing is read that was not asked for; a number that points outside of the bytes is
-one `TableCorrupt` that names the file; no count makes memory grow beyond the bytes that are there.
+Owns: `Block`, `Cursor`. Must not know: the meaning or the location of the bytes.
+Source: format/file-indexes §3. Invariants: Only requested bytes are read. A number that points outside the bytes raises
+`TableCorrupt`, which names the file. No count can make memory grow beyond the size of the bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..errors import TableCorrupt
 
 Fetch = Callable[[int, int], bytes]
-"""Bytes ``[start, end)`` of an index file; shorter at its end."""
+"""Returns the bytes ``[start, end)`` of an index file, or fewer at its end."""
 NO_END = 1 << 40
 
 
@@ -22,9 +22,9 @@ class Block:
     """A part of an index file.
 
     Attributes:
-        fetch: gives the file's bytes.
-        start, length: of the part, in bytes of the file; `NO_END` where nobody says how long it is.
-        where: the file, and the part, for errors.
+        fetch: returns bytes of the file.
+        start, length: the offset and length of the part in the file; `NO_END` if the length is unknown.
+        where: the file and the part, for error messages.
     """
 
     fetch: Fetch
@@ -33,34 +33,34 @@ class Block:
     where: str
 
     def read(self, at: int, count: int) -> bytes:
-        """`count` bytes from position `at` of the part.
+        """`count` bytes from offset `at` of the part.
 
         Raises:
-            TableCorrupt: they lie outside of the part, or of the file.
+            TableCorrupt: The bytes are outside the part or the file.
         """
         if at < 0 or count < 0 or at + count > self.length:
-            raise self.damaged(f"bytes {at} to {at + count} lie outside of its {self.length}")
+            raise self.damaged(f"bytes {at} to {at + count} are outside its {self.length} bytes")
         data = self.fetch(self.start + at, self.start + at + count) if count else b""
         if len(data) != count:
             raise self.damaged(f"it ends before byte {self.start + at + count}")
         return data
 
     def part(self, at: int, count: int) -> Block:
-        """A part of the part; raises as `read`."""
+        """A part of this part; raises like `read`."""
         if at < 0 or count < 0 or at + count > self.length:
-            raise self.damaged(f"bytes {at} to {at + count} lie outside of its {self.length}")
+            raise self.damaged(f"bytes {at} to {at + count} are outside its {self.length} bytes")
         return Block(self.fetch, self.start + at, count, self.where)
 
     def damaged(self, why: str) -> TableCorrupt:
-        """The error that says what is wrong with these bytes."""
+        """An error that reports damage of these bytes."""
         return TableCorrupt(
             f"{self.where} is cut off or damaged: {why}",
-            next_step="run `lakelatch verify`; option 'file-index.read.enabled' = false reads the rows without it",
+            next_step="run `lakelatch verify`; to read without the index, set option 'file-index.read.enabled' = false",
         )
 
 
 class Cursor:
-    """Reads a block from front to back."""
+    """Reads a block from its beginning to its end."""
 
     __slots__ = ("at", "block")
 
@@ -68,17 +68,17 @@ class Cursor:
         self.block, self.at = block, at
 
     def take(self, count: int) -> bytes:
-        """The next bytes."""
+        """The next `count` bytes."""
         data = self.block.read(self.at, count)
         self.at += count
         return data
 
     def number(self, size: int) -> int:
-        """The next signed big-endian number of so many bytes."""
+        """The next signed big-endian number, which has `size` bytes."""
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def count(self, size: int, least_bytes: int, what: str) -> int:
-        """The next number, of things that take so many bytes each, at least, in the rest of the block."""
+        """The next number, which counts things in the rest of the block that take at least `least_bytes` each."""
         found = self.number(size)
         if found < 0 or found * least_bytes > self.block.length - self.at:
             raise self.block.damaged(f"it cannot hold {found} {what}")

@@ -1,8 +1,8 @@
-"""Bloom filters: a column's values as bits that each of them sets.
+"""Reads and builds Bloom filters of the values of a column.
 
-Owns: its bytes, what it says of a comparison. Must not know: containers, columns. Source: format/file-indexes §2.
-Invariant: a value that was added is found; the number of bits is a multiple of eight, and one byte more than needed, as
-Apache Paimon counts them.
+Owns: the bytes of the filter, and its answer to a comparison. Must not know: containers, columns.
+Source: format/file-indexes §2. Invariants: A value that was added is found. As in Apache Paimon, the number of bits is the
+next larger multiple of eight, even if the needed number is one already.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_BITS = 2**31 - 9
 
 
 class BloomReader:
-    """A bloom filter of a file. Raises TableCorrupt where its head is damaged."""
+    """A Bloom filter of a file. Raises TableCorrupt if its head is damaged."""
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
         self._block = block
@@ -39,7 +39,7 @@ class BloomReader:
         self._form = form
 
     def rows(self, question: Question) -> BitMap | None:
-        """No row, or None: nothing is known. Only equality is looked at."""
+        """No rows, or None if rows may match. Only equality can be answered."""
         if question.op != "in":
             return None
         if not question.keys:
@@ -58,13 +58,13 @@ class BloomReader:
         return True
 
     def check(self) -> None:
-        """Read all of it. Raises TableCorrupt."""
+        """Read the whole index. Raises TableCorrupt."""
         self._block.read(0, self._block.length)
 
 
 @lru_cache(maxsize=64)
 def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
-    """The hashes of what is asked for, the same for every file; a number beyond 64 bits is no value of any."""
+    """The hashes of the literals, which are the same for every file. No file contains a number of more than 64 bits."""
     if form.is_text:
         return _hashes(pa.array(keys, pa.binary()), form).tolist()  # type: ignore[no-any-return]
     numbers = [k for k in keys if isinstance(k, int) and -(2**63) <= k < 2**63]
@@ -72,12 +72,12 @@ def _literal_hashes(keys: tuple[Key, ...], form: KeyForm) -> list[int]:
 
 
 def _hashes(keys: Any, form: KeyForm) -> Array:
-    """The hashes of keys; of floats it is the bits that are hashed, as they are."""
+    """The hashes of keys; for floats, the hashes of their original bits."""
     return key_hashes(pa.array(form.numbers(np.asarray(keys)).astype(np.int64)) if form.is_float else keys)
 
 
 def _places(hashes: Array, hash_count: int, bits: int) -> Array:
-    """Which bits each value sets, shape (hashes, values)."""
+    """The bits that each value sets, shape (hashes, values)."""
     low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
     with np.errstate(over="ignore"):
         mixed = low + np.arange(1, hash_count + 1, dtype=np.int32)[:, None] * high
@@ -85,19 +85,19 @@ def _places(hashes: Array, hash_count: int, bits: int) -> Array:
 
 
 class BloomBuilder:
-    """Makes a bloom filter.
+    """Builds a Bloom filter.
 
     Args:
-        items: how many different values are expected.
-        fpp: how often a value may be found that was not added, of one.
+        items: the expected number of different values.
+        fpp: the false positive rate, between 0 and 1.
 
     Raises:
-        InvalidArgument: numbers that make no filter.
+        InvalidArgument: No filter has these parameters.
     """
 
     def __init__(self, form: KeyForm, items: int, fpp: float) -> None:
         if items < 1 or not 0 < fpp < 1:
-            raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} cannot be meant")
+            raise InvalidArgument(f"a bloom filter of {items} items and a false positive rate of {fpp} is impossible")
         self._form = form
         needed = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
         if needed > _MOST_BITS:
@@ -106,11 +106,11 @@ class BloomBuilder:
         self._hash_count = max(1, math.floor(len(self._bits) / items * math.log(2) + 0.5))
 
     def add(self, keys: Any) -> None:
-        """Add a column's keys."""
+        """Add the keys of the next rows."""
         found = distinct(keys)
         if len(found):
             self._bits[_places(_hashes(found, self._form), self._hash_count, len(self._bits)).ravel()] = True
 
     def finish(self) -> bytes:
-        """The index."""
+        """The bytes of the index."""
         return self._hash_count.to_bytes(4, "big") + np.packbits(self._bits, bitorder="little").tobytes()

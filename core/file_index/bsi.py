@@ -1,9 +1,9 @@
-"""Bit-sliced indexes (`bsi`): a column's numbers as slices, those below zero apart by their magnitude.
+"""Reads and builds bit-sliced indexes (`bsi`): bit slices of a column's numbers, with separate slices for negative numbers.
 
-Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format/file-indexes §4;
-Apache Paimon's `BitSliceIndexBitmapFileIndex`, which calls the kind outdated.
+Owns: the bytes of the index, its answers to comparisons, and its builder. Must not know: containers, columns.
+Source: format/file-indexes §4; Apache Paimon's `BitSliceIndexBitmapFileIndex`, which calls this kind outdated.
 
-Invariant: exact for every number but the smallest of 64 bits, which has no magnitude and is refused.
+Invariant: Answers are exact for every number. The smallest 64-bit number is rejected, because it has no magnitude.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALLEST = -(2**63)
 
 @dataclass(frozen=True)
 class _Half:
-    """The numbers of one sign: `present - least` sliced."""
+    """The magnitudes of one sign as slices of the differences from `least`."""
 
     present: BitMap
     slices: tuple[BitMap, ...] = ()
@@ -45,8 +45,8 @@ class BsiReader:
     """A bit-sliced index of a file.
 
     Raises:
-        TableCorrupt: damaged, or about another number of rows than `rows`.
-        Unsupported: a later version.
+        TableCorrupt: The index is damaged, or the number of rows is not `rows`.
+        Unsupported: The index has a later version.
     """
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
@@ -56,7 +56,7 @@ class BsiReader:
         self._check_version(cursor)
         found = cursor.number(4)
         if found != rows:
-            raise block.damaged(f"it is about {found} rows; the file has {rows}")
+            raise block.damaged(f"it covers {found} rows; the file has {rows}")
         self._positive = self._half(cursor, data)
         self._negative = self._half(cursor, data)
 
@@ -64,8 +64,8 @@ class BsiReader:
         version = cursor.number(1)
         if version != VERSION:
             raise Unsupported(
-                f"{self._block.where}: version {version}; {VERSION} is known",
-                next_step="option 'file-index.read.enabled' = false reads the rows without it",
+                f"{self._block.where}: version {version}; supported is {VERSION}",
+                next_step="to read the rows without the index, set option 'file-index.read.enabled' = false",
             )
 
     def _half(self, cursor: Cursor, data: bytes) -> _Half:
@@ -116,16 +116,16 @@ class BsiReader:
         return self._negative.present - self._negative.below(1 - number)
 
     def check(self) -> None:
-        """A row has one sign at most, and bits only if it has a number. Raises TableCorrupt."""
+        """Check that a row has at most one sign, and has bits only if it has a number. Raises TableCorrupt."""
         if not self._positive.present.isdisjoint(self._negative.present):
-            raise self._block.damaged("a row is below zero and above")
+            raise self._block.damaged("a row has both a positive and a negative number")
         for half in (self._positive, self._negative):
             if any(not found.issubset(half.present) for found in half.slices):
-                raise self._block.damaged("a row without a value has bits of one")
+                raise self._block.damaged("a row without a value has bits set")
 
 
 class BsiBuilder:
-    """Makes a bit-sliced index."""
+    """Builds a bit-sliced index."""
 
     def __init__(self) -> None:
         self._row_count = 0
@@ -133,10 +133,10 @@ class BsiBuilder:
         self._largest = [0, 0]
 
     def add(self, keys: Any) -> None:
-        """Add a column's keys.
+        """Add the keys of the next rows.
 
         Raises:
-            InvalidArgument: the smallest number of 64 bits.
+            InvalidArgument: A key is the smallest 64-bit number.
         """
         positions = np.flatnonzero(np.asarray(keys.is_valid())) + self._row_count
         self._row_count += len(keys)
@@ -151,7 +151,7 @@ class BsiBuilder:
             self._largest[half] = max([self._largest[half], *([int(magnitudes.max())] if len(magnitudes) else [])])
 
     def finish(self) -> bytes:
-        """The index."""
+        """The bytes of the index."""
         parts = [bytes((VERSION,)), self._row_count.to_bytes(4, "big")]
         for largest, half in zip(self._largest, (self._positive, self._negative), strict=True):
             parts.append(bytes((bool(half.present),)))

@@ -1,6 +1,6 @@
-"""The container of a data file's indexes: which column has which kinds, and where each lies.
+"""The container of a data file's indexes, whose head lists the indexes of each column with their locations.
 
-Owns: the head's bytes. Must not know: what is inside of an index. Source: format/file-indexes §1.
+Owns: the bytes of the head. Must not know: the contents of an index. Source: format/file-indexes §1.
 Invariant: `parse_container(write_container(x))` finds every part of x.
 """
 
@@ -13,33 +13,33 @@ from .block import NO_END, Block, Cursor, Fetch
 MAGIC = 1493475289347502
 VERSION = 1
 EMPTY = -1
-"""The start of an index without a single row."""
+"""The offset that marks an index without rows."""
 _FIXED_HEAD_BYTES = 16
 
 Containers = dict[str, dict[str, Block | None]]
-"""Indexes by column (`column` or `column[key]`) and kind; None for one without a row."""
+"""Indexes by column (`column` or `column[key]`) and kind; None for an index without rows."""
 
 
 def parse_container(fetch: Fetch, length: int | None, where: str) -> Containers:
     """The indexes of a data file.
 
     Args:
-        fetch: gives its bytes.
-        length: of the container in bytes; None where nobody says.
-        where: the data file, for errors.
+        fetch: returns bytes of the container.
+        length: the length of the container in bytes; None if it is unknown.
+        where: the data file, for error messages.
 
     Raises:
-        TableCorrupt: no container, or a damaged one.
+        TableCorrupt: The bytes are not a container, or it is damaged.
     """
     whole = Block(fetch, 0, NO_END if length is None else length, where)
     start = Cursor(whole)
     if start.number(8) != MAGIC:
-        raise whole.damaged("it does not begin as a file index does")
+        raise whole.damaged("it does not begin like a file index")
     version = start.number(4)
     if version != VERSION:
-        raise whole.damaged(f"its version is {version}; {VERSION} is known")
+        raise whole.damaged(f"its version is {version}; supported is {VERSION}")
     head_length = start.number(4)
-    # Read at once: a head that is said to be longer than the file ends here, before any of it is believed.
+    # Read the head at once, so that one that claims to be longer than the file fails before it is parsed.
     head_bytes = whole.read(_FIXED_HEAD_BYTES, head_length - _FIXED_HEAD_BYTES)
     head = Cursor(Block(lambda a, b: head_bytes[a:b], 0, len(head_bytes), where))
     found: Containers = {}
@@ -52,14 +52,14 @@ def parse_container(fetch: Fetch, length: int | None, where: str) -> Containers:
                 kinds[kind] = None
                 continue
             if at < head_length:
-                raise whole.damaged(f"its {kind} index of column '{column}' lies inside of its head")
+                raise whole.damaged(f"its {kind} index of column '{column}' overlaps its head")
             part = whole.part(at, size)
             kinds[kind] = Block(fetch, part.start, part.length, f"{where}: {kind} of column '{column}'")
     return found
 
 
 def write_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """The bytes of a container; columns and kinds in the order given.
+    """The bytes of a container, with columns and kinds in the given order.
 
     >>> sorted(parse_container(lambda a, b: write_container({"a": {"bitmap": b"x"}})[a:b], None, "doc"))
     ['a']
@@ -85,7 +85,7 @@ def _i32(number: int) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Text as Java's `writeUTF` has it: its length, and surrogates one by one; NUL takes two bytes."""
+    """Encode text like Java's `writeUTF`: its length, then each surrogate separately, and NUL in two bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     encoded = b"".join(_unit(units[i : i + 2]) for i in range(0, len(units), 2))
     return len(encoded).to_bytes(2, "big") + encoded
@@ -101,4 +101,4 @@ def _text(cursor: Cursor) -> str:
         halves = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return halves.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
     except UnicodeError as error:
-        raise cursor.block.damaged(f"a name in it is no text: {error}") from error
+        raise cursor.block.damaged(f"a name in it is not valid text: {error}") from error

@@ -1,10 +1,10 @@
-"""The sorted values of a range-bitmap index, in chunks.
+"""The dictionary of a range-bitmap index: its sorted values, in chunks.
 
-Owns: finding a value's number, and the bytes. Must not know: which rows have a value.
+Owns: the look-up of a value's number, and the bytes. Must not know: the rows of a value.
 Source: format/file-indexes §4; Apache Paimon's `ChunkedDictionary`.
 
-A chunk's head says its first value and that value's number; the values behind it follow in bytes of their own, so that one
-look-up reads the heads and one chunk.
+The head of a chunk contains the chunk's first value and its number. The other values are stored separately, so a look-up
+reads the heads and one chunk.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _HEAD_BYTES = 13
 
 
 def check_version(version: int, block: Block) -> None:
-    """Refuse what a later version wrote."""
+    """Reject a later version."""
     if version != VERSION:
         raise Unsupported(
-            f"{block.where}: version {version}; {VERSION} is known",
-            next_step="option 'file-index.read.enabled' = false reads the rows without it",
+            f"{block.where}: version {version}; supported is {VERSION}",
+            next_step="to read the rows without the index, set option 'file-index.read.enabled' = false",
         )
 
 
 class _Chunk:
-    """The head of a chunk, and its values once they are asked for."""
+    """The head of a chunk, and its values, which are read on demand."""
 
     def __init__(self, head: Cursor, form: KeyForm, keys: Block) -> None:
         check_version(head.number(1), head.block)
@@ -81,11 +81,12 @@ class Dictionary:
     """A dictionary of a file.
 
     Args:
-        block: its bytes.
-        count: how many values it is said to have.
+        block: the bytes of the dictionary.
+        count: the number of values that it should have.
 
     Raises:
-        TableCorrupt, Unsupported: damaged, or of a later version.
+        TableCorrupt: The dictionary is damaged.
+        Unsupported: The dictionary has a later version.
     """
 
     def __init__(self, block: Block, form: KeyForm, count: int) -> None:
@@ -108,7 +109,7 @@ class Dictionary:
         self._numbers = range(number)
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """How many values are smaller, and whether the value is there."""
+        """The number of smaller values, and whether the dictionary has the value."""
         number = bisect_right(self._numbers, key, key=lambda i: self._chunk(i).first) - 1
         if number < 0:
             return 0, False
@@ -120,25 +121,25 @@ class Dictionary:
         return chunk.number + at, at < len(values) and values[at] == key
 
     def check(self) -> None:
-        """Read all of it: values ascend, and are numbered in that order. Raises TableCorrupt."""
+        """Read all values and check that they ascend and are numbered in order. Raises TableCorrupt."""
         number, last = 0, None
         for chunk in map(self._chunk, self._numbers):
             if chunk.number != number:
-                raise self._block.damaged(f"a chunk begins at number {chunk.number}, not {number}")
+                raise self._block.damaged(f"a chunk begins at number {chunk.number} instead of {number}")
             for key in chunk.values():
                 if last is not None and not last < key:  # type: ignore[operator]
                     raise self._block.damaged(f"value number {number} is out of order")
                 number, last = number + 1, key
         if number != self._count:
-            raise self._block.damaged(f"its dictionary has {number} values, not {self._count}")
+            raise self._block.damaged(f"its dictionary has {number} values instead of {self._count}")
 
 
 def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
     """The bytes of a dictionary.
 
     Args:
-        keys: ascending, each once.
-        chunk_bytes: the values of a chunk behind its first take no more; of texts neither do their offsets.
+        keys: distinct keys in ascending order.
+        chunk_bytes: the maximum size of the values of a chunk after its first, and for texts also of their offsets.
     """
     offsets: list[int] = []
     heads: list[bytes] = []
@@ -160,7 +161,7 @@ def dictionary_bytes(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> bytes:
 
 
 _Made = tuple[int, Any, int, tuple[int, int], bytes]
-"""First number, first value, values behind it, the two sizes of a head, their bytes."""
+"""The first number, the first value, the count of values after it, the two sizes in the head, and the bytes of the values."""
 
 
 def _number_chunks(keys: pa.Array, form: KeyForm, chunk_bytes: int) -> Iterator[_Made]:

@@ -1,8 +1,8 @@
-"""Hashes of keys, 64 bits wide, over whole columns.
+"""Computes 64-bit hashes of the keys of whole columns.
 
-Owns: XXH64 of texts, Thomas Wang's hash of numbers. Must not know: what is done with them.
-Source: format/file-indexes §2; the algorithms' public descriptions. Invariant: the hash is Apache Paimon's, bit for bit: its
-shifts keep the sign.
+Owns: XXH64 of texts, and Thomas Wang's hash of numbers. Must not know: the use of the hashes.
+Source: format/file-indexes §2; the public descriptions of the algorithms. Invariant: The hashes are exactly those of Apache
+Paimon, whose shifts keep the sign.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def key_hashes(keys: Any) -> Array:
     """The hashes of keys without nulls.
 
     Args:
-        keys: `pa.Array` of int64 or binary (see `keys.key_array`).
+        keys: a `pa.Array` of int64 or binary (see `keys.key_array`).
 
     Returns:
         int64, one per key.
@@ -55,7 +55,7 @@ def _texts(keys: Any) -> Array:
     bytes_ = np.frombuffer(data or b"", np.uint8)
     lengths = np.diff(offsets)
     hashes = np.zeros(len(keys), np.uint64)
-    for length in np.unique(lengths).tolist():  # texts of one length are hashed side by side
+    for length in np.unique(lengths).tolist():  # texts of the same length are hashed together
         which = np.flatnonzero(lengths == length)
         rows = max(1, (16 << 20) // max(length, 1))
         for start in range(0, len(which), rows):
@@ -73,7 +73,7 @@ def _round(accumulator: Array, lane: Array) -> Array:
 
 
 def _xxh64(texts: Array) -> Array:
-    """The hashes of texts of one length, seed 0; shape (texts, length), uint8."""
+    """The hashes of texts of the same length with seed 0; `texts` is uint8 of shape (texts, length)."""
     count, length = texts.shape
     with np.errstate(over="ignore"):
         if length >= _STRIPE:

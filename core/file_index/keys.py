@@ -1,18 +1,18 @@
-"""Keys: values of a column in the one form that every kind of index compares, and how an index spells them.
+"""Keys, the form of values that all kinds of indexes compare, and their bytes in an index.
 
 Owns: `key_array` (a column's keys), `KeyForm` (their bytes), `Question` and `question_of` (a comparison in terms of keys).
-Must not know: containers, kinds. Source: format/file-indexes §1; format/binary-row §2; what Apache Paimon makes of each type.
+Must not know: containers, kinds. Source: format/file-indexes §1; format/binary-row §2; Apache Paimon's conversion of each type.
 
 | type | key |
 |---|---|
 | BOOLEAN, integers | the number |
 | DATE, TIME | days since 1970; milliseconds of the day |
-| TIMESTAMP(p), both | milliseconds since 1970 up to p = 3, else microseconds, cut downwards |
+| TIMESTAMP(p), both | milliseconds since 1970 up to p = 3, else microseconds, rounded down |
 | DECIMAL | the unscaled number |
-| FLOAT, DOUBLE | the bits, turned so that they sort as numbers: NaN is one and the largest, -0.0 is below 0.0 |
+| FLOAT, DOUBLE | the bits, converted to sort like the numbers: there is one NaN, the largest; -0.0 is below 0.0 |
 | CHAR, VARCHAR, BINARY, VARBINARY | the bytes |
 
-Invariant: keys of one column compare and equal as its values do, but for nanoseconds, which `question_of` allows for.
+Invariant: Keys of a column compare like its values, except for nanoseconds, which `question_of` takes into account.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _MOST_BLANKS = 64
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """How the keys of a type are spelled: big-endian numbers of one width, or a length and bytes.
+    """How the keys of a type are stored: as big-endian numbers of a fixed width, or as a length and bytes.
 
     Attributes:
-        code: numpy's name of the number; "" for text.
-        is_float: the number is a float's bits.
+        code: NumPy's type code of the number; "" for text.
+        is_float: whether the number holds the bits of a float.
     """
 
     code: str
@@ -70,21 +70,21 @@ class KeyForm:
 
     @property
     def width(self) -> int:
-        """Bytes of a number; of a text, those of its length."""
+        """The bytes of a number; for a text, those of its length."""
         return int(self.code[2:] or 4)
 
     def spelled(self, key: Key) -> bytes:
-        """A key's bytes."""
+        """The bytes of a key."""
         if isinstance(key, bytes):
             return len(key).to_bytes(4, "big") + key
         return bytes(self.numbers(np.array([key], np.int64)).tobytes())
 
     def numbers(self, keys: Array) -> Array:
-        """Keys, `numpy` int64, as the numbers that are spelled."""
+        """Convert int64 keys to the numbers that are stored."""
         return (_turned(keys, self.width) if self.is_float else keys).astype(self.code)
 
     def keys(self, numbers: Array) -> Array:
-        """The other way round: from numbers of type `code` to keys, int64."""
+        """Convert stored numbers of type `code` to int64 keys."""
         keys = numbers.astype(np.int64)
         return _float_keys(keys, self.width) if self.is_float else keys
 
@@ -95,7 +95,7 @@ def _float_keys(bits: Array, width: int) -> Array:
 
 
 def _turned(bits: Array, width: int) -> Array:
-    """Bits of floats as numbers that sort as the floats do, and back."""
+    """Convert the bits of floats to numbers that sort like the floats, and back."""
     return bits ^ ((bits >> 63) & ((1 << (8 * width - 1)) - 1))
 
 
@@ -106,13 +106,13 @@ def key_array(array: Any, data_type: AtomicType) -> Any:
     """The keys of a column.
 
     Args:
-        array: `pa.Array` of the type's Arrow form.
+        array: a `pa.Array` of the type's Arrow type.
 
     Returns:
-        `pa.Array` of int64, or of binary, with the same nulls.
+        A `pa.Array` of int64 or binary, with the same nulls.
 
     Raises:
-        OverflowError: a DECIMAL whose unscaled number has more than 64 bits.
+        OverflowError: The unscaled number of a DECIMAL has more than 64 bits.
 
     >>> key_array(pa.array([1.5, None], pa.float32()), AtomicType("FLOAT")).to_pylist()
     [1069547520, None]
@@ -159,7 +159,7 @@ def _unscaled(array: Any) -> Array:
 
 
 def distinct(keys: Any) -> Any:
-    """The different keys of a column, without null."""
+    """The distinct keys of a column, without null."""
     return pc.drop_null(keys).unique()
 
 
@@ -168,12 +168,12 @@ def distinct(keys: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A comparison in terms of keys; what an index answers may be more rows than the comparison keeps, never fewer.
+    """A comparison in terms of keys. An index may return more rows than the comparison keeps, but never fewer.
 
     Attributes:
-        op: "in", "not_in" (any number of keys: `not_in` of none is every row with a value), "<", "<=", ">", ">=" (one
-            key), "is_null".
-        keys: in the form of this module.
+        op: "in" or "not_in" with any number of keys (`not_in` without keys means every row with a value), "<", "<=", ">"
+            or ">=" with one key, or "is_null".
+        keys: the keys.
     """
 
     op: str
@@ -185,13 +185,13 @@ NOT_NULL = Question("not_in")
 
 
 def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimmed: bool = False) -> Question | None:
-    """What a comparison asks of an index; None where no index can answer.
+    """The question that a comparison asks of an index; None if no index can answer.
 
     Args:
-        leaf: bound, of any type that the file's type widens to (FLOAT and DOUBLE of the same type only).
-        negated: the rows are wanted for which the comparison is false.
-        data_type: of the column in the file.
-        trimmed: readers drop the blanks at the values' ends, which the index has.
+        leaf: a bound comparison, of any type that the file's type can widen to (for FLOAT and DOUBLE, the same type).
+        negated: whether to find the rows for which the comparison is false.
+        data_type: the type of the column in the file.
+        trimmed: whether readers drop blanks at the end of values, which the index has.
 
     >>> from ..predicates.predicate import col
     >>> question_of(col("a") != 5, True, AtomicType("INT"))
@@ -221,7 +221,7 @@ def question_of(leaf: Comparison, negated: bool, data_type: AtomicType, *, trimm
 
 
 def _of_trimmed(op: str, literals: list[str], data_type: AtomicType) -> Question | None:
-    """Readers give `a` where the index may have `a`, `a `, `a  ` …"""
+    """The question for values that readers trim: they return `a` if the index has `a`, `a `, `a  ` …"""
     plain = [v for v in literals if not v.endswith(" ")]
     if op == "not_in":
         return Question(op, tuple(v.encode() for v in plain))
@@ -235,7 +235,7 @@ def _filled_up(text: bytes, blanks: int) -> Iterator[bytes]:
 
 
 def _key(value: Any, data_type: AtomicType) -> tuple[Key, bool]:
-    """The key of a value, and whether every value with that key is the same; else the key is cut downwards."""
+    """The key of a value, and whether only this value has the key; otherwise the key was rounded down."""
     root = data_type.root
     if root in TIMESTAMP_ROOTS:
         key, rest = divmod(int(value), 1_000_000 if data_type.precision <= 3 else 1000)

@@ -1,10 +1,10 @@
-"""Which indexes the options of a table ask for.
+"""Parses the options of a table that request file indexes.
 
-Owns: `IndexSpec`, `index_specs`, which types a kind takes. Must not know: bytes, files.
-Source: format/file-indexes §1; Apache Paimon's `FileIndexOptions`: `file-index.<kind>.columns` lists columns (`m[key]` for one
-key of a MAP), `file-index.<kind>.<column>.<option>` says more of one.
+Owns: `IndexSpec`, `index_specs`, and the types that each kind supports. Must not know: bytes, files.
+Source: format/file-indexes §1; Apache Paimon's `FileIndexOptions`. `file-index.<kind>.columns` lists columns (`m[key]` for one
+key of a MAP), and `file-index.<kind>.<column>.<option>` sets an option of one index.
 
-Invariant: what Apache Paimon refuses to write is refused here, by the option's name, before anything is written.
+Invariant: Indexes that Apache Paimon refuses to write are rejected before anything is written, with the option's name.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _TAKES = {
     RANGE_BITMAP: frozenset((*STRING_ROOTS, "BOOLEAN", *INTEGER_ROOTS, "FLOAT", "DOUBLE", "DECIMAL", *_TIMES)),
 }
 _MOST_DIGITS = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
-"""The largest precision that a range-bitmap index takes."""
+"""The largest precision that a range-bitmap index supports."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class IndexSpec:
-    """One index of each data file.
+    """The specification of one index in each data file.
 
     Attributes:
         kind: one of `KINDS`.
-        column: its column.
-        key: of a MAP column the key whose values are indexed; else None.
-        data_type: of the values.
-        texts: its own options.
+        column: the indexed column.
+        key: for a MAP column, the key whose values are indexed; else None.
+        data_type: the type of the indexed values.
+        texts: the options of this index.
     """
 
     kind: str
@@ -61,14 +61,14 @@ class IndexSpec:
 
     @property
     def name(self) -> str:
-        """As the container has it."""
+        """The name of the column in the container."""
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
     def option(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """One of its options.
+        """The value of an option of this index.
 
         Raises:
-            InvalidArgument: the text cannot be read.
+            InvalidArgument: The text cannot be parsed.
         """
         if name not in self.texts:
             return default
@@ -80,7 +80,7 @@ class IndexSpec:
 
 
 def takes(kind: str, data_type: DataType) -> bool:
-    """Can an index of this kind be made of values of this type?
+    """Does this kind of index support values of this type?
 
     >>> takes("bitmap", AtomicType("DECIMAL", precision=9)), takes("bsi", AtomicType("DECIMAL", precision=9))
     (False, True)
@@ -91,15 +91,15 @@ def takes(kind: str, data_type: DataType) -> bool:
 
 
 def index_specs(fields: Sequence[Field], texts: Mapping[str, str]) -> tuple[IndexSpec, ...]:
-    """The indexes that options ask for, in the order of kinds and of their lists.
+    """The indexes that the options request, in the order of kinds and of their lists.
 
     Args:
-        fields: the table's columns.
-        texts: the table's options.
+        fields: the columns of the table.
+        texts: the options of the table.
 
     Raises:
-        Unsupported: an unknown kind.
-        InvalidArgument: a column that is not there, or whose type the kind does not take; options of a column that is not listed.
+        Unsupported: The kind is unknown.
+        InvalidArgument: A column does not exist, the kind does not support its type, or an unlisted column has options.
 
     >>> index_specs([Field(0, "a", AtomicType("INT"))], {"file-index.bitmap.columns": "a"})[0].name
     'a'
@@ -110,7 +110,7 @@ def index_specs(fields: Sequence[Field], texts: Mapping[str, str]) -> tuple[Inde
         if option.startswith(_PREFIX) and option.endswith(_COLUMNS):
             kind = option[len(_PREFIX) : -len(_COLUMNS)]
             if kind not in KINDS:
-                raise Unsupported(f"option '{option}': file indexes are {', '.join(KINDS)}, not '{kind}'")
+                raise Unsupported(f"option '{option}': unknown kind '{kind}'; the kinds are {', '.join(KINDS)}")
             for name in text.split(","):
                 listed[kind, name.strip()] = option
     own = _own_options(texts, listed)
@@ -133,12 +133,12 @@ def _spec(
     if key is not None:
         if not isinstance(data_type, MapType) or getattr(data_type.key, "root", "") not in STRING_ROOTS:
             raise InvalidArgument(
-                f"option '{option}': column '{column}' is {sql(data_type)}, no MAP with text as its keys"
+                f"option '{option}': column '{column}' is {sql(data_type)}, not a MAP with keys of text"
             )
         data_type = data_type.value
     if not takes(kind, data_type):
         raise InvalidArgument(
-            f"option '{option}': column '{name}' is {sql(data_type)}, of which no {kind} index is made"
+            f"option '{option}': column '{name}' is {sql(data_type)}, which a {kind} index does not support"
         )
     assert isinstance(data_type, AtomicType)
     return IndexSpec(kind, column, key, data_type, {**own.get((kind, column), {}), **own.get((kind, name), {})})
@@ -171,7 +171,7 @@ def _own_options(
 
 
 def renamed(texts: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Options of a table after a column was renamed."""
+    """The options of a table after a column was renamed."""
     made: dict[str, str] = {}
     for option, text in texts.items():
         parts = option[len(_PREFIX) :].split(".") if option.startswith(_PREFIX) else []

@@ -1,7 +1,7 @@
-"""The rows of a growing file by their keys.
+"""Collects the rows of a growing file by their keys.
 
-Owns: gathering keys batch by batch, numbering them in their order. Must not know: what is made of them.
-Invariant: memory holds a number per row, and every different key about once a batch.
+Owns: collecting keys batch by batch, and numbering them in order. Must not know: the use of the numbers.
+Invariant: Memory holds one number per row, and each distinct key about once per batch.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..typed import Array
 
 @dataclass(frozen=True)
 class RankedRows:
-    """All rows, and the number of each one's key.
+    """All rows, with the number of the key of each row.
 
     Attributes:
-        keys: `pa.Array`, ascending, each once.
-        positions: the rows that have a key, ascending.
-        numbers: of each of these rows the position of its key in `keys`.
-        nulls: the rows that have none, ascending.
+        keys: a `pa.Array` of distinct keys in ascending order.
+        positions: the rows that have a key, in ascending order.
+        numbers: for each of these rows, the index of its key in `keys`.
+        nulls: the rows without a key, in ascending order.
     """
 
     keys: Any
@@ -37,24 +37,24 @@ class RankedRows:
         return len(self.positions) + len(self.nulls)
 
     def by_key(self) -> tuple[Array, Array]:
-        """The rows that have a key, sorted by it, then by position; and how many there are of each key."""
+        """The rows that have a key, sorted by key and position, and the number of rows of each key."""
         order = np.argsort(self.numbers, kind="stable")
         return self.positions[order], np.bincount(self.numbers, minlength=len(self.keys))
 
 
 class KeyedRows:
-    """Takes keys (see `keys.key_array`) in the order of their rows."""
+    """Collects keys (see `keys.key_array`) in the order of their rows."""
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
 
     def add(self, keys: Any) -> None:
-        """The next rows."""
+        """Add the keys of the next rows."""
         if len(keys):
             self._chunks.append(keys.dictionary_encode())
 
     def ranked(self) -> RankedRows:
-        """All rows by their keys."""
+        """All rows, ranked by their keys."""
         if not self._chunks:
             none = np.zeros(0, np.int64)
             return RankedRows(pa.array([], pa.int64()), none, none, none)

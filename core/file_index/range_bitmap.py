@@ -1,7 +1,8 @@
-"""Range-bitmap indexes: a sorted dictionary of a column's values, and the rows' numbers in it as bit slices.
+"""Reads and builds range-bitmap indexes: a sorted dictionary of a column's values, and bit slices of each row's number in it.
 
-Owns: its bytes, what it says of a comparison, making it. Must not know: containers, columns. Source: format/file-indexes §4;
-Apache Paimon's `RangeBitmap`. Invariant: numbers in the dictionary sort as the values do, so that every range is exact.
+Owns: the bytes of the index, its answers to comparisons, and its builder. Must not know: containers, columns.
+Source: format/file-indexes §4; Apache Paimon's `RangeBitmap`. Invariant: Numbers in the dictionary sort like the values, so
+every range is exact.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class RangeBitmapReader:
     """A range-bitmap index of a file.
 
     Raises:
-        TableCorrupt: its head is damaged, or it is about another number of rows than `rows`.
-        Unsupported: a later version.
+        TableCorrupt: The head is damaged, or the number of rows is not `rows`.
+        Unsupported: The index has a later version.
     """
 
     def __init__(self, block: Block, form: KeyForm, rows: int) -> None:
@@ -40,11 +41,11 @@ class RangeBitmapReader:
         check_version(head.number(1), block)
         found, self._count = head.number(4), head.number(4)
         if found != rows or not 0 <= self._count <= rows:
-            raise block.damaged(f"it is about {found} rows with {self._count} values; the file has {rows} rows")
+            raise block.damaged(f"it covers {found} rows with {self._count} values; the file has {rows} rows")
         self._ends: tuple[Key, Key] | None = (self._key(head), self._key(head)) if self._count else None
         size = head.number(4)
         if length != head.at - 4:
-            raise block.damaged(f"its head has {head.at - 4} bytes, not {length}")
+            raise block.damaged(f"its head has {head.at - 4} bytes instead of {length}")
         self._dictionary_part = block.part(head.at, size)
         self._slices_part = block.part(head.at + size, block.length - head.at - size)
 
@@ -78,7 +79,7 @@ class RangeBitmapReader:
                 return smaller if op in ("<", "<=") else self._slices.present - smaller
 
     def _find(self, key: Key) -> tuple[int, bool]:
-        """How many values are smaller, and whether the value is there; the ends are known without the dictionary."""
+        """The number of smaller values, and whether the value exists; values beyond both ends need no dictionary."""
         assert self._ends is not None
         low, high = self._ends
         if key < low:  # type: ignore[operator]
@@ -106,24 +107,24 @@ class RangeBitmapReader:
         )
 
     def check(self) -> None:
-        """Read all of it: each row with a value has a number of the dictionary. Raises TableCorrupt."""
+        """Read the whole index and check that each row with a value has a number in the dictionary. Raises TableCorrupt."""
         slices = self._slices
         if any(not slices.slice(i).issubset(slices.present) for i in range(slices.count)):
-            raise self._block.damaged("a row without a value has bits of one")
+            raise self._block.damaged("a row without a value has bits set")
         if not self._count:
             if slices.present:
-                raise self._block.damaged("rows have values, of which it has none")
+                raise self._block.damaged("rows have values, but its dictionary is empty")
             return
         self._dictionary.check()
         ends = self._dictionary.find(self._ends[0]), self._dictionary.find(self._ends[1])  # type: ignore[index]
         if ends != ((0, True), (self._count - 1, True)):
-            raise self._block.damaged("its least and largest value are not those of its dictionary")
+            raise self._block.damaged("its smallest and largest values are not those of its dictionary")
         if below(slices.present, slices.slice, slices.count, self._count) != slices.present:
             raise self._block.damaged("a row has a value that is not in its dictionary")
 
 
 class _Slices:
-    """The rows' numbers, each slice read when it is needed."""
+    """The bit slices of the rows' numbers, which are read on demand."""
 
     def __init__(self, block: Block, rows: int) -> None:
         self._block, self._row_count = block, rows
@@ -132,7 +133,7 @@ class _Slices:
         check_version(head.number(1), block)
         self.count, present_bytes, index_bytes = head.number(1), head.number(4), head.number(4)
         if not 0 <= self.count <= _MOST_SLICES or index_bytes != 8 * self.count:
-            raise block.damaged(f"{self.count} slices have {index_bytes} bytes of places")
+            raise block.damaged(f"{self.count} slices have {index_bytes} bytes of offsets")
         if length != _SLICES_HEAD_BYTES + index_bytes:
             raise block.damaged(f"the head of its slices has {length} bytes")
         self._places = np.frombuffer(head.take(index_bytes), ">i4").reshape(self.count, 2).tolist()
@@ -141,7 +142,7 @@ class _Slices:
         self._read: dict[int, BitMap] = {}
 
     def slice(self, bit: int) -> BitMap:
-        """The rows whose number has a bit."""
+        """The rows whose number has this bit."""
         if bit not in self._read:
             at, length = self._places[bit]
             data = self._block.read(self._body_at + at, length)
@@ -150,10 +151,10 @@ class _Slices:
 
 
 class RangeBitmapBuilder:
-    """Makes a range-bitmap index.
+    """Builds a range-bitmap index.
 
     Args:
-        chunk_bytes: of the dictionary (see `dictionary_bytes`).
+        chunk_bytes: the size of chunks of the dictionary (see `dictionary_bytes`).
     """
 
     def __init__(self, form: KeyForm, chunk_bytes: int) -> None:
@@ -161,16 +162,16 @@ class RangeBitmapBuilder:
         self._rows = KeyedRows()
 
     def add(self, keys: Any) -> None:
-        """Add a column's keys."""
+        """Add the keys of the next rows."""
         self._rows.add(keys)
 
     def finish(self) -> bytes:
-        """The index."""
+        """The bytes of the index."""
         ranked = self._rows.ranked()
         count = len(ranked.keys)
         builder = SliceBuilder()
         builder.add(ranked.positions, ranked.numbers.astype(np.uint64))
-        # Apache Paimon counts the bits of the largest number; without one it takes -1, which has all.
+        # Apache Paimon counts the bits of the largest number; without values, this is -1, in which all bits are set.
         bits = max((count - 1).bit_length(), 1) if count else _MOST_SLICES
         dictionary = dictionary_bytes(ranked.keys, self._form, self._chunk_bytes)
         ends = [self._form.spelled(ranked.keys[i].as_py()) for i in ((0, count - 1) if count else ())]

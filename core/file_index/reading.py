@@ -1,10 +1,10 @@
-"""What the indexes of a data file answer.
+"""Answers questions with the indexes of a data file.
 
-Owns: `FileIndex`: from what is asked to the rows that may be kept. Must not know: stores, schemas, which file it is.
+Owns: `FileIndex`, which returns the rows that may be kept for a question. Must not know: stores, schemas, the data file.
 Source: format/file-indexes §1, §5.
 
-Invariants: a row that the predicate keeps is never left out; an index is read only where it is asked; where
-nothing is known all rows may be kept.
+Invariants: A row that the predicate keeps is never excluded. An index is read only if a question needs it. If nothing is
+known, all rows may be kept.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class IndexReader(Protocol):
     """One index of one column."""
 
     def rows(self, question: Question) -> BitMap | None:
-        """The rows that may be kept, positions in the file; None: all may."""
+        """The positions in the file of the rows that may be kept; None means all."""
 
     def check(self) -> None:
-        """Read all of it. Raises TableCorrupt."""
+        """Read the whole index and check it. Raises TableCorrupt."""
 
 
 _READERS: dict[str, Callable[[Block, KeyForm, int], IndexReader]] = {
@@ -49,13 +49,13 @@ class FileIndex:
     """The indexes of one data file.
 
     Args:
-        fetch: gives the container's bytes.
-        length: of the container; None where nobody says.
-        rows: of the data file.
-        where: the data file, for errors.
+        fetch: returns bytes of the container.
+        length: the length of the container; None if it is unknown.
+        rows: the number of rows of the data file.
+        where: the data file, for error messages.
 
     Raises:
-        TableCorrupt: no container, or a damaged one.
+        TableCorrupt: The bytes are not a container, or it is damaged.
     """
 
     def __init__(self, fetch: Fetch, length: int | None, rows: int, where: str) -> None:
@@ -67,14 +67,14 @@ class FileIndex:
         """The rows that may be kept.
 
         Args:
-            asked: of columns as this file has them (see `asking.asked_of`).
+            asked: questions about columns as they are in this file (see `asking.asked_of`).
 
         Returns:
-            Positions in the file, not to be changed; None: all may be kept.
+            The positions in the file, which must not be modified; None means that all rows may be kept.
 
         Raises:
-            TableCorrupt: an index that is asked is damaged.
-            Unsupported: an index of a later version.
+            TableCorrupt: A required index is damaged.
+            Unsupported: An index has a later version.
         """
         match asked:
             case OneColumn(column=column, question=question):
@@ -125,7 +125,7 @@ class FileIndex:
     def _answer(self, column: IndexedColumn, kind: str, question: Question) -> BitMap | None:
         block = self._parts[column.name][kind]
         if block is None:
-            return None  # made of no row at all
+            return None  # an index without rows
         return self._reader(column, kind, block).rows(question)
 
     def _reader(self, column: IndexedColumn, kind: str, block: Block) -> IndexReader:
@@ -138,11 +138,11 @@ class FileIndex:
         """Read all indexes.
 
         Args:
-            type_of: the type of a column of the file, also of `column[key]`; None for one that it does not have.
+            type_of: returns the type of a column of the file or of `column[key]`; None if the file does not have it.
 
         Raises:
-            TableCorrupt: one is damaged, or does not cover the file's rows.
-            Unsupported: one of a later version.
+            TableCorrupt: An index is damaged, or does not cover the rows of the file.
+            Unsupported: An index has a later version.
         """
         for name, kinds in self._parts.items():
             data_type = type_of(name)

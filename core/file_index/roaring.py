@@ -1,9 +1,9 @@
-"""Roaring bitmaps in the portable form that all Roaring libraries share.
+"""Reads and writes Roaring bitmaps in the portable format of all Roaring libraries.
 
-Owns: reading one that nothing vouches for, and writing one as Apache Paimon does. Must not know: what the positions mean.
+Owns: reading untrusted bitmaps, and writing bitmaps like Apache Paimon. Must not know: the meaning of the positions.
 Source: format/file-indexes §3, the Roaring format's public specification.
-Invariant: bytes are checked before the library in C sees them: index files carry no checksum, and a bitmap whose parts are
-out of order is undefined behaviour there.
+Invariant: Bytes are checked before the C library reads them. Index files have no checksum, and a bitmap whose parts are
+out of order causes undefined behaviour in the library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BITSET_BYTES = 8192
 
 
 def bitmap_of(positions: Any) -> BitMap:
-    """A bitmap of a numpy array of positions, each below 2**32.
+    """A bitmap from a NumPy array of positions, each below 2**32.
 
     >>> list(bitmap_of(np.array([3, 1])))
     [1, 3]
@@ -41,7 +41,7 @@ def all_rows(count: int) -> BitMap:
 
 
 def serialized(bitmap: BitMap) -> bytes:
-    """A bitmap's bytes, in runs where these are smaller; the bitmap is changed to that form.
+    """The bytes of a bitmap, with runs where they are smaller; this also converts the bitmap in memory.
 
     >>> serialized(bitmap_of(np.arange(9))).hex()
     '3b3000000100000800010000000800'
@@ -51,27 +51,27 @@ def serialized(bitmap: BitMap) -> bytes:
 
 
 def read_bitmap(data: bytes, at: int, rows: int, block: Block) -> tuple[BitMap, int]:
-    """The bitmap at a position of some bytes, and where it ends.
+    """The bitmap at an offset of some bytes, and the offset of its end.
 
     Args:
-        rows: of the data file: positions are below it.
-        block: where the bytes are from, for errors.
+        rows: the number of rows of the data file; all positions are below it.
+        block: the source of the bytes, for error messages.
 
     Raises:
-        TableCorrupt: no bitmap, a damaged one, or one of rows that the file does not have.
+        TableCorrupt: The bytes are not a bitmap, it is damaged, or it contains rows that the file does not have.
     """
     try:
         end = _checked_end(memoryview(data), at)
         bitmap = BitMap.deserialize(data[at:end])
     except (ValueError, IndexError) as error:
-        raise block.damaged(f"it holds no bitmap: {error}") from error
+        raise block.damaged(f"its bitmap is invalid: {error}") from error
     if bitmap and bitmap.max() >= rows:
-        raise block.damaged(f"it names row {bitmap.max()}, but says that the file has {rows} rows")
+        raise block.damaged(f"it names row {bitmap.max()}; the file has {rows} rows")
     return bitmap, end
 
 
 def _checked_end(data: memoryview, at: int) -> int:
-    """Where a bitmap ends. Raises ValueError for one that is not whole and in order."""
+    """The offset of a bitmap's end. Raises ValueError if the bitmap is incomplete or out of order."""
     start = at
     cookie = int.from_bytes(_cut(data, at, 4), "little")
     at += 4
@@ -83,7 +83,7 @@ def _checked_end(data: memoryview, at: int) -> int:
         count, flags = int.from_bytes(_cut(data, at, 4), "little"), 0
         at += 4
         if count > _MOST_CONTAINERS:
-            raise ValueError(f"{count} parts")
+            raise ValueError(f"it has {count} parts")
     else:
         raise ValueError(f"its first number is {cookie}")
     heads = struct.unpack(f"<{2 * count}H", _cut(data, at, 4 * count))
@@ -96,7 +96,7 @@ def _checked_end(data: memoryview, at: int) -> int:
         at += 4 * count
     for i, cardinality in enumerate(heads[1::2]):
         if offsets is not None and offsets[i] != at - start:
-            raise ValueError("its parts are not where it says")
+            raise ValueError("the offsets of its parts are wrong")
         at = _container_end(data, at, cardinality + 1, bool(flags >> i & 1))
     return at
 
@@ -117,7 +117,7 @@ def _container_end(data: memoryview, at: int, cardinality: int, is_run: bool) ->
         return at + 2 * cardinality
     bits = np.unpackbits(np.frombuffer(_cut(data, at, _BITSET_BYTES), np.uint8))
     if int(np.count_nonzero(bits)) != cardinality:
-        raise ValueError("its bits are not as many as it says")
+        raise ValueError("its number of bits is wrong")
     return at + _BITSET_BYTES
 
 

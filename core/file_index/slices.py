@@ -1,8 +1,8 @@
-"""Numbers of rows as bit slices: for each bit the rows whose number has it.
+"""Bit slices of the numbers of rows: for each bit, the rows whose number has it.
 
-Owns: comparing all rows with one number, and making slices. Must not know: bytes, what the numbers are.
+Owns: comparing all rows with one number, and building slices. Must not know: bytes, the meaning of the numbers.
 Source: O'Neil and Quass, "Improved query performance with variant indexes" (SIGMOD 1997).
-Invariant: a row is in a slice only if it has a number.
+Invariant: A row is in a slice only if it has a number.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number
 
     Args:
         present: the rows that have a number.
-        slice_of: the rows whose number has a bit.
-        count: of bits.
+        slice_of: returns the rows whose number has a bit.
+        count: the number of bits.
 
     >>> slices = [BitMap([1]), BitMap([2])]  # row 0 has number 0, row 1 has 1, row 2 has 2
     >>> list(below(BitMap([0, 1, 2]), slices.__getitem__, 2, 2))
@@ -45,7 +45,7 @@ def below(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number
 
 
 def equal_to(present: BitMap, slice_of: Callable[[int], BitMap], count: int, number: int) -> BitMap:
-    """The rows that have a number; arguments as for `below`."""
+    """The rows whose number is `number`; the arguments are those of `below`."""
     if number < 0 or number >> count:
         return BitMap()
     equal = present.copy()
@@ -57,14 +57,14 @@ def equal_to(present: BitMap, slice_of: Callable[[int], BitMap], count: int, num
 
 
 class SliceBuilder:
-    """Gathers rows and their numbers."""
+    """Collects rows and their numbers."""
 
     def __init__(self) -> None:
         self.present = BitMap()
         self.slices: list[BitMap] = []
 
     def add(self, positions: Array, numbers: Array) -> None:
-        """Rows, and the number of each, uint64."""
+        """Add rows with their numbers, which are uint64."""
         if not len(positions):
             return
         self.present |= bitmap_of(positions)
@@ -75,5 +75,5 @@ class SliceBuilder:
             self.slices[bit] |= bitmap_of(positions[has_it])
 
     def padded(self, count: int) -> Sequence[BitMap]:
-        """The slices, and empty ones behind them up to a number of bits."""
+        """The slices, followed by empty ones up to `count`."""
         return [*self.slices, *(BitMap() for _ in range(len(self.slices), count))]

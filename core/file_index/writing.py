@@ -1,7 +1,7 @@
-"""Makes the indexes of one data file while it grows.
+"""Builds the indexes of a data file while the file is written.
 
-Owns: `FileIndexBuilder`: from batches to a container. Must not know: where the container goes, files.
-Source: format/file-indexes §1. Invariant: every index is about every row of the file, in its order.
+Owns: `FileIndexBuilder`, from batches to a container. Must not know: the destination of the container, files.
+Source: format/file-indexes §1. Invariant: Every index covers all rows of the file, in their order.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _UNCHUNKED = ("BOOLEAN", "TINYINT", "SMALLINT")
 
 
 class IndexBuilder(Protocol):
-    """Makes one index of one column."""
+    """Builds one index of one column."""
 
     def add(self, keys: Any) -> None:
-        """The next rows' keys."""
+        """Add the keys of the next rows."""
 
     def finish(self) -> bytes:
-        """The index."""
+        """The bytes of the index."""
 
 
 def builder_of(spec: IndexSpec) -> IndexBuilder:
-    """What makes an index.
+    """The builder of an index.
 
     Raises:
-        InvalidArgument: options that cannot be meant.
+        InvalidArgument: An option is invalid.
     """
     form = KeyForm.of(spec.data_type)
     if spec.kind == BLOOM:
@@ -55,20 +55,20 @@ def builder_of(spec: IndexSpec) -> IndexBuilder:
 
 
 class FileIndexBuilder:
-    """Makes the indexes of one data file.
+    """Builds the indexes of one data file.
 
     Raises:
-        InvalidArgument: options that cannot be meant.
+        InvalidArgument: An option is invalid.
     """
 
     def __init__(self, specs: Sequence[IndexSpec]) -> None:
         self._builders = [(spec, builder_of(spec)) for spec in specs]
 
     def add(self, table: pa.Table) -> None:
-        """The next rows.
+        """Add the next rows.
 
         Raises:
-            InvalidArgument: a value that a kind of index cannot hold; names the column.
+            InvalidArgument: An index cannot hold a value; the message names the column.
         """
         for spec, builder in self._builders:
             for chunk in table.column(spec.column).chunks:
@@ -76,14 +76,14 @@ class FileIndexBuilder:
                     builder.add(key_array(_values(chunk, spec.key), spec.data_type))
                 except OverflowError as error:
                     raise InvalidArgument(
-                        f"column '{spec.name}' has {error}: no {spec.kind} index can hold it"
+                        f"column '{spec.name}' has {error}, which a {spec.kind} index cannot hold"
                     ) from error
                 except InvalidArgument as error:
                     error.message = f"column '{spec.name}': {error.message}"
                     raise
 
     def finish(self) -> bytes:
-        """The container."""
+        """The bytes of the container."""
         made: dict[str, dict[str, bytes | None]] = {}
         for spec, builder in self._builders:
             made.setdefault(spec.name, {})[spec.kind] = builder.finish()
@@ -91,5 +91,5 @@ class FileIndexBuilder:
 
 
 def _values(column: Any, key: str | None) -> Any:
-    """A column, or of a MAP column the value of a key, null where it is not there."""
+    """A column; or the values of a key of a MAP column, null if the map does not have it."""
     return column if key is None else pc.map_lookup(column, pa.scalar(key, column.type.key_type), "first")

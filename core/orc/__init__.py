@@ -1,5 +1,5 @@
-"""Owns checks of an ORC file before Arrow decodes it: its tail, its streams and the lengths inside of them.
+"""Owns the checks of an ORC file before Arrow decodes it: its tail, its streams and the lengths in them.
 
-Must not know: which rows are wanted, stores.
-Begin with `tail`; README.md says why these checks exist.
+Must not know: the requested rows, stores.
+Begin with `tail`.
 """

@@ -1,6 +1,6 @@
-"""Compressed blocks, as ORC files hold them: each behind three bytes that say its size, and whether it is as it was.
+"""Decompresses the blocks of ORC files. Three bytes before each block give its size and whether it is compressed.
 
-Owns: the frame and the codecs. Must not know: what is in the blocks. Source: ORC's own specification.
+Owns: the framing and the codecs. Must not know: the contents of the blocks. Source: ORC's own specification.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _unpacked(data: bytes, most: int) -> bytes:
 
 def _desnapped(data: bytes, most: int) -> bytes:
     size, _ = varint(data, 0)
-    if size > most:  # the codec takes as much memory as the data say
-        raise ValueError(f"a block of {size} bytes, where at most {most} can be")
+    if size > most:  # the codec allocates as much memory as the data claim
+        raise ValueError(f"a block of {size} bytes, where at most {most} are possible")
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
@@ -46,14 +46,14 @@ _DECOMPRESSORS: dict[int, Callable[[bytes, int], bytes]] = {
 
 
 def plain(data: bytes, compression: int, block_size: int) -> bytes:
-    """What the blocks hold.
+    """The decompressed contents of the blocks.
 
     Args:
         compression: 0 none (then there are no blocks), 1 zlib, 2 snappy, 4 LZ4, 5 zstd.
-        block_size: the most bytes that a block holds.
+        block_size: the maximum number of bytes in a decompressed block.
 
     Raises:
-        ValueError: damaged, or compressed in another way.
+        ValueError: The data are damaged, or the compression is not supported.
     """
     if compression == 0:
         return data
@@ -78,14 +78,14 @@ def _decompressed(block: bytes, compression: int, most: int) -> bytes:
 
 
 def check_blocks(data: bytes | memoryview, block_size: int) -> None:
-    """Do blocks fill the bytes, none larger than it may be?
+    """Check that the blocks fill the bytes and none is too large.
 
     Raises:
-        ValueError: they do not.
+        ValueError: A block is too large or truncated.
     """
     at = 0
     while at < len(data):
         size = int.from_bytes(data[at : at + _HEAD_BYTES], "little") >> 1
         at += _HEAD_BYTES + size
         if at > len(data) or size > block_size:
-            raise ValueError(f"a block of {size} bytes, where at most {min(block_size, len(data))} can be")
+            raise ValueError(f"a block of {size} bytes, where at most {min(block_size, len(data))} are possible")

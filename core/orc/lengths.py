@@ -1,10 +1,10 @@
-"""Numbers in an ORC stripe that cannot be below 0, as lengths and the scales of decimals: how many, and what they come to.
+"""Counts and adds up the numbers of an ORC stripe that cannot be negative, such as lengths and the scales of decimals.
 
-Owns: run length encoding, versions 1 and 2, decoded as far as that takes. Must not know: stripes, blocks, what the numbers mean.
-Source: ORC's own specification.
+Owns: run length encoding, versions 1 and 2, decoded only as far as needed. Must not know: stripes, blocks, the meaning of
+the numbers. Source: ORC's own specification.
 
-Invariant: what passes here has no number below 0, and no sum above `MOST_TOTAL`. liborc adds lengths up unseen, and follows the
-sum out of its memory.
+Invariant: A stream that passes has no number below 0, and its sum is not above `MOST_TOTAL`. liborc adds lengths up without
+checks, and accesses memory out of bounds if the sum is wrong.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from .protobuf import varint
 
 MOST_TOTAL = (1 << 31) - 1
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
-"""Bits of a value, by the five bits of a run's head that say so."""
+"""The bits of a value, by the five bits in the head of a run that encode them."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
 """The bits of each byte."""
 
 
 def measured(data: bytes, version: int, *, signed: bool = False, enough: int = 0) -> tuple[int, int]:
-    """How many numbers there are, and their sum.
+    """The count of the numbers, and their sum.
 
     Args:
-        data: the stream, without blocks.
-        version: of the encoding, 1 or 2.
-        signed: it has room for numbers below 0.
-        enough: up to here a bound of the sum will do, which takes much less time.
+        data: the stream, decompressed.
+        version: the version of the encoding, 1 or 2.
+        signed: whether the encoding allows numbers below 0.
+        enough: if the sum is at most this, an upper bound may be returned instead, which is much faster.
 
     Raises:
-        ValueError: damaged; a number below 0, or a sum above `MOST_TOTAL`.
+        ValueError: The stream is damaged, a number is below 0, or the sum is above `MOST_TOTAL`.
 
     >>> measured(bytes.fromhex("0a2710"), 2)
     (5, 50000)
@@ -44,17 +44,17 @@ def measured(data: bytes, version: int, *, signed: bool = False, enough: int = 0
     except IndexError:
         raise ValueError("a run of numbers is cut off") from None
     if total > MOST_TOTAL:
-        raise ValueError(f"numbers that come to {total}")
+        raise ValueError(f"numbers with a sum of {total}")
     return count, total
 
 
 def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
     at, end = 0, len(data)
     count = total = 0
-    packed: dict[tuple[int, bool], list[bytes]] = {}  # by the bits of each value, and whether the last tells the sign
+    packed: dict[tuple[int, bool], list[bytes]] = {}  # by the bits of each value, and whether the last bit is the sign
     while at < end:
         head = data[at]
-        if head < 8 and not signed:  # the most usual of the next
+        if head < 8 and not signed:  # the most frequent case of the next branch
             size = 3 + head
             total += size * data[at + 1]
             at += 2
@@ -86,7 +86,7 @@ def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
 
 
 def _sum(packed: list[bytes], width: int, signed: bool) -> int:
-    """Of values of so many bits: as eight of them fill bytes, each place of a byte stands for the same bits again and again."""
+    """The sum of values of `width` bits. Eight values fill `width` bytes, so byte i of each group has the same bits."""
     whole = b"".join(values + bytes(-len(values) % width) for values in packed)
     places = np.frombuffer(whole, np.uint8).reshape(-1, width)
     counts = np.concatenate([np.bincount(places[:, i], minlength=256) @ _BITS for i in range(width)])
@@ -97,12 +97,12 @@ def _sum(packed: list[bytes], width: int, signed: bool) -> int:
 
 
 def _patched(data: bytes, at: int, size: int, width: int) -> tuple[bytes, int, int]:
-    """The packed values of a run, what stands beside them (the base of all, the high bits of some), and where the run ends."""
+    """The packed values of a run, the sum of its base and patches (high bits of some values), and the offset of its end."""
     base_bytes, patch_width = 1 + (data[at] >> 5), _WIDTHS[data[at] & 31]
     gap_width, patches = 1 + (data[at + 1] >> 5), data[at + 1] & 31
     base = int.from_bytes(data[at + 2 : at + 2 + base_bytes], "big")
     if base >> base_bytes * 8 - 1 or patch_width + gap_width > 64:
-        raise ValueError("a run of numbers below 0, or with patches that are none")
+        raise ValueError("a run of numbers below 0, or with impossible patches")
     start = at + 2 + base_bytes
     first = start + _bytes_of(size, width)
     patch_bits = _WIDTHS[bisect.bisect_left(_WIDTHS, patch_width + gap_width)]
@@ -113,7 +113,7 @@ def _patched(data: bytes, at: int, size: int, width: int) -> tuple[bytes, int, i
 
 
 def _delta(data: bytes, at: int, size: int, width: int, signed: bool) -> tuple[int, int]:
-    """The sum of a run that only grows or only shrinks, and where it ends."""
+    """The sum of a run whose values only grow or only shrink, and the offset of its end."""
     first, at = varint(data, at)
     zigzag, at = varint(data, at)
     first, step = _plain(first, signed), zigzag >> 1 ^ -(zigzag & 1)
@@ -127,7 +127,7 @@ def _delta(data: bytes, at: int, size: int, width: int, signed: bool) -> tuple[i
         bits = np.unpackbits(np.frombuffer(data, np.uint8, at - start, start), count=more * width).reshape(more, width)
         weights, sign = [1 << n for n in reversed(range(width))], -1 if step < 0 else 1
         last = second + sign * sum(map(int.__mul__, bits.sum(axis=0, dtype=np.int64).tolist(), weights))
-        times = np.arange(more, 0, -1) @ bits  # a step counts in each value behind it
+        times = np.arange(more, 0, -1) @ bits  # a step counts in each value after it
         sum_ = first + (size - 1) * second + sign * sum(map(int.__mul__, times.tolist(), weights))
     if last < 0:
         raise ValueError(f"a number below 0: {last}")
@@ -148,7 +148,7 @@ def _old_runs(data: bytes, signed: bool) -> tuple[int, int]:
     at = count = total = 0
     while at < len(data):
         head, at = data[at], at + 1
-        if head < 128:  # a value, and what is added each time
+        if head < 128:  # a value, and the step between values
             size, step = head + 3, (data[at] ^ 128) - 128
             value, at = varint(data, at + 1)
             first = _plain(value, signed)

@@ -1,12 +1,13 @@
-"""Protocol Buffers' wire format: what ORC files describe themselves in.
+"""Decodes the wire format of Protocol Buffers, which ORC files use for their metadata.
 
-Owns: bytes to fields, and what a field may hold. Must not know: what fields mean. Source: the encoding's own specification.
+Owns: decoding fields and the forms of their values. Must not know: the meaning of fields. Source: the encoding's own
+specification.
 """
 
 from __future__ import annotations
 
 Message = dict[int, list[int | bytes]]
-"""Field number to its values in their order: numbers, or bytes (text, packed numbers, messages inside)."""
+"""Field number -> values in order: numbers, or bytes (text, packed numbers, nested messages)."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -15,7 +16,7 @@ def decode_message(data: bytes) -> Message:
     """The fields of a message.
 
     Raises:
-        ValueError: cut off, or a wire type that is none.
+        ValueError: The message is truncated, or has an unknown wire type.
 
     >>> decode_message(bytes.fromhex("089601120161"))
     {1: [150], 2: [b'a']}
@@ -42,7 +43,7 @@ def decode_message(data: bytes) -> Message:
 
 
 def numbers(values: list[int | bytes]) -> list[int]:
-    """A repeated number, packed or not.
+    """The values of a repeated number, packed or not.
 
     >>> numbers([1, bytes.fromhex("029601")])
     [1, 2, 150]
@@ -60,45 +61,45 @@ def numbers(values: list[int | bytes]) -> list[int]:
 
 
 def number_of(message: Message, field: int, default: int = 0) -> int:
-    """A field that holds one number, the last where there are more.
+    """The number in a field; if there are several, the last one.
 
     Raises:
-        ValueError: it holds no number.
+        ValueError: The value is not a number.
 
     >>> number_of({1: [7]}, 1)
     7
     """
     value = message.get(field, [default])[-1]
     if not isinstance(value, int):
-        raise ValueError(f"field {field} is no number")
+        raise ValueError(f"field {field} is not a number")
     return value
 
 
 def message_of(value: int | bytes) -> Message:
-    """The message inside a field.
+    """The nested message in a field.
 
     Raises:
-        ValueError: damaged, or no message.
+        ValueError: The value is not a message, or it is damaged.
     """
     return decode_message(bytes_of(value))
 
 
 def bytes_of(value: int | bytes) -> bytes:
-    """The bytes that a field holds.
+    """The bytes in a field.
 
     Raises:
-        ValueError: it is a number.
+        ValueError: The value is a number.
     """
     if not isinstance(value, bytes):
-        raise ValueError("a message is a number")
+        raise ValueError("a number stands instead of bytes")
     return value
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends.
+    """A number with seven bits per byte, lowest bits first, and the offset of its end.
 
     Raises:
-        ValueError: cut off, or longer than 64 bits take.
+        ValueError: The number is truncated, or has more than 64 bits.
 
     >>> varint(bytes.fromhex("9601"), 0)
     (150, 2)

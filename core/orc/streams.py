@@ -1,10 +1,9 @@
-"""The streams of one ORC stripe: checked before liborc follows the sizes that stand in them.
+"""Checks the streams of an ORC stripe before liborc trusts the sizes in them.
 
-Owns: which streams there are, where they lie, and whether what they say of each other can be. Must not know: values, stores.
+Owns: the list and offsets of the streams, and the check that their sizes are consistent. Must not know: values, stores.
 Source: ORC's own specification.
 
-Invariant: of the streams that are checked, none leads liborc out of its memory, to more memory than the file's bytes can fill, or
-into minutes of work, nor Arrow to an end of the process.
+Invariant: No checked stream can crash liborc, exhaust memory or hang it, or abort Arrow.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ _PRESENT, _DATA, _LENGTH, _DICTIONARY_DATA, _SECONDARY = 0, 1, 2, 3, 5
 _DICTIONARY, _DIRECT_V2, _DICTIONARY_V2 = 1, 2, 3
 _MOST_UINT32 = (1 << 32) - 1
 _HARMLESS_BYTES, _HARMLESS_ELEMENTS = 1 << 29, 1 << 27
-"""For so many there is memory in any case."""
+"""Sizes up to these need no further check, because there is enough memory for them."""
 _VALUES_PER_BYTE = 520
-"""No encoding says more with a byte: two say 130 times eight bits."""
+"""The maximum of all encodings, in which two bytes can stand for 130 times eight bits."""
 _MOST_SCALE = 38
 
 
@@ -38,17 +37,17 @@ class _Streams:
         return plain(bytes(self.found.get((column, kind), b"")), self.tail.compression, self.tail.block_size)
 
     def room(self, column: int) -> int:
-        """How many elements the parts of a column can have at most."""
+        """The maximum number of elements that the parts of a column can have."""
         columns = self.tail.columns
         parts = [key for key in self.found if key[0] > column and columns[key[0]].top == columns[column].top]
         return _VALUES_PER_BYTE * sum(len(self.plain(*key)) for key in parts)
 
 
 def check_file(data: bytes) -> None:
-    """Can all of a file be shown to Arrow's reader?
+    """Check that Arrow's reader can safely read the whole file.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: The file is damaged.
     """
     tail = parse_tail(data, len(data))
     for stripe in tail.stripes:
@@ -56,20 +55,20 @@ def check_file(data: bytes) -> None:
 
 
 def check_streams(data: bytes, stripe: Stripe, tail: OrcTail, names: Collection[str] | None = None) -> None:
-    """Do a stripe's streams fill it, blocks each stream, and values what lengths say?
+    """Check that streams fill the stripe, that blocks fill each stream, and that there are enough values for the lengths.
 
     Args:
         data: the stripe, from its offset to the end of its footer.
-        names: the top columns that will be read; None = all.
+        names: the top-level columns that will be read; None means all.
 
     Raises:
-        ValueError: they do not; or a map has keys that are NULL.
+        ValueError: A check fails, or a map has NULL keys.
     """
     end = stripe.index_size + stripe.data_size
     footer = decode_message(plain(data[end:], tail.compression, tail.block_size))
     encodings = [message_of(each) for each in footer.get(2, [])]
     if len(encodings) != len(tail.columns):
-        raise ValueError(f"a stripe of {len(encodings)} columns, in a file of {len(tail.columns)}")
+        raise ValueError(f"a stripe of {len(encodings)} columns in a file of {len(tail.columns)}")
     wanted = [names is None or not number or column.top in names for number, column in enumerate(tail.columns)]
     streams = _Streams(_found(memoryview(data)[:end], footer, wanted), tail)
     for stream in streams.found.values() if tail.compression else ():
@@ -86,20 +85,20 @@ def _found(data: memoryview, footer: Message, wanted: Sequence[bool]) -> dict[tu
         message = message_of(each)
         kind, column, size = (number_of(message, field) for field in (1, 2, 3))
         if column >= len(wanted) or kind > _MOST_UINT32:
-            raise ValueError(f"a stream of column {column}, which is none")
+            raise ValueError(f"a stream of column {column}, which does not exist")
         if wanted[column]:
             stream = data[at : at + size]
             found.setdefault((column, kind), stream)
         at += size
     if at != len(data):
-        raise ValueError(f"a stripe of {len(data)} bytes with streams of {at}")
+        raise ValueError(f"a stripe of {len(data)} bytes with streams of {at} bytes")
     return found
 
 
 def _check_column(column: int, encoding: Message, streams: _Streams) -> None:
     encoded, words = number_of(encoding, 1), number_of(encoding, 2)
     if encoded > _DICTIONARY_V2:
-        raise ValueError(f"column {column} is encoded in no known way")
+        raise ValueError(f"column {column} has an unknown encoding")
     version = 2 if encoded >= _DIRECT_V2 else 1
     has_words = encoded in (_DICTIONARY, _DICTIONARY_V2)
     holder = (column, _DICTIONARY_DATA if has_words else _DATA)
@@ -110,11 +109,11 @@ def _check_column(column: int, encoding: Message, streams: _Streams) -> None:
     if total > harmless:
         room = len(streams.plain(*holder)) if holder in streams.found else streams.room(column)
         if total > room:
-            raise ValueError(f"column {column} has lengths of {total}, where at most {room} can be")
+            raise ValueError(f"column {column} has lengths of {total}, where at most {room} are possible")
     kind = streams.tail.columns[column].kind
     if kind == MAP and (column + 1, _PRESENT) in streams.found:
-        raise ValueError(f"column {column + 1}, the keys of a map, holds NULLs")
+        raise ValueError(f"column {column + 1}, the keys of a map, contains NULLs")
     if kind == DECIMAL:
         count, total = measured(streams.plain(column, _SECONDARY), version, signed=True)
-        if total > _MOST_SCALE * count:  # liborc would divide for minutes
+        if total > _MOST_SCALE * count:  # liborc would spend minutes dividing
             raise ValueError(f"column {column} has {count} decimals with scales of {total}")

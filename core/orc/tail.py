@@ -1,10 +1,10 @@
-"""The end of an ORC file: its columns' types, its stripes, and in which time zone a stripe was written.
+"""Parses the tail of an ORC file: the types of its columns, its stripes, and the time zone of a stripe's writer.
 
 Owns: postscript, footer, and a stripe's time zone. Must not know: streams, values, stores. Source: ORC's own
 specification.
 
-Invariant: what passes here does not end the process of a reader: liborc and Arrow abort on types that cannot be, they do not
-raise.
+Invariant: A tail that passes does not abort the reader's process. liborc and Arrow abort on impossible types instead of
+raising an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAGIC = b"ORC"
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe lies, in bytes, and how many rows it has."""
+    """The offset of a stripe, the sizes of its parts in bytes, and its number of rows."""
 
     offset: int
     index_size: int
@@ -42,7 +42,7 @@ class Stripe:
 
 
 class OrcColumn(NamedTuple):
-    """What is known of a column: its type, and the name of the top column that it is, or is a part of; empty for the rows."""
+    """The type of a column, and the name of the top-level column that it is or belongs to; empty for the root."""
 
     kind: int
     top: str
@@ -50,13 +50,13 @@ class OrcColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrcTail:
-    """What an ORC file says of itself.
+    """The metadata of an ORC file.
 
     Attributes:
-        stripes: in the file's order.
-        columns: by their numbers, parts after what they are parts of; the first is the rows.
+        stripes: the stripes, in the order of the file.
+        columns: the columns by number, each before its parts; the first is the root.
         compression: 0 none, 1 zlib, 2 snappy, 3 LZO, 4 LZ4, 5 zstd.
-        block_size: the most bytes that a compressed block holds.
+        block_size: the maximum number of bytes in a decompressed block.
     """
 
     stripes: tuple[Stripe, ...]
@@ -66,43 +66,43 @@ class OrcTail:
 
 
 def tail_size(last: bytes) -> int:
-    """How many bytes at the end of a file `parse_tail` needs.
+    """The number of bytes at the end of a file that `parse_tail` needs.
 
     Args:
-        last: the last bytes of the file, 256 or more where there are as many.
+        last: at least the last 256 bytes of the file, or all of a smaller file.
     """
     script = _postscript(last)
     return number_of(script, 1) + last[-1] + 1
 
 
 def parse_tail(tail: bytes, file_size: int) -> OrcTail:
-    """The tail of a file.
+    """Parse the tail of a file.
 
     Args:
-        tail: the last `tail_size` bytes, or more.
-        file_size: bytes of the whole file.
+        tail: at least the last `tail_size` bytes.
+        file_size: the size of the whole file in bytes.
 
     Raises:
-        ValueError: damaged, or types that no reader should be shown.
+        ValueError: The tail is damaged, or has types that would abort a reader.
     """
     script = _postscript(tail)
     compression, block_size = number_of(script, 2), number_of(script, 3, 262_144)
     end = len(tail) - 1 - tail[-1]
     footer_size = number_of(script, 1)
     if not 0 < footer_size <= end or number_of(script, 5) > file_size:
-        raise ValueError(f"a footer of {footer_size} bytes, and statistics of {number_of(script, 5)}")
+        raise ValueError(f"a footer of {footer_size} bytes and statistics of {number_of(script, 5)} bytes")
     footer = decode_message(plain(tail[end - footer_size : end], compression, block_size))
     columns = _columns([message_of(each) for each in footer.get(4, [])])
     stripes = tuple(_stripe(message_of(each)) for each in footer.get(3, []))
     if any(s.end > file_size for s in stripes):
-        raise ValueError("a stripe lies behind the file's end")
+        raise ValueError("a stripe exceeds the end of the file")
     if sum(s.rows for s in stripes) != number_of(footer, 6):
-        raise ValueError("its stripes have another number of rows than it says")
+        raise ValueError("the number of rows in its stripes is wrong")
     return OrcTail(stripes, columns, compression, block_size)
 
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
-    """The time zone that a stripe was written in; empty where it has no times."""
+    """The time zone of the writer of a stripe; empty if the stripe has no times."""
     found = decode_message(plain(stripe_footer, tail.compression, tail.block_size)).get(3)
     return bytes_of(found[-1]).decode() if found else ""
 
@@ -112,7 +112,7 @@ def _postscript(last: bytes) -> Message:
         raise ValueError("it is too short")
     script = decode_message(last[-1 - last[-1] : -1])
     if script.get(8000) != [_MAGIC]:
-        raise ValueError("it does not end as an ORC file does")
+        raise ValueError("it does not end like an ORC file")
     return script
 
 
@@ -121,18 +121,18 @@ def _stripe(message: Message) -> Stripe:
 
 
 def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
-    """One tree of known types, each before its parts and these before the next, with decimals that exist."""
+    """Parse columns in depth-first order, and check that they are one tree of known types with valid decimals."""
     columns: list[OrcColumn] = []
-    awaited = [(0, 1, "")]  # the number of a column, how deep it lies, and its top
+    awaited = [(0, 1, "")]  # number of a column, its depth, and its top-level column
     for number, message in enumerate(types):
         kind, children = number_of(message, 1), numbers(message.get(2, []))
         at, depth, top = awaited.pop() if awaited else (-1, 0, "")
         if number == 0 and kind != _STRUCT:
             break
         if number != at or depth > _MAX_DEPTH:
-            raise ValueError(f"column {number} has no place among the others")
+            raise ValueError(f"column {number} does not fit into the tree of columns")
         if kind > _LAST_KIND or kind == _UNION:
-            raise ValueError(f"column {number} is of no known type")
+            raise ValueError(f"column {number} has an unknown type")
         if kind == DECIMAL and not number_of(message, 6) <= number_of(message, 5) <= 38:
             raise ValueError(f"column {number} is a decimal of {number_of(message, 5)} digits")
         if len(children) != {_LIST: 1, MAP: 2}.get(kind, len(children) if kind == _STRUCT else 0):
@@ -144,7 +144,7 @@ def _columns(types: list[Message]) -> tuple[OrcColumn, ...]:
         parts = zip(children, names if number == 0 else [top] * len(children), strict=True)
         awaited += reversed([(child, depth + 1, part) for child, part in parts])
     if not columns:
-        raise ValueError("it holds no rows")
+        raise ValueError("it has no root column of type STRUCT")
     if awaited:
         raise ValueError(f"column {awaited[-1][0]} is missing")
     return tuple(columns)

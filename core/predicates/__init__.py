@@ -1,4 +1,4 @@
-"""Owns filters: the tree, the SQL text, and how it is evaluated on Arrow columns.
+"""Owns predicates: the tree, the SQL text, and the evaluation on Arrow columns.
 
 Must not know: statistics (`core.statistics`), files.
 Begin with `predicate`.

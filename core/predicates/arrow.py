@@ -1,9 +1,9 @@
-"""Bound predicates on Arrow columns, and on single rows.
+"""Evaluates bound predicates on Arrow columns and on single rows.
 
-Owns: `to_arrow_mask` (columns, vectorised) and `evaluate` (one row of Python forms, for partitions). Must not know:
-text of predicates, statistics. Source: format/statistics §3; format/binary-row §2 (floats).
+Owns: `to_arrow_mask` (vectorised, for columns) and `evaluate` (for one row of Python values, such as a partition). Must
+not know: the text of predicates, statistics. Source: format/statistics §3; format/binary-row §2 (floats).
 
-Invariant: both answer the same for the same row, in SQL's three values; a mask has no nulls: unknown is false.
+Invariant: Both give the same result for the same row, in SQL's three-valued logic. A mask has false instead of unknown.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _NULL = pa.scalar(None, pa.bool_())
 
 
 def to_arrow_mask(predicate: Predicate, table: Any, fields: Sequence[Field]) -> pa.BooleanArray:
-    """Which rows a predicate keeps.
+    """The rows that a predicate keeps, as a mask.
 
     Args:
-        predicate: bound to `fields` (see `predicate.bind`).
-        table: `pa.Table` or `pa.RecordBatch` with the predicate's columns.
-        fields: the table's columns with their types.
+        predicate: a predicate that is bound to `fields` (see `predicate.bind`).
+        table: a `pa.Table` or `pa.RecordBatch` with the columns of the predicate.
+        fields: the columns of the table with their types.
 
     Returns:
         One boolean per row, never null.
@@ -91,7 +91,7 @@ def _mask(predicate: Predicate, table: Any, types: Mapping[str, DataType]) -> An
         case Not(part=part):
             return pc.invert(_mask(part, table, types))
         case _:
-            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+            raise InvalidArgument(f"{predicate!r} is not a predicate", next_step="build it with col(...)")
 
 
 def _combined(kernel: Any, masks: list[Any], neutral: bool) -> Any:
@@ -121,7 +121,7 @@ def _leaf(leaf: Comparison, array: Any, root: str) -> Any:
 
 
 def _constant(array: Any, value: bool | None) -> Any:
-    """The value where the column has one, null where it is null."""
+    """`value` for rows in which the column has a value, and null for rows in which it is null."""
     return pc.if_else(pc.is_valid(array), pa.scalar(value, pa.bool_()), _NULL)
 
 
@@ -139,7 +139,7 @@ def _compare(array: Any, op: str, value: Any, root: str) -> Any:
 
 
 def _as_integers(array: Any, root: str) -> tuple[Any, int] | None:
-    """A column of numbers or times as integers without a copy, and how many of the literal's units one is."""
+    """A column of numbers or times as integers without a copy, and the size of its unit in units of the literal."""
     if root in TIMESTAMP_ROOTS:
         return array.cast(pa.int64()), NANOS_PER_UNIT[array.type.unit]
     if root == "DATE":
@@ -159,7 +159,7 @@ def _as_integer(value: Any, root: str) -> int:
 
 
 def _compare_integer(numbers: Any, op: str, value: Fraction) -> Any:
-    """Compare with an exact literal that may lie between two values, or beyond all of them."""
+    """Compare with an exact literal, which may lie between two values of the type or out of its range."""
     bits = numbers.type.bit_width
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     if value < low or value > high:
@@ -175,7 +175,7 @@ def _compare_integer(numbers: Any, op: str, value: Fraction) -> Any:
 
 
 def _compare_float(array: Any, op: str, value: float) -> Any:
-    """As Java's `Double.compare`: Arrow's kernels are right except about NaN and the sign of zero."""
+    """Compare like Java's `Double.compare`; Arrow's kernels differ only for NaN and the sign of zero."""
     if op == "!=":
         return pc.invert(_compare_float(array, "=", value))
     if op in ("<", "<="):
@@ -231,7 +231,7 @@ def _is_in(array: Any, values: list[Any], root: str) -> Any:
 
 
 def like_regex(pattern: str, start: str = "", end: str = "") -> str:
-    r"""A LIKE pattern as a regular expression: `%` any text, `_` any character, `\` takes either as it is.
+    r"""A LIKE pattern as a regular expression: `%` matches any text, `_` any character, and `\` escapes both.
 
     >>> like_regex("a_%")
     '(?s)a..*'
@@ -249,11 +249,11 @@ def like_regex(pattern: str, start: str = "", end: str = "") -> str:
 
 
 def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
-    """What a bound predicate says of one row; None is unknown.
+    """Evaluate a bound predicate on one row; None means unknown.
 
     Args:
-        predicate: bound.
-        row: values by column, in the form of `values`.
+        predicate: a bound predicate.
+        row: the values by column, in the form of the module `values`.
 
     >>> from .predicate import col
     >>> evaluate((col("a") > 1) | col("b").is_null(), {"a": None, "b": 2}) is None
@@ -274,7 +274,7 @@ def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
             answer = evaluate(part, row)
             return None if answer is None else not answer
         case _:
-            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+            raise InvalidArgument(f"{predicate!r} is not a predicate", next_step="build it with col(...)")
 
 
 def _evaluate_leaf(leaf: Comparison, value: Any) -> bool | None:

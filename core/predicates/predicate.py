@@ -1,11 +1,12 @@
-"""Predicates: conditions on rows, as values.
+"""Predicates, which are conditions on rows.
 
-Owns: the tree (`Comparison`, `And`, `Or`, `Not`), `col()`, and binding to columns: names checked, literals coerced.
+Owns: the tree (`Comparison`, `And`, `Or`, `Not`), `col()`, and binding, which checks columns and coerces literals.
 Must not know: Arrow (see `arrow`), SQL text (`sql`), statistics (`pruning`).
 Sources: architecture §5; format/statistics §3; format/binary-row §2 (floats).
 
-Invariants: a predicate is frozen and hashable; it has SQL's three values: a comparison with null is unknown, and so is
-its negation; a row is kept only where it is true. FLOAT and DOUBLE compare as in Java (NaN largest, -0.0 below 0.0).
+Invariants: A predicate is frozen and hashable. It follows SQL's three-valued logic: a comparison with null is unknown, and
+so is its negation. A row is kept only if the predicate is true. FLOAT and DOUBLE compare as in Java (NaN is the largest,
+-0.0 is below 0.0).
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ COMPLEMENT = {
     "is_null": "is_not_null",
     "is_not_null": "is_null",
 }
-"""The operator that is true exactly where the first is false; unknown stays unknown."""
+"""Operator -> the operator that is true exactly if the first is false; unknown stays unknown."""
 
 
 class Predicate:
-    """Base of the four shapes. Combine with ``&``, ``|`` and ``~``."""
+    """The base class of predicates. Combine them with ``&``, ``|`` and ``~``."""
 
     __slots__ = ()
 
@@ -57,8 +58,8 @@ class Predicate:
 
     def __bool__(self) -> bool:
         raise InvalidArgument(
-            "a predicate is neither true nor false before it meets a row",
-            next_step="combine predicates with & | ~ in place of and, or, not, and put each comparison in brackets",
+            "a predicate is not true or false until it is applied to a row",
+            next_step="combine predicates with & | ~ instead of and, or, not, and put each comparison in brackets",
         )
 
 
@@ -68,9 +69,9 @@ class Comparison(Predicate):
 
     Attributes:
         op: one of `OPERATORS`.
-        column: the column's name.
-        literals: what it is compared with: none for null tests, any number for `in`, else one. Nothing is in an empty
-            `in`.
+        column: the name of the column.
+        literals: the values to compare with: none for null tests, any number for `in`, and one for other operators.
+            An empty `in` is never true.
     """
 
     op: str
@@ -91,7 +92,7 @@ class Comparison(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """True where all parts are."""
+    """True if all parts are true."""
 
     parts: tuple[Predicate, ...]
 
@@ -101,7 +102,7 @@ class And(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """True where any part is."""
+    """True if any part is true."""
 
     parts: tuple[Predicate, ...]
 
@@ -111,7 +112,7 @@ class Or(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Not(Predicate):
-    """True where the part is false; unknown where it is unknown."""
+    """True if the part is false, and unknown if it is unknown."""
 
     part: Predicate
 
@@ -126,7 +127,8 @@ def _parts(kind: type[And | Or], predicate: Predicate) -> tuple[Predicate, ...]:
 def _checked(other: Any) -> Predicate:
     if not isinstance(other, Predicate):
         raise InvalidArgument(
-            f"{other!r} is no predicate", next_step="put each comparison in brackets: (col('a') == 1) & (col('b') > 2)"
+            f"{other!r} is not a predicate",
+            next_step="put each comparison in brackets: (col('a') == 1) & (col('b') > 2)",
         )
     return other
 
@@ -176,9 +178,7 @@ class Column:
         return hash(self.name)
 
     def __bool__(self) -> bool:
-        raise InvalidArgument(
-            f"column '{self.name}' is no condition by itself", next_step="compare it: col('a') == True"
-        )
+        raise InvalidArgument(f"column '{self.name}' is not a condition", next_step="compare it: col('a') == True")
 
     def _compare(self, op: str, other: Any) -> Predicate:
         if other is None:
@@ -194,13 +194,13 @@ class Column:
         return Comparison("is_not_null", self.name)
 
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """True where the column equals one of the values."""
+        """True if the column equals one of the values."""
         if isinstance(values, (str, bytes)):
             raise InvalidArgument(f"column '{self.name}': is_in needs a list of values, not {values!r}")
         return Comparison("in", self.name, tuple(_literal(self.name, v) for v in values))
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """True from `low` to `high`, both included."""
+        """True for values from `low` to `high`, both included."""
         return self._compare(">=", low) & self._compare("<=", high)
 
     def starts_with(self, text: str | bytes) -> Predicate:
@@ -213,7 +213,7 @@ class Column:
         return Comparison("contains", self.name, (_literal(self.name, text),))
 
     def like(self, pattern: str) -> Predicate:
-        r"""SQL's LIKE: `%` is any text, `_` any character, `\` takes either as it is."""
+        r"""SQL's LIKE: `%` matches any text, `_` any character, and `\` escapes both."""
         return Comparison("like", self.name, (_literal(self.name, pattern),))
 
 
@@ -226,7 +226,7 @@ def _literal(column: str, value: Any) -> Any:
 
 
 def col(name: str) -> Column:
-    """A column, to write conditions with.
+    """A column for use in conditions.
 
     >>> str((col("month") == 1) & ~col("carrier").is_in(["AA", "UA"]))
     "month = 1 AND NOT (carrier IN ('AA', 'UA'))"
@@ -238,7 +238,7 @@ def col(name: str) -> Column:
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """The columns that a predicate looks at.
+    """The columns that a predicate tests.
 
     >>> sorted(columns_of((col("a") == 1) | col("b").is_null()))
     ['a', 'b']
@@ -251,11 +251,11 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
         case Not(part=part):
             return columns_of(part)
         case _:
-            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+            raise InvalidArgument(f"{predicate!r} is not a predicate", next_step="build it with col(...)")
 
 
 def transformed(predicate: Predicate, leaf: Callable[[Comparison], Predicate]) -> Predicate:
-    """The same tree with every comparison replaced."""
+    """The same tree, with every comparison replaced by the result of `leaf`."""
     match predicate:
         case Comparison():
             return leaf(predicate)
@@ -266,25 +266,25 @@ def transformed(predicate: Predicate, leaf: Callable[[Comparison], Predicate]) -
         case Not(part=part):
             return Not(transformed(part, leaf))
         case _:
-            raise InvalidArgument(f"{predicate!r} is no predicate", next_step="build it with col(...)")
+            raise InvalidArgument(f"{predicate!r} is not a predicate", next_step="build it with col(...)")
 
 
 # ------------------------------------------------------------------------------------------------------------ binding
 
 
 def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
-    """The predicate with its literals as values of their columns. Binding twice changes nothing.
+    """Convert the literals of a predicate to values of their columns. Binding twice changes nothing.
 
-    A number between two values of an integer or DECIMAL column, or beyond all of them, is no error: the comparison
-    becomes the equal one that the column's values can answer (``int_column > 1.5`` is ``int_column > 1``).
+    A number between two values of an integer or DECIMAL column, or out of its range, is not an error. The comparison is
+    replaced by an equivalent one with a value of the column (``int_column > 1.5`` becomes ``int_column > 1``).
 
     Args:
-        predicate: as the user built it.
-        fields: the table's columns.
+        predicate: the predicate as the user built it.
+        fields: the columns of the table.
 
     Raises:
-        InvalidArgument: no such column (lists close ones), a test that the type does not know, or a literal that cannot
-            be meant.
+        InvalidArgument: A column does not exist (the message lists similar ones), its type does not support the test, or
+            a literal does not fit.
 
     >>> str(bind(col("a") > 1.5, [Field(0, "a", AtomicType("INT"))]))
     'a > 1'
@@ -312,7 +312,7 @@ def _bound(leaf: Comparison, by_name: Mapping[str, Field]) -> Predicate:
 
 
 def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Predicate:
-    """Exact numbers: a literal off the column's grid or range gives the equal comparison on the grid."""
+    """Bind exact numbers; a literal that is not a value of the column gives an equivalent comparison with one that is."""
     assert isinstance(data_type, AtomicType)
     steps = [_grid_step(v, data_type, where) for v in leaf.literals]
     if leaf.op == "in":
@@ -331,7 +331,7 @@ def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Predicate:
 
 
 def _grid_step(literal: Any, data_type: AtomicType, where: str) -> tuple[Any, bool]:
-    """(the column's value, True), or (the next lower one, "below" or "above" all of them, False)."""
+    """(the column's value, True), or (the next lower value, or "below" or "above" if out of range, False)."""
     literal = plain_scalar(literal)
     if literal is None:
         return None, True
@@ -339,7 +339,7 @@ def _grid_step(literal: Any, data_type: AtomicType, where: str) -> tuple[Any, bo
     try:
         number = Decimal(exact_number(literal))
     except (ValueError, ArithmeticError):
-        return coerce_literal(literal, data_type, where), True  # gives the error that names column and value
+        return coerce_literal(literal, data_type, where), True  # raises the error that names the column and the value
     if data_type.root == "DECIMAL":
         high = 10**data_type.precision - 1
         low = -high

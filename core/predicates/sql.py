@@ -1,7 +1,7 @@
-"""Predicates as SQL text, the part that comes behind WHERE.
+"""Parses predicates from SQL text, which is the part after WHERE.
 
-Owns: the words and the grammar of `parse_where`. Must not know: columns' types (see `predicate.bind`), Arrow.
-Source: architecture §5. Invariants: text and `col()` give the same tree; every error names the position.
+Owns: the tokens and the grammar of `parse_where`. Must not know: the types of columns (see `predicate.bind`), Arrow.
+Source: design/architecture §5.md. Invariants: Text and `col()` give the same tree. Every error names the position.
 
     condition  = and-term { OR and-term }
     and-term   = not-term { AND not-term }
@@ -48,17 +48,17 @@ class _Token(NamedTuple):
 
 
 def parse_where(text: str) -> Predicate:
-    """A condition in SQL.
+    """Parse a condition in SQL.
 
     Args:
-        text: what would come behind WHERE; keywords in any case. Quotes inside text are doubled; names that are no
-            plain words go in backticks or double quotes.
+        text: the text after WHERE, with keywords in upper or lower case. Quotes inside text are doubled. Names that are
+            not plain words are quoted with backticks or double quotes.
 
     Returns:
-        The predicate, not yet bound to columns.
+        The predicate, which is not bound to columns yet.
 
     Raises:
-        InvalidArgument: the text is no condition; names the position, counted from 1.
+        InvalidArgument: The text is not a condition; the message names the position, counted from 1.
 
     >>> str(parse_where("month = 1 and carrier in ('AA', 'UA') and not (a is null or b like 'x%')"))
     "month = 1 AND carrier IN ('AA', 'UA') AND NOT (a IS NULL OR b STARTS WITH 'x')"
@@ -110,7 +110,7 @@ class _Parser:
         return token
 
     def _keyword(self, *words: str) -> bool:
-        """Take the words if they come next."""
+        """Consume the words if they are the next tokens."""
         ahead = self._tokens[self._next : self._next + len(words)]
         if [t.text.upper() if t.kind == "name" else "" for t in ahead] != list(words):
             return False
@@ -143,7 +143,7 @@ class _Parser:
 
     def _not_term(self, depth: int) -> Predicate:
         if depth > _MAX_DEPTH:
-            self.fail(f"more than {_MAX_DEPTH} brackets inside of each other")
+            self.fail(f"more than {_MAX_DEPTH} nested brackets")
         if self._keyword("NOT"):
             return Not(self._not_term(depth + 1))
         if self._sign("("):
@@ -167,7 +167,7 @@ class _Parser:
         test = self._worded_test(column)
         if test is None:
             if negated:
-                self.fail("IN, LIKE or BETWEEN is expected behind NOT")
+                self.fail("IN, LIKE or BETWEEN is expected after NOT")
             return Comparison("=", column, (True,))
         return Not(test) if negated else test
 
@@ -253,7 +253,7 @@ def _flat(kind: type[And | Or], parts: list[Predicate]) -> tuple[Predicate, ...]
 
 
 def like(column: str, pattern: str) -> Predicate:
-    """The simplest predicate for a LIKE: with the wildcard at one end only, statistics can be asked.
+    """The simplest predicate for a LIKE; statistics can answer a pattern whose only wildcard is at one end.
 
     >>> like("a", "%x%")
     Comparison(op='contains', column='a', literals=('x',))

@@ -1,5 +1,5 @@
-"""Owns the types of the format and its values: their Python and Arrow forms, BinaryRow, partitions, buckets, literals.
+"""Owns the types and values of the format: their Python and Arrow forms, BinaryRow, partitions, buckets and literals.
 
 Must not know: schemas, files.
-Begin with `types`, then `values`.
+Begin with `types`, then read `values`.
 """

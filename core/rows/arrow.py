@@ -1,8 +1,8 @@
-"""The format's types as Arrow types, and Arrow's as the format's.
+"""Maps the format's types to Arrow types and back.
 
-Owns: the mapping in both directions, and the field ids that Parquet files carry. Must not know: files, readers, values.
-Source: format/data-files §2, §3. Invariant: `from_arrow(to_arrow(t))` has t's Arrow form again; what Arrow cannot tell
-apart (CHAR and STRING, MULTISET and MAP) is decided by the table's schema, never by Arrow's.
+Owns: the mapping in both directions, and the field ids in Parquet files. Must not know: files, readers, values.
+Source: format/data-files §2, §3. Invariant: `from_arrow(to_arrow(t))` has the same Arrow type as t. Some types are the same in
+Arrow (CHAR and STRING, MULTISET and MAP); for these, the schema of the table decides, and never that of Arrow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def to_arrow_field(field: Field) -> pa.Field:
 
 
 def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
-    """Columns as an Arrow schema, without field ids: what readers of lakelatch see."""
+    """The Arrow schema of columns as users see it, without field ids."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
@@ -107,7 +107,7 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def file_schema(fields: Iterable[Field]) -> pa.Schema:
-    """Columns as a data file holds them: every part carries its field id (format/data-files §2)."""
+    """The Arrow schema of columns in a data file, in which every part has its field id (format/data-files §2)."""
     return pa.schema([_file_field(f) for f in fields])
 
 
@@ -162,7 +162,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class FieldIds:
-    """Hands out field ids in the order that Apache Paimon does: the column first, inside a ROW the parts first
+    """Assigns field ids in Apache Paimon's order: a column before its parts, but the parts of a ROW's field before it
     (format/schema §3)."""
 
     def __init__(self, highest: int = -1) -> None:
@@ -174,10 +174,10 @@ class FieldIds:
 
 
 def from_arrow_schema(schema: pa.Schema, ids: FieldIds | None = None) -> tuple[Field, ...]:
-    """Columns for an Arrow schema, with fresh field ids.
+    """Columns for an Arrow schema, with new field ids.
 
     Raises:
-        InvalidArgument: a column has a type that the format lacks; the message names it.
+        InvalidArgument: The format has no equivalent of a column's type; the message names the column.
 
     >>> [f.type.root for f in from_arrow_schema(pa.schema([("a", pa.uint16()), ("b", pa.large_string())]))]
     ['INT', 'VARCHAR']

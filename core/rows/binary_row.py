@@ -1,10 +1,10 @@
-"""BinaryRow: a row of values as the bytes that manifests, keys and bucket hashes are made of.
+"""BinaryRow: the binary form of a row, which manifests, keys and bucket hashes use.
 
-Owns: encoding and decoding of rows of atomic values. Must not know: which columns a row is about, Arrow, files.
-Source: format/binary-row §1. Invariants: equal values give equal bytes (partitions are compared by their bytes);
-`decode_row(encode_row(v, t), t) == v`; bytes that point outside of themselves give `TableCorrupt`, never other memory.
+Owns: encoding and decoding of rows of atomic values. Must not know: the columns of a row, Arrow, files.
+Source: format/binary-row §1. Invariants: Equal values give equal bytes, because partitions are compared by their bytes.
+`decode_row(encode_row(v, t), t) == v`. Offsets that point outside the row raise `TableCorrupt`.
 
-Types with parts, VARIANT, BLOB and GEOMETRY are opaque here: null, or the bytes that lie in the row.
+Types with parts, VARIANT, BLOB and GEOMETRY are not decoded here: their value is null or the bytes in the row.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .values import (
 )
 
 PREFIX_BYTES = 4
-"""The field count in front of a stored row, big endian."""
+"""The size of the field count before a stored row, which is big-endian."""
 SLOT_BYTES = 8
 COMPACT_DECIMAL_DIGITS = 18
 COMPACT_TIMESTAMP_DIGITS = 3
 INLINE_BYTES = 7
-"""Text and bytes up to this length lie in the slot itself."""
+"""Text and bytes up to this length are stored in the slot itself."""
 BIG_DECIMAL_BYTES = 16
 
 _INLINE_MARK = 0x80
@@ -56,7 +56,7 @@ _Reader = Callable[[bytes, int], Any]
 
 
 def null_area_bytes(arity: int) -> int:
-    """Size of header byte and null bits.
+    """The size of the header byte and the null bits.
 
     >>> null_area_bytes(56), null_area_bytes(57)
     (8, 16)
@@ -65,7 +65,7 @@ def null_area_bytes(arity: int) -> int:
 
 
 def reserved_bytes(data_type: DataType) -> int:
-    """What a value of the type takes in the variable part even when it is null: 16, 8 or nothing."""
+    """The bytes that a value of the type takes in the variable part even if it is null: 16, 8 or 0."""
     if not isinstance(data_type, AtomicType):
         return 0
     if data_type.root == "DECIMAL" and data_type.precision > COMPACT_DECIMAL_DIGITS:
@@ -79,14 +79,14 @@ def reserved_bytes(data_type: DataType) -> int:
 
 
 def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """A row in its stored form: the field count as four bytes, then `row_bytes`.
+    """Encode a row for storage: the field count in four bytes, followed by `row_bytes`.
 
     Args:
-        values: one per type, in the form of `values`; None is null.
-        types: the types in order.
+        values: one value per type, in the form of the module `values`; None is null.
+        types: the types, in order.
 
     Raises:
-        InvalidArgument: the counts differ, or a value is none of its type.
+        InvalidArgument: The numbers of values and types differ, or a value does not fit its type.
 
     >>> encode_row([10], [AtomicType("INT")]).hex()
     '0000000100000000000000000a00000000000000'
@@ -95,7 +95,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def row_bytes(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """A row without the field count: what bucket hashes are computed over (see `encode_row`)."""
+    """Encode a row without the field count, as bucket hashes need it (see `encode_row`)."""
     if len(values) != len(types):
         raise InvalidArgument(f"{len(values)} values for a row of {len(types)} fields")
     null_area = null_area_bytes(len(types))
@@ -108,7 +108,7 @@ def row_bytes(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
         try:
             _write_value(row, slot, value, data_type)
         except (struct.error, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InvalidArgument(f"{value!r} is no {sql(data_type)}: {error}") from error
+            raise InvalidArgument(f"{value!r} is not a valid {sql(data_type)}: {error}") from error
     return bytes(row)
 
 
@@ -116,7 +116,7 @@ def _write_null(row: bytearray, i: int, slot: int, data_type: DataType) -> None:
     row[(8 + i) >> 3] |= 1 << ((8 + i) & 7)
     reserved = reserved_bytes(data_type)
     if reserved:
-        # Space is kept so that a later update in place would fit; bytes and hashes depend on it.
+        # The format reserves space for a later update in place; bytes and hashes depend on it.
         _PAIR.pack_into(row, slot, 0, len(row))
         row += bytes(reserved)
 
@@ -147,7 +147,7 @@ def _write_decimal(row: bytearray, slot: int, value: Decimal, data_type: AtomicT
     if data_type.precision <= COMPACT_DECIMAL_DIGITS:
         _LONG.pack_into(row, slot, unscaled)
         return
-    # The shortest big-endian two's complement, as Java's BigInteger gives it.
+    # The shortest big-endian two's complement, like Java's BigInteger.toByteArray.
     magnitude = unscaled if unscaled >= 0 else ~unscaled
     data = unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
     _PAIR.pack_into(row, slot, len(data), len(row))
@@ -181,12 +181,12 @@ def decode_row(data: bytes, types: Sequence[DataType], where: str = "row") -> tu
     """The values of a stored row.
 
     Args:
-        data: field count and row.
+        data: the field count and the row.
         types: the types of its fields.
-        where: file and field, for the error.
+        where: the file and field, for the error message.
 
     Raises:
-        TableCorrupt: another field count, bytes that are cut off or point outside, or a value that cannot be.
+        TableCorrupt: The field count differs, the row is truncated, an offset points outside, or a value is impossible.
 
     >>> decode_row(bytes.fromhex("00000001" "0000000000000000" "3230323500000084"), [AtomicType("VARCHAR")])
     ('2025',)
@@ -200,14 +200,14 @@ def decode_field(data: bytes, index: int, arity: int, data_type: DataType, where
     """One value of a stored row, without decoding the others.
 
     Args:
-        data: field count and row.
-        index: the field.
-        arity: number of fields that the row must have.
-        data_type: the field's type.
-        where: file and field, for the error.
+        data: the field count and the row.
+        index: the index of the field.
+        arity: the number of fields that the row must have.
+        data_type: the type of the field.
+        where: the file and field, for the error message.
 
     Raises:
-        TableCorrupt: as `decode_row`.
+        TableCorrupt: as for `decode_row`.
     """
     check_arity(data, arity, where)
     if data[PREFIX_BYTES + ((8 + index) >> 3)] >> ((8 + index) & 7) & 1:
@@ -215,23 +215,23 @@ def decode_field(data: bytes, index: int, arity: int, data_type: DataType, where
     try:
         return _reader(data_type)(data, PREFIX_BYTES + null_area_bytes(arity) + SLOT_BYTES * index)
     except (ValueError, struct.error) as error:  # UnicodeDecodeError is a ValueError
-        raise TableCorrupt(f"{where}: a value is no {sql(data_type)}: {error}") from error
+        raise TableCorrupt(f"{where}: a value is not a valid {sql(data_type)}: {error}") from error
 
 
 def row_arity(data: bytes, where: str = "row") -> int:
-    """The field count in front of a stored row."""
+    """The field count of a stored row."""
     if len(data) < PREFIX_BYTES:
         raise TableCorrupt(f"{where}: a row of {len(data)} bytes has no field count")
     return int(_ARITY.unpack_from(data)[0])
 
 
 def check_arity(data: bytes, arity: int, where: str) -> None:
-    """Refuse a stored row that has another number of fields, or is too short for them."""
+    """Reject a stored row with a different number of fields, or one that is too short for its fields."""
     found = row_arity(data, where)
     if found != arity:
-        raise TableCorrupt(f"{where}: the row has {found} fields, not {arity}")
+        raise TableCorrupt(f"{where}: the row has {found} fields instead of {arity}")
     if len(data) < PREFIX_BYTES + null_area_bytes(arity) + SLOT_BYTES * arity:
-        raise TableCorrupt(f"{where}: the row of {arity} fields is cut off after {len(data)} bytes")
+        raise TableCorrupt(f"{where}: the row of {arity} fields is truncated after {len(data)} bytes")
 
 
 @lru_cache(maxsize=1024)
@@ -266,7 +266,7 @@ def _decimal_reader(data_type: AtomicType) -> _Reader:
     def read_big(data: bytes, slot: int) -> Decimal:
         length, offset = _PAIR.unpack_from(data, slot)
         if not 0 < length <= BIG_DECIMAL_BYTES:
-            raise ValueError(f"{length} bytes of digits")
+            raise ValueError(f"a number of {length} bytes")
         return checked(int.from_bytes(_slice(data, offset, length), "big", signed=True))
 
     if data_type.precision <= COMPACT_DECIMAL_DIGITS:
@@ -291,7 +291,7 @@ def _variable(data: bytes, slot: int) -> bytes:
     if mark & _INLINE_MARK:
         length = mark & ~_INLINE_MARK
         if length > INLINE_BYTES:
-            raise ValueError(f"{length} bytes in a slot of seven")
+            raise ValueError(f"{length} bytes in a slot for seven")
         return bytes(data[slot : slot + length])
     length, offset = _PAIR.unpack_from(data, slot)
     return _slice(data, offset, length)
@@ -300,5 +300,5 @@ def _variable(data: bytes, slot: int) -> bytes:
 def _slice(data: bytes, offset: int, length: int) -> bytes:
     start = PREFIX_BYTES + offset
     if start + length > len(data):
-        raise ValueError(f"{length} bytes at {offset} lie outside of the row of {len(data) - PREFIX_BYTES}")
+        raise ValueError(f"{length} bytes at offset {offset} exceed the row of {len(data) - PREFIX_BYTES} bytes")
     return bytes(data[start : start + length])

@@ -1,7 +1,7 @@
-"""BinaryRow for many rows at once: the bytes of key rows as a matrix, out of Arrow columns.
+"""Encodes many key rows at once as BinaryRow, from Arrow columns to a matrix of bytes.
 
-Owns: the vectorised twin of `binary_row.row_bytes`. Must not know: hashes, buckets. Source: format/binary-row §1.
-Invariant: row i of the matrix, cut at its length, is `row_bytes` of row i.
+Owns: the vectorised form of `binary_row.row_bytes`. Must not know: hashes, buckets. Source: format/binary-row §1.
+Invariant: Row i of the matrix, up to its length, is `row_bytes` of row i.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _INTEGERS = {
 
 
 class RowBlock:
-    """The key rows of a run of rows.
+    """The encoded keys of several rows.
 
     Args:
         columns: one `pa.Array` per field, of equal length.
-        types: their types; atomic ones that may be keys.
+        types: their types, which must be atomic and allowed in keys.
 
     Attributes:
-        lengths: bytes of each row, shape (rows,).
+        lengths: the length of each encoded row in bytes, shape (rows,).
 
     >>> block = RowBlock([pa.array([10, None], pa.int32())], [AtomicType("INT")])
     >>> block.matrix()[0].tobytes().hex()
@@ -69,7 +69,7 @@ class RowBlock:
             self._add(i, array, data_type)
 
     def matrix(self) -> Array:
-        """The rows' bytes, uint8 of shape (rows, longest row); what lies behind a row's length is zero."""
+        """The bytes of the rows, uint8 of shape (rows, longest row); bytes after the end of a row are zero."""
         rows, arity = self._slots.shape
         width = int(self.lengths.max(initial=0))
         out = np.zeros((rows, width), np.uint8)
@@ -96,7 +96,7 @@ class RowBlock:
             raise InvalidArgument(f"a column of type {sql(data_type)} cannot be a key")
 
     def _reserve(self, i: int, first_half: Array, sizes: Array) -> Array:
-        """Take space behind the row for some rows (size 0 for the others), and write the slots of those."""
+        """Reserve space at the end of the rows whose size is not 0, and write their slots."""
         offsets = self.lengths.copy()
         slots = first_half.astype(np.uint64) | offsets.astype(np.uint64) << np.uint64(32)
         self._slots[:, i] = np.where(sizes > 0, slots, self._slots[:, i])
@@ -163,13 +163,13 @@ def _fixed_slots(array: Any, root: str) -> Array:
 
 
 def _minimal_big_endian(words: Array) -> tuple[Array, Array]:
-    """Shortest two's complement of 16-byte little-endian numbers: (big-endian bytes, how many at the end count)."""
+    """Shortest two's complement of 16-byte little-endian numbers: (big-endian bytes, length of the significant end)."""
     digits = np.ascontiguousarray(words[:, ::-1])
     sign = np.where(digits[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     same = digits == sign
     leading = np.where(same.all(axis=1), 16, np.argmin(same, axis=1))
     first = digits[np.arange(len(digits)), np.minimum(leading, 15)]
-    # The top bit of what is kept must be the sign: else one byte of sign stays in front.
+    # The top bit of the kept bytes must be the sign; otherwise one more byte with the sign is kept.
     needs_sign = (leading == 16) | ((first >= 0x80) != (sign[:, 0] == 0xFF))
     return digits, (16 - leading + needs_sign).astype(np.int64)
 

@@ -1,8 +1,8 @@
-"""Which bucket a row belongs to.
+"""Computes the bucket of a row.
 
-Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options' texts but
-for the function's name. Source: format/binary-row §4. Invariant: the bucket is Apache Paimon's, bit for bit, for every
-key type and for null: a row in a wrong bucket is never found again.
+Owns: the murmur hash over BinaryRow and the three bucket functions. Must not know: writers, tables, options other than the
+name of the function. Source: format/binary-row §4. Invariant: The bucket is the same as Apache Paimon's for every key type
+and for null, because readers would never find a row in a wrong bucket.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BucketFunction(Enum):
 
     @classmethod
     def parse(cls, text: str) -> BucketFunction:
-        """The function of a name; raises `InvalidArgument` for an unknown one."""
+        """The function with this name; raises `InvalidArgument` if it is unknown."""
         try:
             return cls(text.strip().lower())
         except ValueError as error:
@@ -52,7 +52,7 @@ def murmur_hash(data: bytes, seed: int = SEED) -> int:
     """The hash of a row's bytes, as a signed 32-bit number.
 
     Args:
-        data: a row without its field count; the length is a multiple of 4.
+        data: a row without its field count; its length is a multiple of 4.
 
     >>> murmur_hash(bytes(16))
     -300363099
@@ -72,7 +72,7 @@ def murmur_hash(data: bytes, seed: int = SEED) -> int:
 
 
 def bucket_of(hash_: int, total: int) -> int:
-    """The bucket of a hash: Java's remainder, whose sign is the hash's, without the sign.
+    """The bucket of a hash: the absolute value of Java's remainder, whose sign is that of the hash.
 
     >>> bucket_of(-300363099, 2), bucket_of(1465514398, 2)
     (1, 0)
@@ -104,7 +104,7 @@ def key_hashes(columns: Sequence[Any], types: Sequence[Any]) -> Any:
 
 
 def _mixed_lengths(arrays: list[Any], types: Sequence[Any], start: int, lengths: Any) -> Iterator[tuple[Any, Any]]:
-    """A block with very long rows: those one by one, for a matrix as wide as the longest would not fit in memory."""
+    """Hash very long rows one by one, because a matrix as wide as the longest row might not fit in memory."""
     short = np.flatnonzero(lengths <= _LONG_ROW_BYTES)
     if len(short):
         block = RowBlock([a.take(pa.array(short + start)) for a in arrays], types)
@@ -138,24 +138,22 @@ def buckets(
 
     Args:
         table: `pa.Table` or `pa.RecordBatch` with the key columns.
-        key_fields: the bucket key's columns, in the order of option `bucket-key`.
-        total: number of buckets, above 0.
+        key_fields: the columns of the bucket key, in the order of option `bucket-key`.
+        total: the number of buckets, above 0.
         function: option `bucket-function.type`.
 
     Returns:
         NumPy int32, one per row, from 0 to total - 1.
 
     Raises:
-        InvalidArgument: a key type that the function does not know.
+        InvalidArgument: The function does not support the type of a key column.
 
     >>> from .types import AtomicType
     >>> buckets(pa.table({"a": pa.array([0, 1, 2, 3], pa.int32())}), [Field(0, "a", AtomicType("INT"))], 2).tolist()
     [1, 0, 0, 1]
     """
     if total < 1 or not key_fields:
-        raise InvalidArgument(
-            f"rows go to buckets by at least one key column and bucket, not by {len(key_fields)} and {total}"
-        )
+        raise InvalidArgument(f"buckets need at least one key column and one bucket, not {len(key_fields)} and {total}")
     columns = [table.column(f.name) for f in key_fields]
     types = [f.type for f in key_fields]
     if function is BucketFunction.MOD:
@@ -169,10 +167,10 @@ def buckets(
 def bucket_of_row(
     values: Sequence[Any], types: Sequence[DataType], total: int, function: BucketFunction = BucketFunction.DEFAULT
 ) -> int:
-    """The bucket of one key, to find where it is.
+    """The bucket of one key, for look-ups.
 
     Args:
-        values: the key, in the form of `values`.
+        values: the key, in the form of the module `values`.
         types: its types.
     """
     if function is BucketFunction.MOD:

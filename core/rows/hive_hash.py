@@ -1,7 +1,7 @@
 """The hash of bucket function `hive`.
 
 Owns: Java's hash codes of single values. Must not know: buckets. Source: format/binary-row §4.
-Invariant: hashes are signed 32-bit numbers; distinct values are hashed once, not once per row.
+Invariant: Hashes are signed 32-bit numbers. A value that several rows share is hashed only once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMALL = ("TINYINT", "SMALLINT", "INT")
 
 
 def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
-    """The hash of every row: 31 · hash + the field's, field by field.
+    """The hash of every row: 31 · hash + the hash of the next field, field by field.
 
     Args:
         columns: one `pa.Array` or `pa.ChunkedArray` per field.
@@ -33,7 +33,7 @@ def hive_hashes(columns: Sequence[Any], types: Sequence[DataType]) -> Any:
         NumPy int32, one per row.
 
     Raises:
-        InvalidArgument: a type that the function does not know, such as TIMESTAMP.
+        InvalidArgument: The function does not support a type, such as TIMESTAMP.
     """
     rows = len(columns[0])
     total = np.zeros(rows, np.uint32)
@@ -74,7 +74,7 @@ def value_hash(value: Any, data_type: DataType) -> int:
         return _decimal_hash(value)
     if root in STRING_ROOTS or root in BINARY_ROOTS:
         return _bytes_hash(value.encode() if isinstance(value, str) else value)
-    raise InvalidArgument(f"bucket function hive does not know type {sql(data_type)}")
+    raise InvalidArgument(f"bucket function hive does not support type {sql(data_type)}")
 
 
 def _signed(number: int) -> int:
@@ -95,7 +95,7 @@ def _bytes_hash(data: bytes) -> int:
 
 
 def _decimal_hash(value: Decimal) -> int:
-    """`BigDecimal.hashCode` without trailing zeros: 31 · hash of the digits + scale."""
+    """`BigDecimal.hashCode` of the number without trailing zeros: 31 · hash of the digits + scale."""
     if value == 0:
         return 0
     plain = value.normalize(EXACT)

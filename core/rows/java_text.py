@@ -1,8 +1,8 @@
-"""How Java prints numbers and times: the text that partition directories are named after.
+"""Prints numbers and times like Java, for the names of partition directories.
 
 Owns: `Double.toString`, `Float.toString`, `LocalDateTime.toString` and the format's own forms of time. Must not know:
-partitions, escaping. Source: format/binary-row §3. Invariant: the text is Java's, character by character, since a second
-writer must find the first one's directory.
+partitions, escaping. Source: format/binary-row §3. Invariant: The text is exactly that of Java, because all writers must
+use the same directory for a partition.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .values import NANOS_PER_SECOND, SECONDS_PER_DAY, days_to_date
 
 
 def float_text(value: float, *, single: bool = False) -> str:
-    """A floating point number as Java prints it: the fewest digits that tell it apart, at least one behind the point.
+    """A floating point number as Java prints it: the fewest digits that identify it, with at least one after the point.
 
     Args:
         value: the number.
-        single: it is a FLOAT, so fewer digits tell it apart.
+        single: whether the number is a FLOAT, which fewer digits identify.
 
     >>> float_text(1.0), float_text(1e10), float_text(0.001), float_text(1e-4), float_text(0.1, single=True)
     ('1.0', '1.0E10', '0.001', '1.0E-4', '0.1')
@@ -41,7 +41,7 @@ def float_text(value: float, *, single: bool = False) -> str:
 
 
 def _shortest(value: float, single: bool) -> tuple[str, int]:
-    """Digits without trailing zeros, and the decimal exponent of the first; at least two digits wide (4.9E-324)."""
+    """The digits without trailing zeros, of two or more (4.9E-324), and the decimal exponent of the first digit."""
     for count in range(2, 18):
         text = f"{value:.{count - 1}e}"
         if _same(float(text), value, single):
@@ -60,10 +60,10 @@ def _same(text_value: float, value: float, single: bool) -> bool:
 
 
 def split_nanos(nanos: int) -> tuple[dt.date, int, int]:
-    """Date, second of the day and nanosecond of a timestamp.
+    """The date, second of the day and nanosecond of a timestamp.
 
     Raises:
-        ValueError: outside of the years 1 to 9999.
+        ValueError: The timestamp is outside the years 1 to 9999.
     """
     seconds, nano = divmod(nanos, NANOS_PER_SECOND)
     days, second = divmod(seconds, SECONDS_PER_DAY)
@@ -71,7 +71,7 @@ def split_nanos(nanos: int) -> tuple[dt.date, int, int]:
 
 
 def timestamp_iso(nanos: int) -> str:
-    """`LocalDateTime.toString`: seconds only where they say something, the fraction in three, six or nine digits.
+    """`LocalDateTime.toString`: seconds only if they are not zero, and the fraction with three, six or nine digits.
 
     >>> timestamp_iso(0), timestamp_iso(-1_000_000)
     ('1970-01-01T00:00', '1969-12-31T23:59:59.999')
@@ -90,7 +90,7 @@ def timestamp_iso(nanos: int) -> str:
 
 
 def timestamp_sql(nanos: int, precision: int) -> str:
-    """`yyyy-MM-dd HH:mm:ss` and the fraction: at least `precision` digits, more where they are not zero.
+    """`yyyy-MM-dd HH:mm:ss` and the fraction, with at least `precision` digits and more if they are not zero.
 
     >>> timestamp_sql(0, 3), timestamp_sql(1_500_000_000, 0)
     ('1970-01-01 00:00:00.000', '1970-01-01 00:00:01.5')
@@ -102,7 +102,7 @@ def timestamp_sql(nanos: int, precision: int) -> str:
 
 
 def time_sql(value: dt.time, precision: int) -> str:
-    """`HH:mm:ss`, and of the milliseconds as many digits as the type has, at least one, up to the last that is not zero.
+    """`HH:mm:ss` and the milliseconds up to the last digit that is not zero, with 1 to `precision` digits.
 
     >>> [time_sql(dt.time(1, 2, 3, 45000), precision) for precision in (0, 1, 2, 3, 9)]
     ['01:02:03', '01:02:03.0', '01:02:03.04', '01:02:03.045', '01:02:03.045']

@@ -1,10 +1,10 @@
-"""What a person writes as a value, turned into the value of a column.
+"""Converts literals that users write to values of a column's type.
 
 Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars. Must not know: predicates,
 partitions, Arrow columns. Sources: format/binary-row §3; architecture §5 (a literal is coerced to the type of its column).
 
-Invariants: a literal is never cut or rounded to fit, but for a FLOAT or DOUBLE, whose nearest value is meant; what
-cannot be meant gives `InvalidArgument` that names column and value; coercing twice changes nothing.
+Invariants: A literal is never truncated or rounded, except to the nearest FLOAT or DOUBLE. A literal that does not fit
+raises `InvalidArgument`, which names the column and the value. Coercing a value twice changes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NANOS_OF_NUMPY = {
 
 
 class Nanos(int):
-    """A timestamp that was coerced already: nanoseconds since 1970. A bare int is refused: its unit is a guess."""
+    """A coerced timestamp in nanoseconds since 1970. A plain int is rejected as a literal, because its unit is unknown."""
 
 
 def integer_range(root: str) -> tuple[int, int]:
@@ -63,20 +63,20 @@ def integer_range(root: str) -> tuple[int, int]:
 
 
 def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
-    """A literal as a value of a column.
+    """Convert a literal to a value of a column.
 
     Args:
-        value: None, a Python object, a NumPy, pandas or Arrow scalar, or text: ISO for dates and times, digits for
-            numbers. A datetime with a zone means its instant, for TIMESTAMP WITH LOCAL TIME ZONE; without one it is
-            taken as UTC there.
-        data_type: the column's type.
-        where: the column, for the error.
+        value: None, a Python object, a NumPy, pandas or Arrow scalar, or text (ISO for dates and times, digits for
+            numbers). For TIMESTAMP WITH LOCAL TIME ZONE, a datetime with a zone means its instant, and one without a
+            zone is in UTC.
+        data_type: the type of the column.
+        where: the column, for the error message.
 
     Returns:
-        The value in the form of `values`; None for null.
+        The value in the form of the module `values`; None for null.
 
     Raises:
-        InvalidArgument: the literal cannot be meant; names column, value and type.
+        InvalidArgument: The literal does not fit; the message names the column, the value and the type.
 
     >>> from .types import decimal, timestamp
     >>> coerce_literal("1.5", decimal(10, 2), "column 'd'")
@@ -90,18 +90,18 @@ def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
     coercion = _COERCIONS.get(data_type.root) if isinstance(data_type, AtomicType) else None
     if coercion is None or not isinstance(data_type, AtomicType):
         raise InvalidArgument(
-            f"{where} is of type {sql(data_type)}: it compares with nothing",
+            f"{where} is of type {sql(data_type)}, which cannot be compared",
             next_step="only IS NULL and IS NOT NULL can test it",
         )
     try:
         return coercion(value, data_type)
     except (ValueError, TypeError, OverflowError, InvalidOperation) as error:
         detail = "" if isinstance(error, InvalidOperation) else f": {error}"
-        raise InvalidArgument(f"{where} is of type {sql(data_type)}; {value!r} cannot be meant{detail}") from error
+        raise InvalidArgument(f"{where} is of type {sql(data_type)}, and {value!r} does not fit it{detail}") from error
 
 
 def plain_scalar(value: Any) -> Any:
-    """A NumPy, pandas or Arrow scalar as the plain Python object; NaT, NA and NaN-free nulls as None."""
+    """The plain Python object of a NumPy, pandas or Arrow scalar; None for NaT, NA and null."""
     kind = type(value)
     if kind.__name__ in ("NAType", "NaTType"):
         return None
@@ -130,10 +130,10 @@ def _numpy_datetime(value: Any) -> Any:
 
 
 def exact_number(value: Any) -> Decimal | int:
-    """A numeric literal without loss; a float stands for the shortest decimal that prints it.
+    """The exact value of a numeric literal; a float means the shortest decimal that prints it.
 
     Raises:
-        ValueError: no number, or not a finite one.
+        ValueError: The literal is not a finite number.
 
     >>> exact_number(0.1), exact_number("-3")
     (Decimal('0.1'), -3)
@@ -159,7 +159,7 @@ def _integer(value: Any, data_type: AtomicType) -> int:
     whole = decimal_unscaled(exact, 0) if isinstance(exact, Decimal) else exact
     low, high = integer_range(data_type.root)
     if not low <= whole <= high:
-        raise ValueError(f"it lies outside of {low} to {high}")
+        raise ValueError(f"it is outside the range {low} to {high}")
     return whole
 
 
@@ -175,7 +175,7 @@ def _double(value: Any, data_type: AtomicType) -> float:
         raise ValueError("a number is needed")
     number = float(value)
     if number != number:
-        return math.nan  # the one object, so that equal predicates are equal
+        return math.nan  # always the same object, so that equal predicates compare equal
     return number if data_type.root == "DOUBLE" else struct.unpack("<f", struct.pack("<f", number))[0]
 
 
@@ -193,14 +193,14 @@ def _boolean(value: Any, _: AtomicType) -> bool:
 def _string(value: Any, _: AtomicType) -> str:
     if not isinstance(value, str):
         raise ValueError("text is needed")
-    value.encode()  # a lone surrogate is no text of the format
+    value.encode()  # fails for a lone surrogate, which the format cannot store
     return value
 
 
 def _binary(value: Any, _: AtomicType) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise ValueError("bytes are needed, in SQL X'00ff'")
+    raise ValueError("bytes are needed, which SQL writes as X'00ff'")
 
 
 def _date(value: Any, _: AtomicType) -> dt.date:

@@ -1,10 +1,10 @@
-"""Partitions: their values, the bytes that stand for them, the directory that holds them, and what a user calls them.
+"""Partitions: their values, their bytes, their directories, and the specs by which users name them.
 
 Owns: `PartitionCodec` (values <-> BinaryRow <-> directory) and specs such as ``{"month": 1}`` or ``"month=1/day=2"``.
 Must not know: manifests, stores, which partitions exist. Source: format/binary-row §3.
 
-Invariants: two partitions are the same if and only if their bytes are; a directory may serve several (null, '' and ' '
-share the default name), so values are never read back from a path; no value can leave its directory (H16).
+Invariants: Two partitions are the same if and only if their bytes are equal. Several partitions can share a directory
+(null, '' and ' ' have the default name), so values are never read from a path. No value can escape its directory (H16).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FALSE_WORDS = ("f", "false", "n", "no", "0")
 
 
 def escape_path_name(text: str) -> str:
-    """A key or value as part of a directory name.
+    """Escape a key or value for a directory name.
 
     >>> escape_path_name("a=b/c d")
     'a%3Db%2Fc d'
@@ -52,7 +52,7 @@ def escape_path_name(text: str) -> str:
 
 
 def unescape_path_name(text: str) -> str:
-    """The reverse of `escape_path_name`; a `%` without two hex digits stays.
+    """The reverse of `escape_path_name`; a `%` without two hex digits is kept.
 
     >>> unescape_path_name("a%3Db 100%")
     'a=b 100%'
@@ -61,7 +61,7 @@ def unescape_path_name(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Is there nothing but what Java calls white space?"""
+    """Does the text consist only of characters that Java considers white space?"""
     return all(
         c in _JAVA_CONTROL_BLANKS or (c not in _NOT_BREAKING and unicodedata.category(c) in ("Zs", "Zl", "Zp"))
         for c in text
@@ -99,7 +99,7 @@ class PartitionCodec:
         """`_PARTITION`: the values as a stored BinaryRow.
 
         Raises:
-            InvalidArgument: another number of values than partition columns, or a value is none of its type.
+            InvalidArgument: The number of values is wrong, or a value does not fit its type.
         """
         self._check_count(values)
         return encode_row(values, self.types)
@@ -108,7 +108,7 @@ class PartitionCodec:
         """The values of `_PARTITION`.
 
         Raises:
-            TableCorrupt: no row of the partition columns; names `where`.
+            TableCorrupt: The bytes are not a row of the partition columns; the message names `where`.
         """
         return decode_row(partition, self.types, where)
 
@@ -119,7 +119,7 @@ class PartitionCodec:
             partition: `_PARTITION`, or the values.
 
         Raises:
-            Unsupported: a binary partition column with legacy names: Java names the directory after a memory address.
+            Unsupported: A partition column is binary and names are legacy; Java would use a memory address as the name.
         """
         values = self.decode(partition) if isinstance(partition, bytes) else partition
         self._check_count(values)
@@ -150,7 +150,7 @@ class PartitionCodec:
             return timestamp_iso(value)
         if root in BINARY_ROOTS:
             raise Unsupported(
-                f"partition column '{field.name}' is binary: its directory has no stable name",
+                f"partition column '{field.name}' is binary, so its directory has no stable name",
                 next_step="set option 'partition.legacy-name' = 'false' when the table is created",
             )
         return _plain_text(value, field)
@@ -158,23 +158,25 @@ class PartitionCodec:
     # ---------------------------------------------------------------------------------------------------------- specs
 
     def parse_spec(self, spec: Mapping[str, Any] | str) -> dict[str, Any]:
-        """A full or partial partition as a user names it.
+        """Parse the name that a user gives to a full or partial partition.
 
         Args:
             spec: ``{"month": 1}``, or text in the form of a path, ``"month=1/day=2"``, with `%2F` for a slash in a
-                value. Text for a DATE, TIME or TIMESTAMP may be ISO or the number of the legacy directory.
+                value. Text for a DATE, TIME or TIMESTAMP is in ISO format or the number in the legacy directory name.
 
         Returns:
-            Values by column, in the order of the partition columns; the default name has become None.
+            The values by column, in the order of the partition columns; None for the default name.
 
         Raises:
-            InvalidArgument: a column that is no partition column (lists close ones), one that is named twice, or a
-                value that cannot be meant.
+            InvalidArgument: A column is not a partition column (the message lists similar ones) or is named twice, or a
+                value does not fit.
         """
         given = _split_spec(spec) if isinstance(spec, str) else dict(spec)
         for name in given:
             if name not in self.by_name:
-                raise InvalidArgument(f"'{name}' is no partition column", next_step=closest(name, list(self.by_name)))
+                raise InvalidArgument(
+                    f"'{name}' is not a partition column", next_step=closest(name, list(self.by_name))
+                )
         return {f.name: self._spec_value(given[f.name], f) for f in self.fields if f.name in given}
 
     def _spec_value(self, value: Any, field: Field) -> Any:
@@ -187,7 +189,7 @@ class PartitionCodec:
         return int(value) if isinstance(value, Nanos) else value
 
     def matches(self, values: Sequence[Any], spec: Mapping[str, Any]) -> bool:
-        """Do the values agree with a parsed spec in every column that it names? Null agrees with null."""
+        """Do the values equal a parsed spec in every column that it names? Null equals null."""
         self._check_count(values)
         for field, value in zip(self.fields, values, strict=True):
             if field.name in spec and not _same(value, spec[field.name]):
@@ -202,11 +204,11 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def closest(name: str, names: Sequence[str]) -> str:
-    """Advice for a name that does not exist."""
+    """A suggestion of names for one that does not exist."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
-    return f"there are: {', '.join(names)}" if names else "there are none"
+    return f"available: {', '.join(names)}" if names else "none are available"
 
 
 def _plain_text(value: Any, field: Field) -> str:
@@ -236,13 +238,13 @@ def _split_spec(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         name = unescape_path_name(name.strip())
         if not equals or name in given:
-            raise InvalidArgument(f"partition {text!r}: {part!r} is no column=value, or names a column twice")
+            raise InvalidArgument(f"partition {text!r}: {part!r} is not column=value, or names a column twice")
         given[name] = unescape_path_name(value)
     return given
 
 
 def _from_number_text(text: str, field: Field) -> Any:
-    """Text in the forms that only partitions know: legacy numbers, and words for true and false."""
+    """Parse text in forms that only partitions allow: legacy numbers, and words for true and false."""
     root = root_of(field.type)
     folded = text.strip().lower()
     if root == "BOOLEAN" and folded in _TRUE_WORDS + _FALSE_WORDS:

@@ -1,6 +1,6 @@
-"""Data types of the format: the values, their SQL spelling and their JSON form.
+"""The data types of the format, their SQL text and their JSON form.
 
-Owns: `DataType` and its five shapes, `Field`, parsing and printing. Must not know: Arrow (see `arrow`), files.
+Owns: `DataType` and its variants, `Field`, parsing and printing. Must not know: Arrow (see `arrow`), files.
 Source: format/schema §2. Invariant: `parse_type(type_json(t)) == t` for every type.
 """
 
@@ -15,14 +15,14 @@ from ..errors import TableCorrupt
 from ..typed import assert_never
 
 MAX_LENGTH = 2_147_483_647
-"""The length at which VARCHAR is spelled STRING and VARBINARY is spelled BYTES."""
+"""The length for which VARCHAR is written as STRING, and VARBINARY as BYTES."""
 
 ATOMIC_ROOTS = frozenset(
     "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE TIME TIMESTAMP TIMESTAMP_LTZ"
     " VARIANT BLOB GEOMETRY GEOGRAPHY".split()
 )
 VECTOR_ROOTS = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-"""What a VECTOR may hold."""
+"""The element types that a VECTOR can have."""
 INTEGER_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRING_ROOTS = ("CHAR", "VARCHAR")
 BINARY_ROOTS = ("BINARY", "VARBINARY")
@@ -35,10 +35,10 @@ class AtomicType:
 
     Attributes:
         root: one of `ATOMIC_ROOTS`.
-        length: characters or bytes, for CHAR, VARCHAR, BINARY, VARBINARY.
-        precision: digits, for DECIMAL; digits of the second's fraction, for TIME and TIMESTAMP.
-        scale: digits behind the point, for DECIMAL.
-        parameters: the text between the brackets of GEOMETRY and GEOGRAPHY.
+        length: number of characters or bytes, for CHAR, VARCHAR, BINARY, VARBINARY.
+        precision: number of digits, for DECIMAL; digits of the fraction of a second, for TIME and TIMESTAMP.
+        scale: number of digits after the point, for DECIMAL.
+        parameters: the text in the parentheses of GEOMETRY and GEOGRAPHY.
     """
 
     root: str
@@ -86,7 +86,7 @@ DataType = AtomicType | ArrayType | MultisetType | VectorType | MapType | RowTyp
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column, or a field of a ROW. `id` is unique in the whole schema and never used again."""
+    """A column, or a field of a ROW. `id` is unique in the schema and is never reused."""
 
     id: int
     name: str
@@ -96,7 +96,7 @@ class Field:
 
 
 def with_nullable(data_type: DataType, nullable: bool) -> DataType:
-    """The same type, nullable or not."""
+    """A copy of the type with this nullability."""
     return replace(data_type, nullable=nullable)
 
 
@@ -162,7 +162,7 @@ def _atomic_sql(t: AtomicType) -> str:
 
 
 def type_json(data_type: DataType) -> Any:
-    """The type as the schema file spells it: text for an atomic type, an object for the others."""
+    """The type in the JSON form of the schema file: text for an atomic type, and an object for the others."""
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case AtomicType():
@@ -182,7 +182,7 @@ def type_json(data_type: DataType) -> Any:
 
 
 def field_json(field: Field) -> dict[str, Any]:
-    """A field object of the schema file; keys in the format's order, no nulls."""
+    """The field in the JSON form of the schema file, with keys in the format's order and without nulls."""
     out: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_json(field.type)}
     if field.description is not None:
         out["description"] = field.description
@@ -199,14 +199,14 @@ _MAX_PRECISION = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9, "DECIMAL": 38}
 
 
 def parse_type(value: Any, where: str = "type") -> DataType:
-    """A type from its JSON form.
+    """Parse a type from its JSON form.
 
     Args:
         value: text, or an object with `type` and its parts.
-        where: file and field, for the error.
+        where: the file and field, for the error message.
 
     Raises:
-        TableCorrupt: the type is unknown or misspelled.
+        TableCorrupt: The type is unknown or misspelt.
 
     >>> sql(parse_type({"type": "ARRAY NOT NULL", "element": "decimal(5,1)"}))
     'ARRAY<DECIMAL(5, 1)> NOT NULL'
@@ -214,7 +214,7 @@ def parse_type(value: Any, where: str = "type") -> DataType:
     if isinstance(value, str):
         return parse_atomic(value, where)
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
-        raise TableCorrupt(f"{where}: {value!r} is no data type")
+        raise TableCorrupt(f"{where}: {value!r} is not a data type")
     head = value["type"].strip().upper()
     nullable = "NOT NULL" not in head
 
@@ -229,32 +229,32 @@ def parse_type(value: Any, where: str = "type") -> DataType:
         return MultisetType(part("element"), nullable)
     if head.startswith("VECTOR"):
         if not isinstance(value.get("length"), int):
-            raise TableCorrupt(f"{where}: {head} lacks 'length', a number")
+            raise TableCorrupt(f"{where}: {head} lacks the number 'length'")
         return VectorType(part("element"), value["length"], nullable)
     if head.startswith("MAP"):
         return MapType(part("key"), part("value"), nullable)
     if head.startswith("ROW"):
         fields = value.get("fields") or []
         if not isinstance(fields, list):
-            raise TableCorrupt(f"{where}: 'fields' of {head} is no list")
+            raise TableCorrupt(f"{where}: 'fields' of {head} is not a list")
         return RowType(tuple(parse_field(f, where) for f in fields), nullable)
     raise TableCorrupt(f"{where}: unknown type {value['type']!r}")
 
 
 def parse_field(value: Any, where: str = "field") -> Field:
-    """A field object of the schema file."""
+    """Parse a field of the schema file."""
     try:
         name, field_id = str(value["name"]), int(value["id"])
         kind = value["type"]
     except (KeyError, TypeError, ValueError) as error:
-        raise TableCorrupt(f"{where}: {value!r} is no field: {error!r}") from error
+        raise TableCorrupt(f"{where}: {value!r} is not a field: {error!r}") from error
     return Field(
         field_id, name, parse_type(kind, f"{where}.{name}"), value.get("description"), value.get("defaultValue")
     )
 
 
 def parse_atomic(text: str, where: str = "type") -> AtomicType:
-    """An atomic type from its SQL text; case and white space do not count.
+    """Parse an atomic type from its SQL text; case and white space are ignored.
 
     >>> parse_atomic("timestamp(3) with local time zone not null").root
     'TIMESTAMP_LTZ'
@@ -303,7 +303,7 @@ def _with_arguments(root: str, nullable: bool, args: str | None, text: str, wher
 
 
 def walk_fields(fields: tuple[Field, ...]) -> Iterator[Field]:
-    """Every field of a schema, nested ROW fields included, parents first."""
+    """All fields of a schema including those in a ROW, parents before their children."""
     for field in fields:
         yield field
         yield from _fields_inside(field.type)
@@ -323,7 +323,7 @@ def _fields_inside(data_type: DataType) -> Iterator[Field]:
 
 
 def walk_types(data_type: DataType) -> Iterator[DataType]:
-    """A data type and every type inside of it, outer before inner.
+    """A data type and all types inside it, outer types before inner ones.
 
     >>> [type(t).__name__ for t in walk_types(ArrayType(MultisetType(string())))]
     ['ArrayType', 'MultisetType', 'AtomicType']

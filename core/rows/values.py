@@ -1,7 +1,7 @@
-"""Values of a table as Python objects: what they look like, how they compare, and how they go to and from Arrow.
+"""The values of a table as Python objects: their form, their order, and their conversion from and to Arrow.
 
-Owns: the one Python form of every atomic type, the format's order over it, and the loss-free way from and to Arrow.
-Must not know: bytes of rows, files, what a user typed (see `literals`). Source: format/binary-row §1, §2.
+Owns: the Python form of every atomic type, the format's order of values, and the lossless conversion from and to Arrow.
+Must not know: bytes of rows, files, literals of users (see `literals`). Source: format/binary-row §1, §2.
 
 | type | Python form |
 |---|---|
@@ -10,7 +10,7 @@ Must not know: bytes of rows, files, what a user typed (see `literals`). Source:
 | DATE, TIME | `datetime.date`, `datetime.time` of whole milliseconds |
 | TIMESTAMP, TIMESTAMP_LTZ | `int`: nanoseconds since 1970-01-01T00:00 (UTC for LTZ); it never overflows |
 
-Invariant: `column_values(to_arrow_array(v, t, a), t) == v`; null is None everywhere.
+Invariant: `column_values(to_arrow_array(v, t, a), t) == v`. Null is None everywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NANOS_PER_SECOND = 1_000_000_000
 SECONDS_PER_DAY = 86_400
 MILLIS_PER_DAY = 86_400_000
 EXACT = Context(prec=120)
-"""Decimal arithmetic wide enough for every value of the format: the default context would round at 28 digits."""
+"""A context with enough digits for every value of the format; the default context rounds to 28 digits."""
 
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _LAST_DAY = dt.date.max.toordinal() - _EPOCH_ORDINAL
@@ -40,7 +40,7 @@ _FIRST_DAY = dt.date.min.toordinal() - _EPOCH_ORDINAL
 
 
 def root_of(data_type: DataType) -> str:
-    """The root of an atomic type, "" for a type with parts."""
+    """The root of an atomic type, or "" for a type with parts."""
     return data_type.root if isinstance(data_type, AtomicType) else ""
 
 
@@ -53,35 +53,35 @@ def date_to_days(value: dt.date) -> int:
 
 
 def days_to_date(days: int) -> dt.date:
-    """The date of a day number.
+    """The date of a number of days since 1970-01-01.
 
     Raises:
-        ValueError: the day lies outside of the years 1 to 9999.
+        ValueError: The date is outside the years 1 to 9999.
     """
     if not _FIRST_DAY <= days <= _LAST_DAY:
-        raise ValueError(f"day {days} lies outside of the years 1 to 9999")
+        raise ValueError(f"day {days} is outside the years 1 to 9999")
     return dt.date.fromordinal(days + _EPOCH_ORDINAL)
 
 
 def time_to_millis(value: dt.time) -> int:
-    """Milliseconds of the day; what is below a millisecond is cut off."""
+    """Milliseconds of the day; digits below a millisecond are dropped."""
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
 def millis_to_time(millis: int) -> dt.time:
-    """The time of day of a millisecond number.
+    """The time of day of a number of milliseconds.
 
     Raises:
-        ValueError: below 0, or a day and more.
+        ValueError: The number is negative, or a day or more.
     """
     if not 0 <= millis < MILLIS_PER_DAY:
-        raise ValueError(f"millisecond {millis} is no time of day")
+        raise ValueError(f"millisecond {millis} is not a time of day")
     seconds, milli = divmod(millis, 1000)
     return dt.time(seconds // 3600, seconds // 60 % 60, seconds % 60, milli * 1000)
 
 
 def datetime_to_nanos(value: dt.datetime) -> int:
-    """Nanoseconds since 1970 of a wall clock, or of the instant where there is a zone; with pandas' nanoseconds."""
+    """Nanoseconds since 1970 of a wall clock time, or of the instant if there is a zone; includes pandas' nanoseconds."""
     if value.tzinfo is not None:
         value = value.astimezone(dt.timezone.utc)
     seconds = (
@@ -94,10 +94,10 @@ def datetime_to_nanos(value: dt.datetime) -> int:
 
 
 def order_key(value: Any) -> Any:
-    """A key by which non-null values of one type sort as the format sorts them (format/binary-row §2).
+    """A sort key that gives the format's order of non-null values of one type (format/binary-row §2).
 
-    FLOAT and DOUBLE compare as Java does: NaN is equal to itself and above all, -0.0 is below 0.0. Text compares by
-    code point, which is the order of its UTF-8 bytes.
+    FLOAT and DOUBLE compare as in Java: NaN equals itself and is larger than all others, and -0.0 is below 0.0. Text
+    compares by code point, which is the order of its UTF-8 bytes.
 
     >>> sorted([float("nan"), 0.0, -0.0, float("inf"), -1.0], key=order_key)
     [-1.0, -0.0, 0.0, inf, nan]
@@ -113,7 +113,7 @@ def order_key(value: Any) -> Any:
 
 
 def plain_array(array: Any) -> Any:
-    """An array in the layout that Arrow's kernels know: dictionaries and views become ordinary arrays.
+    """Convert dictionaries and views to ordinary arrays, which all of Arrow's kernels support.
 
     Args:
         array: `pa.Array` or `pa.ChunkedArray`.
@@ -133,10 +133,10 @@ def column_values(array: Any, data_type: DataType) -> list[Any]:
 
     Args:
         array: `pa.Array` or `pa.ChunkedArray`.
-        data_type: the column's type; types with parts come as Arrow's own Python objects.
+        data_type: the type of the column. Values of types with parts are Arrow's own Python objects.
 
     Raises:
-        InvalidArgument: a DATE outside of the years 1 to 9999, or a TIME with fractions of a millisecond.
+        InvalidArgument: A DATE is outside the years 1 to 9999, or a TIME has fractions of a millisecond.
 
     >>> from .types import timestamp
     >>> column_values(pa.array([0, None], pa.timestamp("us")), timestamp(6))
@@ -156,7 +156,7 @@ def column_values(array: Any, data_type: DataType) -> list[Any]:
             as_millis = array if pa.types.is_int32(array.type) else array.cast(pa.time32("ms")).cast(pa.int32())
             return _mapped(as_millis, millis_to_time)
     except (pa.ArrowInvalid, ValueError) as error:
-        raise InvalidArgument(f"a value is no {sql(data_type)}: {error}") from error
+        raise InvalidArgument(f"a value is not a valid {sql(data_type)}: {error}") from error
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
@@ -168,7 +168,7 @@ def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
     """One Arrow scalar in its Python form (see `column_values`)."""
     if not scalar.is_valid:
         return None
-    # An array of one, and never by way of `datetime`, which has no nanoseconds.
+    # Converts an array of one value, because `datetime` has no nanoseconds.
     return column_values(pa.repeat(scalar, 1), data_type)[0]
 
 
@@ -176,16 +176,16 @@ def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
 
 
 def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) -> Any:
-    """An Arrow array of Python forms.
+    """An Arrow array of values in their Python form.
 
     Args:
-        values: in the form of this module; None is null.
+        values: the values in the form of this module; None is null.
         data_type: their type.
-        arrow_type: the Arrow type to make, usually `arrow.to_arrow(data_type)`.
+        arrow_type: the Arrow type of the array, usually `arrow.to_arrow(data_type)`.
 
     Raises:
-        Unsupported: a TIMESTAMP that Arrow cannot hold in the unit of `arrow_type`.
-        InvalidArgument: a value that is none of the type.
+        Unsupported: Arrow cannot hold a TIMESTAMP in the unit of `arrow_type`.
+        InvalidArgument: A value does not fit the type.
     """
     root = root_of(data_type)
     try:
@@ -203,34 +203,34 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) 
             f"a value of type {sql(data_type)} does not fit Arrow's {arrow_type}: {error}", next_step=""
         ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, AttributeError) as error:
-        raise InvalidArgument(f"a value is no {sql(data_type)}: {error}") from error
+        raise InvalidArgument(f"a value is not a valid {sql(data_type)}: {error}") from error
 
 
 def to_arrow_scalar(value: Any, data_type: DataType, arrow_type: Any) -> Any:
-    """One Python form as an Arrow scalar, to fill a partition column with (see `to_arrow_array`)."""
+    """One value as an Arrow scalar, to fill a partition column with it (see `to_arrow_array`)."""
     return to_arrow_array([value], data_type, arrow_type)[0]
 
 
 def decimal_unscaled(value: Decimal, scale: int) -> int:
-    """The digits of a decimal at a scale, as an integer.
+    """The unscaled integer of a decimal at a scale.
 
     Raises:
-        ValueError: the value has digits behind that scale, or is no number.
+        ValueError: The value has more digits after the point than the scale, or is not a finite number.
 
     >>> decimal_unscaled(Decimal("1.50"), 3)
     1500
     """
     if not value.is_finite():
-        raise ValueError(f"{value} is no finite number")
+        raise ValueError(f"{value} is not a finite number")
     shifted = value.scaleb(scale, EXACT)
     whole = int(shifted)
     if whole != shifted:
-        raise ValueError(f"{value} has more than {scale} digits behind the point")
+        raise ValueError(f"{value} has more than {scale} digits after the point")
     return whole
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer, with exactly this scale.
+    """The decimal with this unscaled integer and exactly this scale.
 
     >>> decimal_of(150, 2)
     Decimal('1.50')

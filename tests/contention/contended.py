@@ -1,4 +1,4 @@
-"""Many writer processes on one table at once, and the books kept on both sides."""
+"""Runs many writer processes on one table at once, and compares their records with the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelatch.coordinator.history.timeline import contiguous_runs
 
 from . import writer
 
-# Each writer is a process of its own, forked by a small server that has done the imports: a new one costs milliseconds.
+# Each writer is a process, forked from a small server that has already done the imports, so it starts in milliseconds.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["contention.writer", "lakelatch.table.create", "pandas", "s3fs", "pytest"])
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int32())])
@@ -27,7 +27,7 @@ SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int32())])
 
 @dataclass(frozen=True)
 class Books:
-    """What the writers were told, against what the table shows."""
+    """The commits that the writers recorded, compared with the rows of the table."""
 
     acknowledged: int
     visible: int
@@ -52,10 +52,10 @@ class Contention:
     """Writers of one table.
 
     Args:
-        url: of a table that does not exist yet.
-        through: storage options of the writers (a faulty proxy, say); `storage_options` are the auditor's own.
-        way: the table's URL as the writers go, where that is another one: through a proxy of HDFS.
-        journals: each writer keeps a journal in a file.
+        url: the URL of a table that does not exist yet.
+        through: the storage options of the writers, such as those of a faulty proxy; the audit uses `storage_options`.
+        way: the table's URL for the writers if it differs, such as through a proxy of HDFS.
+        journals: whether each writer keeps a journal in a file.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Contention:
         self.running[name].start()
 
     def open_gate(self) -> None:
-        """Let all go at once, when the last is ready."""
+        """Let all writers start at once, as soon as the last one is ready."""
         deadline = time.monotonic() + 120
         while not all(orders.ready.exists() for orders in self.orders.values()):
             dead = [name for name, process in self.running.items() if process.exitcode not in (None, 0)]
@@ -102,7 +102,7 @@ class Contention:
         return writer.told(self.orders[name].record)
 
     def kill(self, name: str, after_commits: int = 0) -> None:
-        """SIGKILL, once it has been told of so many commits."""
+        """Send SIGKILL once the writer has recorded `after_commits` commits."""
         process = self.running[name]
         while len(self.told(name)) < after_commits and process.is_alive():
             time.sleep(0.002)
@@ -123,11 +123,11 @@ class Contention:
         return self.audit(time.monotonic() - began)
 
     def compactions(self, table: ll.Table) -> int:
-        """How many snapshots are no writer's."""
+        """How many snapshots come from compactions instead of writers."""
         return 0
 
     def audit(self, wall_s: float) -> Books:
-        """Read the table as anyone would, and compare with what the writers recorded."""
+        """Read the table like any reader, and compare it with the records of the writers."""
         table = ll.open_table(self.url, storage_options=self.storage_options)
         rows = table.to_arrow()
         seen = Counter(zip(rows["writer"].to_pylist(), rows["number"].to_pylist(), strict=True))

@@ -1,4 +1,4 @@
-"""G1, G2, G3, G6 under contention: real processes, a real disk, a real S3 server, lost answers, SIGKILL."""
+"""G1, G2, G3, G6 under contention, with real processes, a real disk, a real S3 server, lost answers and SIGKILL."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_contended_appends_on_local_disk(tmp_path: Path, folder: Path) -> None:
-    """G1: eight processes, nothing lost, nothing doubled, no error with default options."""
+    """G1: Eight processes lose no row, write none twice, and get no error with default options."""
     run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS)
     check(run.run(), WRITERS * COMMITS, f"local, {WRITERS} x {COMMITS}")
 
 
 def test_sigkill_and_restart_with_the_same_identities_on_local_disk(tmp_path: Path, folder: Path) -> None:
-    """G3: two writers are killed midway and started again; each token lands once."""
+    """G3: Two writers are killed midway and restarted; each token lands once."""
     run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS, pause_s=0.05)
     check(kill_two_and_restart(run), WRITERS * COMMITS, "local, SIGKILL of two")
 
@@ -48,7 +48,7 @@ def kill_two_and_restart(run: Contention) -> Books:
     for count, name in enumerate(victims):
         run.kill(name, COMMITS // 3 + count)
     for name in victims:
-        assert len(run.told(name)) < COMMITS, "killed too late to show anything"
+        assert len(run.told(name)) < COMMITS, "killed too late to prove anything"
         run.start(name)
     return run.finish(began)
 
@@ -67,8 +67,8 @@ def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
     check(kill_two_and_restart(run), WRITERS * COMMITS, "S3, SIGKILL of two")
 
 
-def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(s3_host: S3Server, folder: Path) -> None:
-    """G1, G2, G3, H2, H3, H9: the request was applied, the connection was cut before the answer."""
+def test_a_tenth_of_the_put_answers_dropped_after_the_server_applied_them(s3_host: S3Server, folder: Path) -> None:
+    """G1, G2, G3, H2, H3, H9: The server applied the request, and the connection was cut before the answer."""
     url = f"s3://{s3_host.create_bucket()}/table"
     with FaultProxy(s3_host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
         through = s3_host.storage_options(proxy.url)
@@ -76,4 +76,4 @@ def test_a_tenth_of_the_answers_to_put_dropped_after_they_were_applied(s3_host: 
         books = run.run()
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
     check(books, WRITERS * COMMITS, f"S3, {dropped} answers to PUT dropped")
-    assert dropped >= WRITERS * COMMITS // 10, "too little was dropped to show anything"
+    assert dropped >= WRITERS * COMMITS // 10, "too few answers were dropped to prove anything"

@@ -1,4 +1,4 @@
-"""A real S3 server that hangs: the caller is told "unknown" in time, and another process finds out the truth (story e)."""
+"""A real S3 server that hangs: the caller gets "unknown" in time, and another process finds the true outcome (story e)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUDGET_S = 6
 
 
 def resolve_elsewhere(url: str, options: dict[str, Any], *more: str) -> tuple[int, dict[str, Any]]:
-    """`lakelatch resolve` as another process, with a way to the server that works."""
+    """Run `lakelatch resolve` in another process that reaches the server without faults."""
     given = [f"--storage-option={k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in options.items()]
     command = [sys.executable, "-m", "lakelatch", "resolve", url, "--json", *given, *more]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -48,7 +48,7 @@ def test_a_hanging_server_is_unknown_in_time_and_resolves_elsewhere(
     lands_after_s: int,
     journal: str,
 ) -> None:
-    """H2, H9: the PUT hangs, so does every read of snapshots; the truth is found from the journal, and stays the truth."""
+    """H2, H9: The PUT and all reads of snapshots hang. The journal leads to the true outcome, which never changes."""
     bucket, through, proxy = faulty_s3
     url, direct = f"{bucket}/table", s3_host.storage_options()
     ll.create_table(url, ROWS.schema, options={"commit.timeout": f"{BUDGET_S} s"}, storage_options=direct)
@@ -74,7 +74,7 @@ def test_a_hanging_server_is_unknown_in_time_and_resolves_elsewhere(
 
 
 def test_every_wait_ends_in_time(faulty_s3: tuple[str, dict[str, Any], FaultProxy], s3_host: S3Server) -> None:
-    """`append`, `resolve(timeout=)` and the look-up before a commit end in time on a server that hangs altogether."""
+    """`append`, `resolve(timeout=)` and the look-up before a commit end in time even if the server never answers."""
     bucket, through, proxy = faulty_s3
     table = ll.create_table(f"{bucket}/table", ROWS.schema, options={"commit.timeout": "6 s"}, storage_options=through)
     table.append(ROWS)

@@ -1,6 +1,6 @@
-"""G1, G2, G3, G6 under contention on every other store: real servers, lost answers, a slow network that cuts connections.
+"""G1, G2, G3, G6 under contention on all other stores, with real servers, lost answers and a slow, unreliable network.
 
-The small runs are of `make test`; the whole ones, of 8 processes with 25 commits each, of `make nightly`.
+`make test` does the small runs, and `make nightly` the whole ones with 8 processes of 25 commits each.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from servers.toxiproxy import ToxicProxy
 HOSTS = {"s3": "s3_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
 LATENCY_MS = 20
 SWALLOWED, RESET_AFTER_MS = 0.33, 700
-"""A third of the connections takes a request and answers nothing; it is reset that long after the answer should have come."""
+"""A third of the connections never passes the answer on, and is reset this long after the answer was due."""
 CUT_EVERY_S = 2.0
-"""So often every connection is cut, whatever is on its way then."""
+"""How often all connections are cut, whatever they carry at that moment."""
 
 
 @contextmanager
 def cut_again_and_again(line: ToxicProxy) -> Iterator[list[float]]:
-    """Cuts all connections of a proxy every now and then; the moments."""
+    """Cut all connections of a proxy regularly; yields the times of the cuts."""
     over, moments = threading.Event(), list[float]()
 
     def cut() -> None:
@@ -53,7 +53,7 @@ def sizes(small: tuple[int, int]) -> Any:
 
 
 def settle(books: Books, writers: int, commits: int, run: str, told: str = "") -> None:
-    """Check the books; those of a whole run are kept on the page of guarantees."""
+    """Check the books; those of a whole run are saved in docs/guarantees.md."""
     check(books, writers * commits, f"{run}, {writers} x {commits}{told}")
     if (writers, commits) == (WRITERS, COMMITS):
         keep("guarantees.md", f"contended {run}", f"* {run}{told}: {books}")
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
 @sizes((3, 3))
 @pytest.mark.parametrize("kind", ["gcs", "adls", "hdfs"])
 def test_contended_appends(kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path) -> None:
-    """G1: nothing lost, nothing doubled, no error with default options."""
+    """G1: No row is lost or written twice, and there is no error with default options."""
     host = request.getfixturevalue(HOSTS[kind])
     run = Contention(folder, f"{host.new_root()}/table", host.storage_options(), writers=writers, commits=commits)
     books = run.run(1500)
@@ -79,10 +79,10 @@ def test_contended_appends(kind: str, writers: int, commits: int, request: pytes
 
 @sizes((4, 8))
 @pytest.mark.parametrize("kind", ["gcs", "adls"])
-def test_a_tenth_of_the_answers_dropped_after_they_were_applied(
+def test_a_tenth_of_the_answers_dropped_after_the_server_applied_the_write(
     kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path
 ) -> None:
-    """G1, G2, G3, H2, H3: the request was applied, the connection was cut before the answer."""
+    """G1, G2, G3, H2, H3: The server applied the request, and the connection was cut before the answer."""
     host = request.getfixturevalue(HOSTS[kind])
     url, options = f"{host.new_root()}/table", host.storage_options()
     with FaultProxy(host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
@@ -90,7 +90,7 @@ def test_a_tenth_of_the_answers_dropped_after_they_were_applied(
         books = Contention(folder, url, options, writers=writers, commits=commits, through=through).run(1500)
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
     settle(books, writers, commits, f"{kind}, answers dropped", f" ({dropped} of them)")
-    assert dropped >= writers * commits // 10, "too little was dropped to show anything"
+    assert dropped >= writers * commits // 10, "too few answers were dropped to prove anything"
 
 
 @sizes((3, 3))
@@ -98,9 +98,9 @@ def test_a_tenth_of_the_answers_dropped_after_they_were_applied(
 def test_a_slow_network_that_cuts_connections(
     kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path
 ) -> None:
-    """G1, G2, G3, H2, H9: 20 ms to each answer, answers that never come, and connections that end in the middle of anything.
+    """G1, G2, G3, H2, H9: Each answer takes 20 ms longer, some never come, and connections end at arbitrary points.
 
-    HDFS's too: its name node is asked through the proxy, which knows nothing of what it carries.
+    This includes HDFS, whose name node is reached through the proxy; the proxy does not interpret the bytes.
     """
     host = request.getfixturevalue(HOSTS[kind])
     root, options = host.new_root(), host.storage_options()
@@ -118,4 +118,4 @@ def test_a_slow_network_that_cuts_connections(
         with cut_again_and_again(line) as cuts:
             books = run.run(1500)
     settle(books, writers, commits, f"{kind}, cut", f" ({len(cuts)} times)")
-    assert len(cuts) > 1, "too little was cut to show anything"
+    assert len(cuts) > 1, "too few connections were cut to prove anything"

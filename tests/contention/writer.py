@@ -1,8 +1,8 @@
-"""One contended writer, as a process of its own: appends unique tokens and keeps a record of what it was told.
+"""One writer of a contention test: a process that appends unique tokens and records each acknowledged commit.
 
-The record is one JSON line per acknowledged commit, written and synced before the next commit begins, so that it survives
-a SIGKILL. Started again with the same settings it goes on where the record ends, with the same identities: the last commit,
-told or not, is replayed (G3).
+The record has one JSON line per acknowledged commit, written and synced before the next commit begins, so it survives a
+SIGKILL. A writer that is restarted with the same settings continues where the record ends, with the same identities. So
+its last commit is replayed if it had landed without being recorded (G3).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import lakelatch as ll
 
 @dataclass(frozen=True)
 class Orders:
-    """What a writer is to do.
+    """The settings of a writer.
 
     Attributes:
-        name: its commit user, and the name of its files in `folder`.
-        commits: it ends after so many, or where `folder/stop` is there.
-        journal: where the events of its commits go; None = nowhere.
+        name: the commit user, and the name of the writer's files in `folder`.
+        commits: the writer ends after this many commits, or when `folder/stop` exists.
+        journal: the file for the events of its commits; None means no journal.
     """
 
     name: str
@@ -59,14 +59,14 @@ def record(path: Path, line: dict[str, Any]) -> None:
 
 
 def told(path: Path) -> list[dict[str, Any]]:
-    """What a record says, whole lines only."""
+    """The complete lines of a record."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
 
 
 def commit(table: ll.Table, name: str, number: int) -> tuple[ll.Receipt, bool]:
-    """Append one token, exactly once; an unknown outcome is resolved, as a user would: proven not to have landed, again."""
+    """Append one token exactly once. An unknown outcome is resolved; if the commit did not land, it is tried again."""
     rows = pa.table({"writer": [name], "number": pa.array([number], pa.int32())})
     resolved = False
     while True:
@@ -79,7 +79,7 @@ def commit(table: ll.Table, name: str, number: int) -> tuple[ll.Receipt, bool]:
 
 
 def run(orders: Orders) -> None:
-    """The whole life of the process."""
+    """The main function of the process."""
     log = os.open(orders.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)

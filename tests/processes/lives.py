@@ -1,7 +1,7 @@
-"""What processes do with a table around a fork and at their end. Each scenario is the life of one process.
+"""Scenarios of processes that use a table around a fork and at their end. Each scenario runs as one process.
 
-Run as a program: `python -m processes.lives SCENARIO URL STORAGE_OPTIONS`. The table at the URL has one column, `v`; a scenario
-ends with status 0 where everything that it was told is right. `NEVER` is the row that no scenario may leave behind.
+Run as a program: `python -m processes.lives SCENARIO URL STORAGE_OPTIONS`. The table at the URL has one column, `v`. A scenario
+ends with status 0 if all its checks pass. `NEVER` is a row that no scenario may leave behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def append(table: ll.Table, *values: int) -> ll.Receipt:
 
 
 def child(table: ll.Table, does: Callable[[], None], leave: Callable[[int], Any] = os._exit) -> int:
-    """Fork a child that does something; the parent learns its id. A child that hangs ends by an alarm."""
+    """Fork a child that calls `does`, and return its process id. An alarm ends a child that hangs."""
     pid = os.fork()
     if pid:
         return pid
@@ -42,7 +42,7 @@ def child(table: ll.Table, does: Callable[[], None], leave: Callable[[int], Any]
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     leave(0)
-    raise AssertionError("it has left")
+    raise AssertionError("the child should have ended")
 
 
 def ended_well(*children: int) -> None:
@@ -52,7 +52,7 @@ def ended_well(*children: int) -> None:
 
 
 def with_a_client_of_its_own(table: ll.Table) -> ll.Table:
-    """The same table, through connections that are still to be made."""
+    """The same table with a new client, which has no connections yet."""
     given = json.loads(sys.argv[3])
     return ll.open_table(table.url, storage_options={**given, "request_timeout": 29} if given else {})
 
@@ -134,7 +134,7 @@ def a_child_forks_again(table: ll.Table) -> None:
 
 
 def children_leave(table: ll.Table) -> None:
-    """By `os._exit` and by `sys.exit`, having used the table or not: it is the parent's as before."""
+    """Children end by `os._exit` or `sys.exit`, with or without using the table; the parent's table still works."""
     append(table, 0)
     value = 1
     for leave in (os._exit, sys.exit):
@@ -143,7 +143,7 @@ def children_leave(table: ll.Table) -> None:
             began = time.monotonic()
             append(table, value + 1)
             assert table.count() > 0
-            assert time.monotonic() - began < 10, "the child took something of the parent's with it"
+            assert time.monotonic() - began < 10, "the end of the child broke something of the parent"
             value += 2
 
 
@@ -171,7 +171,7 @@ def a_thread_outlives_main(table: ll.Table) -> None:
 
     def work() -> None:
         threading.main_thread().join()
-        time.sleep(0.1)  # the interpreter has told its executors to end by now
+        time.sleep(0.1)  # by now the interpreter has shut its executors down
         for value in (1, 2, 3):
             append(table, value)
         assert table.to_arrow().num_rows == 4
@@ -181,7 +181,7 @@ def a_thread_outlives_main(table: ll.Table) -> None:
 
 
 def a_daemon_appends_while_the_interpreter_ends(table: ll.Table) -> None:
-    """Whole commits, and no error but that the interpreter took the thread away."""
+    """All commits are whole, and the only error is that the interpreter ended the thread."""
 
     under_way = threading.Event()
 
@@ -197,7 +197,7 @@ def a_daemon_appends_while_the_interpreter_ends(table: ll.Table) -> None:
 
 
 def no_thread_can_be_had(table: ll.Table) -> None:
-    """The system refuses threads: the stack of a new one does not fit into the memory that it may use."""
+    """The system refuses new threads, because their stacks exceed the memory limit."""
     threading.stack_size(1 << 40)
     resource.setrlimit(resource.RLIMIT_AS, (1 << 38, resource.RLIM_INFINITY))
     try:
@@ -205,21 +205,21 @@ def no_thread_can_be_had(table: ll.Table) -> None:
     except RuntimeError as error:
         assert "can't start new thread" in str(error)
     else:
-        raise AssertionError("there are threads to be had")
+        raise AssertionError("a thread could be started")
     for value in range(3):
         append(table, value)
     assert sorted(table.to_arrow()["v"].to_pylist()) == [0, 1, 2]
 
 
 def interrupted(table: ll.Table) -> None:
-    """Forks children that append until they are interrupted, and says how each ended."""
+    """Fork children that append until they are interrupted, and print how each one ended."""
     append(table, 0, 0, 0)
     for number in range(int(os.environ["INTERRUPTS"])):
         begun, begins = os.pipe()
         pid = os.fork()
         if pid == 0:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115  fifty tracebacks are expected
-            os.write(begins, b"!")  # Python loses an interrupt that comes while it takes up its work after the fork
+            os.write(begins, b"!")  # Python loses an interrupt that arrives while it resumes after the fork
             while True:
                 append(table, number, number, number)
         os.read(begun, 1)

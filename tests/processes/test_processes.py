@@ -1,4 +1,4 @@
-"""H23: a table around a fork and at the end of its process. Real processes, a real disk, a real S3 server."""
+"""H23: A table works around a fork and at the end of its process. Real processes, a real disk, a real S3 server."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ SCHEMA = pa.schema([("v", pa.int64())])
 
 @pytest.fixture(params=["local", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[str, Any]]:
-    """A new table's URL and storage options, on local disk and on the S3 server of this run."""
+    """The URL and storage options of a new table, on the local disk and on the S3 server of this run."""
     url, options = (str(tmp_path), {}) if request.param == "local" else request.getfixturevalue("s3")
     ll.create_table(f"{url}/t", SCHEMA, storage_options=options)
     return f"{url}/t", options
 
 
 def lived(scenario: str, place: tuple[str, dict[str, Any]], **environment: str) -> str:
-    """Run a scenario of `lives` as a process; what it printed. One that hangs, or fails, fails the test."""
+    """Run a scenario of `lives` as a process, and return its output. If it hangs or fails, so does the test."""
     url, options = place
     command = [sys.executable, "-W", "ignore", "-m", "processes.lives", scenario, url, json.dumps(options)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, check=False, env={**os.environ, **environment}
     )
     assert done.returncode == 0, done.stderr
-    assert "Error" not in done.stderr, done.stderr  # what an exit handler raises does not change the status
+    assert "Error" not in done.stderr, done.stderr  # an error in an exit handler does not change the status
     return done.stdout
 
 
 def values(place: tuple[str, dict[str, Any]]) -> list[int]:
-    """The rows of the table; its snapshots are without a gap."""
+    """The rows of the table, after a check that its snapshots have no gap."""
     table = ll.open_table(place[0], storage_options=place[1])
     assert len(contiguous_runs(table.timeline.snapshot_ids())) == 1
     assert [finding.message for finding in table.verify("all", data=True)] == []
@@ -54,7 +54,7 @@ def test_a_forked_child_appends_and_reads_and_so_does_its_parent(place: Any) -> 
 
 
 def test_a_parent_and_its_child_are_different_writers(place: Any) -> None:
-    """Else a commit takes the other's snapshot for its own writer's, and counts fewer others than there are."""
+    """Otherwise a commit would mistake the other's snapshot for its own, and count too few other writers."""
     lived("children_append_and_read", place)
     table = ll.open_table(place[0], storage_options=place[1])
     writers = [snapshot.own_properties["lakelatch.writer"] for snapshot in reversed(table.snapshots())]
@@ -66,7 +66,7 @@ def test_a_forked_pool_appends_through_the_table_of_its_parent(place: Any) -> No
     assert values(place) == list(range(14))
 
 
-def test_a_fork_in_the_midst_of_an_append_of_another_thread(place: Any) -> None:
+def test_a_fork_while_another_thread_appends(place: Any) -> None:
     lived("forks_while_a_thread_appends", place)
     found = values(place)
     acknowledged = [-value for value in found if value < 0]
@@ -79,14 +79,14 @@ def test_a_forked_child_forks_again(place: Any) -> None:
     assert values(place) == [0, 1, 2, 3, 4]
 
 
-def test_a_child_that_leaves_takes_nothing_of_its_parent_with_it(place: Any) -> None:
+def test_the_end_of_a_child_does_not_disturb_its_parent(place: Any) -> None:
     lived("children_leave", place)
     assert values(place) == [0, 1, 2, 4, 5, 6, 8]
 
 
 @pytest.mark.parametrize("scenario", ["append_in_an_exit_handler", "first_append_in_an_exit_handler"])
 def test_an_exit_handler_appends(place: Any, scenario: str) -> None:
-    """Told in full: the rows are there, and the hint with them."""
+    """Acknowledged commits are complete: the rows are in the table, and the hint is written."""
     assert lived(scenario, place) == "acknowledged\n"
     table = ll.open_table(place[0], storage_options=place[1])
     assert values(place) == list(range(len(table.snapshots())))
@@ -105,7 +105,7 @@ def test_a_daemon_thread_that_appends_while_the_interpreter_ends_leaves_whole_co
     assert set(found.values()) == {2}
 
 
-def test_appends_where_the_system_refuses_threads(tmp_path: Path) -> None:
+def test_appends_when_the_system_refuses_threads(tmp_path: Path) -> None:
     ll.create_table(str(tmp_path / "t"), SCHEMA)
     lived("no_thread_can_be_had", (str(tmp_path / "t"), {}))
     assert values((str(tmp_path / "t"), {})) == [0, 1, 2]
@@ -115,7 +115,7 @@ def test_appends_where_the_system_refuses_threads(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_whole_commits_and_an_interrupted_process(
     where: str, times: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """SIGINT at any time of an append: `KeyboardInterrupt` ends the process, and no commit is torn."""
+    """After a SIGINT at any time of an append, `KeyboardInterrupt` ends the process, and no commit is torn."""
     url, options = (str(tmp_path), {}) if where == "local" else request.getfixturevalue("s3")
     place = (f"{url}/t", options)
     ll.create_table(place[0], SCHEMA, storage_options=options)

@@ -1,7 +1,7 @@
-"""Honest servers for tests, benchmarks and the demo: real object stores and network faults, on 127.0.0.1, on free ports.
+"""Real servers for tests, benchmarks and the demo: object stores and network faults on free ports of 127.0.0.1.
 
-Owns: starting, stopping and faulting them. Must not know: pytest (the fixtures are in `tests/conftest.py`), lakelatch.
-Whoever wants them puts the folder `tests` on the path (`make` does; pytest does) and imports this package:
+Owns: starting, stopping and faulting the servers. Must not know: pytest (`tests/conftest.py` has the fixtures), lakelatch.
+To use them, put the folder `tests` on the path (`make` and pytest do it) and import this package:
 
     from servers import FaultProxy, s3_server
     with s3_server() as s3, FaultProxy(s3.endpoint_url, latency_ms=20) as proxy:

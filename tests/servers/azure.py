@@ -1,8 +1,8 @@
 """A real server of Azure's Blob interface: Azurite, which npm installs into the cache.
 
-Owns: installing it once, starting one, its credentials, its containers. Must not know: pytest, lakelatch.
-Invariant: of many simultaneous `Put Blob` with `If-None-Match: *` on one name exactly one is answered with success: it
-looks, checks and inserts without letting go. It checks signatures and shared access tokens.
+Owns: installing and starting Azurite, its credentials and containers. Must not know: pytest, lakelatch.
+Invariant: Of many simultaneous `Put Blob` requests with `If-None-Match: *` for one name, exactly one succeeds, because
+Azurite checks and inserts in one step. It also checks signatures and shared access tokens.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from . import go_binaries, process
 
 VERSION = "3.35.0"  # 3.37 needs Node 22
 GIVEN_URL = "LAKELATCH_AZURE_URL"
-"""Environment: an Azurite that runs already."""
+"""Environment variable with the URL of an Azurite that is already running."""
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-"""The account and key that every Azurite has: documented, and no secret."""
+"""The account and key of every Azurite; they are documented, so they are not a secret."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AzureServer:
     _container_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False, compare=False)
 
     def connection_string(self, endpoint_url: str | None = None, credential: str = f"AccountKey={KEY}") -> str:
-        """How a client finds this server instead of Azure."""
+        """The connection string with which a client uses this server instead of Azure."""
         blob = f"BlobEndpoint={endpoint_url or self.endpoint_url}/{ACCOUNT}"
         return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};{credential};{blob};"
 
@@ -57,11 +57,11 @@ class AzureServer:
         return {"account_name": ACCOUNT, "connection_string": self.connection_string(endpoint_url)}
 
     def shared_access_options(self, endpoint_url: str | None = None, permission: str = "rwdlac") -> dict[str, Any]:
-        """Options with a shared access token of one hour: it allows some things, and signs no header.
+        """Options with a shared access token that is valid for one hour, grants some permissions and signs no headers.
 
         Args:
-            endpoint_url: of a proxy.
-            permission: letters of Azure's: r read, w write, d delete, l list, a add, c create.
+            endpoint_url: the URL of a proxy, if there is one.
+            permission: Azure's letters: r read, w write, d delete, l list, a add, c create.
         """
         from azure.storage.blob import AccountSasPermissions, ResourceTypes, generate_account_sas
 
@@ -76,7 +76,7 @@ class AzureServer:
         return {"account_name": ACCOUNT, "connection_string": connection}
 
     def create_container(self, name: str | None = None) -> str:
-        """A new container, and its name."""
+        """Create a container and return its name."""
         from azure.storage.blob import BlobServiceClient
 
         container = name or f"lake-{self._run}-{next(self._container_numbers)}"
@@ -85,16 +85,16 @@ class AzureServer:
         return container
 
     def new_root(self) -> str:
-        """The URL of a new container."""
+        """Create a container and return its URL."""
         return f"abfs://{self.create_container()}"
 
 
 @contextmanager
 def azure_server() -> Iterator[AzureServer]:
-    """Runs Azurite for as long as the block lasts, or uses the one whose URL the environment gives.
+    """Run Azurite within the `with` block, or use the one whose URL the environment gives.
 
     Raises:
-        process.NotInstalled: there is no Node to run it, or npm cannot install it.
+        process.NotInstalled: Node is missing, or npm cannot install Azurite.
     """
     given = os.environ.get(GIVEN_URL)
     if given:
@@ -107,7 +107,7 @@ def azure_server() -> Iterator[AzureServer]:
     def start() -> Any:
         port = process.free_port()
         command = [node, str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-        # The client is newer than the emulator: its version of the interface would be refused.
+        # The client is newer than the emulator, which would reject its version of the interface.
         command += ["--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         server = AzureServer(f"Azurite {VERSION}", f"http://127.0.0.1:{port}")
         return process.start(command, port, environment=os.environ), server
@@ -120,7 +120,7 @@ def azure_server() -> Iterator[AzureServer]:
 
 
 def find() -> Path | None:
-    """Azurite's entry for blobs, installed now if it is not there yet; None where it cannot be."""
+    """The script that starts Azurite's blob service, installed if missing; None if it cannot be installed."""
     folder = go_binaries.cache_folder() / f"azurite-{VERSION}"
     script = folder / "node_modules/azurite/dist/src/blob/main.js"
     if script.exists():
@@ -130,7 +130,7 @@ def find() -> Path | None:
         return None
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_name(f"azurite-{VERSION}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may set up at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may install at the same time
         if not script.exists():
             _install(npm, folder)
     return script if script.exists() else None

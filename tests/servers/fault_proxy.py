@@ -1,12 +1,13 @@
-"""An HTTP proxy that lies in chosen ways and counts: lost answers, throttling, latency, late landings.
+"""An HTTP proxy that injects faults and logs requests: lost answers, throttling, latency, late landings.
 
 Owns: the proxy process, its faults, its log of requests. Must not know: what the requests mean.
 Invariants:
-* A request is in the log before its answer leaves; what the client has seen answered, `requests` shows as ended.
-* Random faults depend on (seed, method, path, how often that path was asked) alone: a seed replays, whatever the order.
-* The Host header goes through as the client sent it, so a signature made for the proxy's URL stays valid behind it.
+* A request is in the log before its answer leaves. If the client has received the answer, `requests` shows it as ended.
+* Random faults depend only on (seed, method, path, number of requests for that path), so a seed gives the same faults
+  in any order of requests.
+* The Host header is passed on as the client sent it, so a signature made for the proxy's URL stays valid at the server.
 
-The proxy itself (asyncio, `fault_proxy_server.py`) runs in a process of its own: its time is not the client's.
+The proxy itself (asyncio, `fault_proxy_server.py`) runs in a separate process, so that it takes no time from the client.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Request:
     """A request that reached the proxy.
 
     Attributes:
-        method, path, query: as on the request line; the path is unquoted and begins with the bucket.
+        method, path, query: the parts of the request line; the path is unquoted and begins with the bucket.
         start_s, end_s: when its head arrived and when the last byte of the answer left, seconds on this machine's
             monotonic clock; `end_s` is None while it is under way.
-        status: what the client was told; 0 where the connection was cut.
-        upstream_status: what the server said; 0 where it was never asked.
-        conditional: it carried `If-None-Match` or `If-Match`.
-        fault: the fault that was applied, or "".
-        sent_bytes, received_bytes: length of the request's and the answer's body.
+        status: the status that the client received; 0 if the connection was cut.
+        upstream_status: the status that the server sent; 0 if the server did not get the request.
+        conditional: whether the request had `If-None-Match` or `If-Match`.
+        fault: the injected fault, or "".
+        sent_bytes, received_bytes: the lengths of the bodies of the request and the answer.
     """
 
     method: str
@@ -62,30 +63,33 @@ FAULTS = (
     "land_late",
     "hang",
 )
-"""What can happen to a request.
+"""The faults.
 
-drop_answer: the server does it, the connection is cut before the answer. drop_request: cut before the server sees it.
-cut_answer: the server does it, the connection ends inside the answer's body. throttle: 503 SlowDown instead of doing it
-(in the words of the dialect). throttle_after: the server does it, the client is told 503. conflict: 409
-ConditionalRequestConflict instead of doing it. refuse: the status and code that the plan names, instead of doing it.
-land_late: the connection is cut at once, the server gets the request `delay_ms` later. hang: the server gets the request
-`delay_ms` later, and nobody is ever answered.
+* drop_answer: The server applies the request, and the connection is cut before the answer.
+* drop_request: The connection is cut before the server gets the request.
+* cut_answer: The server applies the request, and the connection ends within the body of the answer.
+* throttle: The proxy answers 503 SlowDown, in the dialect of the store, and the server does not get the request.
+* throttle_after: The server applies the request, and the client receives 503.
+* conflict: The proxy answers 409 ConditionalRequestConflict, and the server does not get the request.
+* refuse: The proxy answers with the status and code of the plan, and the server does not get the request.
+* land_late: The connection is cut at once, and the server gets the request `delay_ms` later.
+* hang: The server gets the request `delay_ms` later, and the client never gets an answer.
 """
 
 
 class FaultProxy:
-    """Runs while its block lasts; `url` is what clients are given.
+    """A proxy that runs within its `with` block. Clients connect to `url`.
 
     Args:
         upstream_url: `http://host:port` of the real server.
-        drop_put_answers: share of PUTs (0 to 1) whose answer is dropped after the server did them; GCS's uploads are POSTs,
-            and count.
+        drop_put_answers: share of PUTs (0 to 1) whose answer is dropped after the server applied them. The POSTs of uploads
+            to GCS count as PUTs.
         throttle_puts: share of PUTs that are answered 503 SlowDown instead.
-        latency_ms: added to every request: half on the way there, half on the way back.
-        strip_conditions: forward without `If-None-Match` and `If-Match`: a store that ignores conditions. The signature
-            breaks with it, so the server behind must be one that does not check signatures (moto).
-        seed: of the random faults.
-        dialect: in whose words the proxy refuses: `s3`, `gcs` or `azure`.
+        latency_ms: latency added to every request, half before the server gets it and half after its answer.
+        strip_conditions: forward without `If-None-Match` and `If-Match`, like a store that ignores conditions. This
+            invalidates the signature, so the server must not check signatures (moto does not).
+        seed: the seed of the random faults.
+        dialect: the format of error answers: `s3`, `gcs` or `azure`.
 
     Example:
         with s3_server() as s3, FaultProxy(s3.endpoint_url, drop_put_answers=0.1, latency_ms=20, seed=7) as proxy:
@@ -139,7 +143,7 @@ class FaultProxy:
         self.close()
 
     def close(self) -> None:
-        """Ends the proxy; open connections are cut."""
+        """Stop the proxy and cut open connections."""
         child, self._child = self._child, None
         if child is not None:
             assert child.stdin is not None
@@ -168,14 +172,14 @@ class FaultProxy:
         return [Request(**entry) for entry in self._ask(do="requests")]
 
     def clear(self) -> None:
-        """Empties the log."""
+        """Empty the log."""
         self._ask(do="clear")
 
     def set(self, **settings: Any) -> None:
-        """Changes settings while it runs: the constructor's keywords."""
+        """Change settings of the running proxy, by the keywords of the constructor."""
         unknown = settings.keys() - self._settings.keys()
         if unknown:
-            raise ValueError(f"the fault proxy has no setting {sorted(unknown)}")
+            raise ValueError(f"the fault proxy does not have the settings {sorted(unknown)}")
         self._ask(do="set", settings=settings)
 
     def plan(
@@ -190,28 +194,28 @@ class FaultProxy:
         status: int = 503,
         code: str = "",
     ) -> None:
-        """Plans a fault for the next matching requests, whatever the shares say.
+        """Plan a fault for the next matching requests, which takes precedence over the random shares.
 
         Args:
             fault: one of `FAULTS`.
-            method: the HTTP method that it waits for; `WRITE` is a PUT, or GCS's POST of an upload.
-            path: a regular expression that is searched in the unquoted path, such as r"/snapshot/snapshot-2$"; an upload
-                to GCS has its object's name at the end of it.
-            times: how many requests it hits.
-            skip: how many matching requests pass first.
+            method: the HTTP method to match; `WRITE` means a PUT, or the POST of an upload to GCS.
+            path: a regular expression to search in the unquoted path, such as r"/snapshot/snapshot-2$". For an upload to GCS,
+                the path ends with the name of the object.
+            times: the number of requests that get the fault.
+            skip: the number of matching requests that pass first.
             delay_ms: for `land_late` and `hang`.
             status, code: for `refuse`.
         """
         if fault not in FAULTS:
-            raise ValueError(f"no fault is called {fault!r}: say one of {', '.join(FAULTS)}")
+            raise ValueError(f"unknown fault {fault!r}: use one of {', '.join(FAULTS)}")
         order = {"fault": fault, "method": method, "path": path, "times": times, "skip": skip}
         self._ask(do="plan", **order, delay_ms=delay_ms, status=status, code=code)
 
 
 def sequential_depth(requests: Iterable[Request]) -> int:
-    """Round trips that were waited for: the longest chain of requests, each begun after the one before had ended.
+    """The number of sequential round trips: the longest chain of requests that each began after the previous one ended.
 
-    Requests that overlap count once. Requests under way are left out.
+    Requests that overlap count once. Requests without an answer yet are not counted.
     """
     depth, last_end = 0, float("-inf")
     for request in sorted((r for r in requests if r.end_s is not None), key=lambda r: r.end_s or 0.0):

@@ -1,8 +1,8 @@
-"""The fault proxy's own process: forwards HTTP/1.1 and does to it what it is told.
+"""The process of the fault proxy, which forwards HTTP/1.1 and injects faults.
 
-Owns: the wire (keep-alive, chunks, `Expect: 100-continue`), the faults, the log. Started by `fault_proxy.py` with its
-settings as JSON; takes commands as JSON lines on stdin and answers each with one line on stdout.
-Every request gets a server connection of its own: a reused one that was cut would be a fault that nobody ordered.
+Owns: the wire (keep-alive, chunks, `Expect: 100-continue`), the faults, the log. `fault_proxy.py` starts it with its
+settings as JSON. It takes commands as JSON lines on stdin, and answers each with one line on stdout.
+Every request gets its own connection to the server, because a reused connection that was cut would be an unplanned fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_BODY = (204, 304)
 
 
 class Message(NamedTuple):
-    """The head and body of a request or an answer, as bytes of the wire; `headers` have lower-case names."""
+    """The head and body of a request or an answer, as sent; the names in `headers` are in lower case."""
 
     first_line: str
     headers: list[tuple[str, str]]
@@ -36,7 +36,7 @@ def header(headers: list[tuple[str, str]], name: str) -> str:
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[str, list[tuple[str, str]]] | None:
-    """First line and headers; None where the peer closed."""
+    """The first line and the headers; None if the peer closed the connection."""
     try:
         block = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -47,7 +47,7 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[str, list[tuple[str, 
 
 
 async def read_body(reader: asyncio.StreamReader, headers: list[tuple[str, str]], *, to_end: bool) -> bytes:
-    """The body, without chunk framing. `to_end`: without a length it lasts until the peer closes (answers only)."""
+    """The body without chunk framing. With `to_end` (answers only), a body without a length ends when the peer closes."""
     if "chunked" in header(headers, "transfer-encoding").lower():
         parts = []
         while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
@@ -74,7 +74,7 @@ CONFLICT = {"s3": (409, "ConditionalRequestConflict"), "gcs": (409, "conflict"),
 
 
 def refusal(dialect: str, status: int, code: str) -> bytes:
-    """An error answer in the words of a store."""
+    """An error answer in the format of a store."""
     xml = f"<?xml version='1.0' encoding='UTF-8'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
     if dialect == "gcs":
         reasons = [{"domain": "global", "reason": code, "message": code}]
@@ -88,12 +88,12 @@ def refusal(dialect: str, status: int, code: str) -> bytes:
 
 
 def is_write(method: str, path: str) -> bool:
-    """Whether a request writes an object: a PUT, or GCS's POST of an upload."""
+    """Whether a request writes an object: a PUT, or the POST of an upload to GCS."""
     return method == "PUT" or (method == "POST" and path.startswith("/upload/"))
 
 
 def object_path(path: str, query: str) -> str:
-    """The path that a request is about: GCS names the object of an upload in the query."""
+    """The path of the object of a request; for uploads to GCS, the query contains its name."""
     names = parse_qs(query).get("name") if path.startswith("/upload/") else None
     return f"{path}/{names[0]}" if names else path
 
@@ -114,7 +114,7 @@ class Proxy:
         self.late: set[asyncio.Task[Message]] = set()
 
     def command(self, message: dict[str, Any]) -> Any:
-        """Does what the parent asks and answers it."""
+        """Execute a command of the parent and return the answer."""
         match message.pop("do"):
             case "requests":
                 return self.log
@@ -127,7 +127,7 @@ class Proxy:
         return None
 
     def fault_for(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
-        """The fault of this request ("" for none) and the plan that ordered it."""
+        """The fault of this request ("" for none) and the plan that contains it."""
         for plan in self.plans:
             if plan["method"] != method and not (plan["method"] == "WRITE" and is_write(method, path)):
                 continue
@@ -150,13 +150,13 @@ class Proxy:
         return "", {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers the requests of one client connection until one side closes or a fault cuts it."""
+        """Answer the requests of one client connection until one side closes it or a fault cuts it."""
         try:
             while head := await read_head(reader):
                 if not await self.answer(reader, writer, *head):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client went away; what it had asked is in the log
+            pass  # the client closed the connection; its requests are in the log
         finally:
             writer.transport.abort()
 
@@ -167,7 +167,7 @@ class Proxy:
         first_line: str,
         headers: list[tuple[str, str]],
     ) -> bool:
-        """One request; answers whether the connection may carry another."""
+        """Handle one request; returns whether the connection can carry another."""
         method, target, _ = first_line.split(" ", 2)
         parts = urlsplit(target)
         entry: dict[str, Any] = {
@@ -200,7 +200,7 @@ class Proxy:
             entry["status"] = int(out.split(b" ", 2)[1])
         entry["end_s"] = (
             time.monotonic()
-        )  # before the last byte leaves: the client must not see it earlier than the log
+        )  # before the last byte leaves, so that the log has the answer before the client
         if out is None:
             return False
         writer.write(out)
@@ -210,7 +210,7 @@ class Proxy:
         return header(headers, "connection").lower() != "close"
 
     async def outcome(self, request: Message, entry: dict[str, Any], plan: dict[str, Any]) -> bytes | None:
-        """The bytes for the client, None for a cut connection."""
+        """The bytes for the client; None means that the connection is cut."""
         dialect = self.settings["dialect"]
         match entry["fault"]:
             case "drop_request":
@@ -232,7 +232,7 @@ class Proxy:
         try:
             answer = await self.forward(request, entry)
         except (ConnectionError, asyncio.IncompleteReadError):
-            return None  # the server is gone: the client sees what it would have seen without us
+            return None  # the server is gone; the client sees the same as without the proxy
         if entry["fault"] == "drop_answer":
             return None
         if entry["fault"] == "throttle_after":
@@ -247,7 +247,7 @@ class Proxy:
         return wire(answer, drop=drop, add=length)
 
     async def forward(self, request: Message, entry: dict[str, Any], delay_s: float = 0.0) -> Message:
-        """Asks the server, `delay_s` later."""
+        """Send the request to the server after `delay_s`."""
         await asyncio.sleep(delay_s)
         upstream = urlsplit(self.settings["upstream"])
         reader, writer = await asyncio.open_connection(upstream.hostname, upstream.port or 80, limit=LIMIT)
@@ -256,7 +256,7 @@ class Proxy:
             if self.settings["strip_conditions"]:
                 drop += ["if-none-match", "if-match"]
                 request = request._replace(first_line=without_conditions(request.first_line))
-            # A body of no length stays without the header for GET and the like, as it came.
+            # An empty body without the header, as in a GET, gets no header.
             sized = request.body or header(request.headers, "content-length")
             length = (("content-length", str(len(request.body))),) if sized else ()
             writer.write(wire(request, drop=tuple(drop), add=(*length, ("connection", "close"))))
@@ -266,7 +266,7 @@ class Proxy:
                 if head is None:
                     raise ConnectionResetError("the server closed without an answer")
                 status = int(head[0].split(" ", 2)[1])
-                if status >= 200:  # an interim answer is none
+                if status >= 200:  # interim answers do not count
                     break
             entry["upstream_status"] = status
             if entry["method"] == "HEAD" or status in NO_BODY:
@@ -279,7 +279,7 @@ class Proxy:
 
 
 async def main(settings: dict[str, Any]) -> None:
-    """Serves until stdin ends."""
+    """Serve until stdin ends."""
     proxy = Proxy(settings)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, limit=LIMIT, backlog=1024)
     print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)

@@ -1,8 +1,8 @@
 """A real server of Google Cloud Storage's JSON interface: fake-gcs-server, which Go builds.
 
-Owns: starting one, its buckets. Must not know: pytest, lakelatch.
-Invariant: of many simultaneous uploads with `ifGenerationMatch=0` to one name exactly one is answered with success; it
-holds that in memory, in all three forms of an upload. It checks no credentials.
+Owns: starting a server, its buckets. Must not know: pytest, lakelatch.
+Invariant: Of many simultaneous uploads with `ifGenerationMatch=0` to one name, exactly one succeeds, in all three forms of
+an upload. The server keeps objects in memory, and does not check credentials.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from . import go_binaries, process
 
 GIVEN_URL = "LAKELATCH_GCS_URL"
-"""Environment: a server that runs already."""
+"""Environment variable with the URL of a server that is already running."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class GcsServer:
         return {"endpoint_url": endpoint_url or self.endpoint_url, "token": "anon", "project": "test"}
 
     def create_bucket(self, name: str | None = None) -> str:
-        """A new bucket, and its name."""
+        """Create a bucket and return its name."""
         bucket = name or f"lake-{self._run}-{next(self._bucket_numbers)}"
         request = urllib.request.Request(
             f"{self.endpoint_url}/storage/v1/b?project=test",
@@ -53,16 +53,16 @@ class GcsServer:
         return bucket
 
     def new_root(self) -> str:
-        """The URL of a new bucket."""
+        """Create a bucket and return its URL."""
         return f"gs://{self.create_bucket()}"
 
 
 @contextmanager
 def gcs_server() -> Iterator[GcsServer]:
-    """Runs a server for as long as the block lasts, or uses the one whose URL the environment gives.
+    """Run a server within the `with` block, or use the one whose URL the environment gives.
 
     Raises:
-        process.NotInstalled: it is not built and there is no Go to build it.
+        process.NotInstalled: The server is not built, and Go is missing.
     """
     given = os.environ.get(GIVEN_URL)
     if given:

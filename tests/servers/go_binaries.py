@@ -1,8 +1,8 @@
 """The servers that are built from Go modules: versitygw and MinIO (S3), fake-gcs-server, toxiproxy (network faults).
 
-Owns: their versions, building them once, where the binaries lie. Must not know: how they are started.
-Invariant: a binary that `find` answers has been built completely: it is moved into place by one rename.
-Runs on the standard library alone, like its neighbours: `.ci/setup` calls them before anything is installed.
+Owns: their versions, their builds, the location of the binaries. Must not know: how they are started.
+Invariant: A binary that `find` returns is complete, because one rename moves it to its path.
+It needs only the standard library, because `.ci/setup` calls it before any package is installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULES = {"versitygw": VERSITYGW, "toxiproxy": TOXIPROXY, "fake-gcs-server": FA
 
 
 def cache_folder() -> Path:
-    """Where downloads and builds are kept between checkouts: `LAKELATCH_CACHE`, else the user's cache folder."""
+    """The folder of downloads and builds that checkouts share: `LAKELATCH_CACHE`, else the user's cache folder."""
     named = os.environ.get("LAKELATCH_CACHE")
     if named:
         return Path(named)
@@ -31,10 +31,10 @@ def cache_folder() -> Path:
 
 
 def find(name: str) -> Path | None:
-    """The binary of one of `MODULES`, built now if it is not there yet.
+    """The binary of one of `MODULES`, which is built if it is missing.
 
     Returns:
-        Its path; None where it was never built and there is no Go, or the build fails (the reason goes to stderr).
+        The path; None if the binary is missing and Go is not installed, or if the build fails (stderr gets the reason).
     """
     module, version = MODULES[name]
     binary = cache_folder() / "bin" / f"{name}-{version}"
@@ -44,7 +44,7 @@ def find(name: str) -> Path | None:
         return None
     binary.parent.mkdir(parents=True, exist_ok=True)
     with open(binary.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may set up at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may build at the same time
         if not binary.exists():
             _build(module, version, binary)
     return binary if binary.exists() else None
@@ -67,6 +67,6 @@ def _build(module: str, version: str, binary: Path) -> None:
 
 
 if __name__ == "__main__":
-    # Those that are named as arguments, else all but MinIO: it is large, and built when a test first wants it.
+    # The ones named as arguments, else all but MinIO, which is large and is built when a test first needs it.
     for wanted in sys.argv[1:] or [name for name in MODULES if name != "minio"]:
         print(f"{wanted} {MODULES[wanted][1]}: {find(wanted) or 'not built'}", flush=True)

@@ -1,7 +1,7 @@
 """A real HDFS: a name node and a data node in plain JVMs, from the jars that Maven fetches into the cache.
 
-Owns: fetching the jars once, the configuration, starting both. Must not know: pytest, lakelatch.
-All addresses are of 127.0.0.1. The jars lack the folders of the web pages, without which both daemons end; so they are made.
+Owns: fetching the jars, the configuration, starting both nodes. Must not know: pytest, lakelatch.
+All addresses are on 127.0.0.1. Both daemons need the folders of their web pages, which the jars lack, so they are created.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import maven, process
 
 VERSION = "3.5.0"
 GIVEN_URL = "LAKELATCH_HDFS_URL"
-"""Environment: an HDFS that runs already, `hdfs://host:port`."""
+"""Environment variable with the URL `hdfs://host:port` of an HDFS that is already running."""
 
 _ARTIFACTS = ("hadoop-hdfs", "hadoop-common", "hadoop-hdfs-client")
 _WEB_PAGES = ("hdfs", "datanode", "static")
@@ -44,22 +44,22 @@ class HdfsServer:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False, compare=False)
 
     def storage_options(self) -> dict[str, Any]:
-        """Options for lakelatch: one data node, so one copy of each block."""
+        """Options for lakelatch. There is one data node, so there is one copy of each block."""
         return {"dfs.replication": "1"}
 
     def new_root(self) -> str:
-        """The URL of a new folder."""
+        """Create a folder and return its URL."""
         return f"{self.endpoint_url}/lake-{self._run}-{next(self._numbers)}"
 
 
 @contextmanager
 def hdfs_server() -> Iterator[HdfsServer]:
-    """Runs HDFS for as long as the block lasts, or uses the one whose URL the environment gives.
+    """Run HDFS within the `with` block, or use the one whose URL the environment gives.
 
     Raises:
-        process.NotInstalled: Maven is not there to fetch it.
+        process.NotInstalled: HDFS is not in the cache, and Maven is missing.
     """
-    os.environ.setdefault("HADOOP_USER_NAME", "root")  # who the client says it is
+    os.environ.setdefault("HADOOP_USER_NAME", "root")  # the user name that the client sends
     given = os.environ.get(GIVEN_URL)
     if given:
         yield HdfsServer(f"given: {given}", given)
@@ -133,7 +133,7 @@ def _configure(folder: Path, ports: dict[str, int]) -> None:
 
 
 def _wait_for_the_data_node(server: HdfsServer) -> None:
-    """The name node knows its data node a moment after both listen: until then nothing can be written."""
+    """Wait until the name node knows its data node, which is shortly after both listen; writes fail before."""
     import time
 
     import hdfs_native
@@ -147,12 +147,12 @@ def _wait_for_the_data_node(server: HdfsServer) -> None:
             return
         except Exception as error:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"HDFS takes no file: {error}") from error
+                raise RuntimeError(f"HDFS does not accept files: {error}") from error
             time.sleep(0.2)
 
 
 def find() -> Path | None:
-    """The folder of the jars, fetched now if it is not there yet; None where they cannot be."""
+    """The folder of the jars, which are fetched if missing; None if they cannot be fetched."""
     artifacts = [maven.Artifact(f"org.apache.hadoop:{artifact}:{VERSION}") for artifact in _ARTIFACTS]
     return maven.fetched(f"hdfs-{VERSION}", artifacts)
 

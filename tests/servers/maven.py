@@ -1,4 +1,4 @@
-"""Jars that Maven fetches into the cache, once. Must not know: what they are for."""
+"""Fetches jars into the cache with Maven. Must not know: their use."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 @dataclass(frozen=True)
 class Artifact:
-    """What to fetch.
+    """A jar to fetch.
 
     Attributes:
         name: `group:artifact:version`.
-        alone: without what it depends on.
+        alone: whether to leave out the dependencies.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Artifact:
 
 
 def fetched(name: str, artifacts: Sequence[Artifact]) -> Path | None:
-    """The folder with the jars, fetched now if it is not there yet; None where there is no Maven.
+    """The folder with the jars, which are fetched if missing; None if Maven is missing.
 
     Raises:
         RuntimeError: Maven could not fetch them.
@@ -55,7 +55,7 @@ def fetched(name: str, artifacts: Sequence[Artifact]) -> Path | None:
         return None
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.with_name(f"{name}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may set up at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may fetch at the same time
         if not folder.is_dir():
             _fetch(maven, artifacts, folder)
     return folder

@@ -1,7 +1,7 @@
-"""moto's S3 as a process of its own, made honest: a conditional PUT is checked and applied under one lock.
+"""moto's S3 in a separate process, with a lock under which a conditional PUT is checked and applied.
 
-Started by `s3.py` with the port as its only argument. Without the lock several of many simultaneous
-`If-None-Match: *` PUTs win (moto checks, then puts), which is the very fault that the product must notice elsewhere.
+`s3.py` starts it with the port as its only argument. moto checks a condition before it stores the object. So without the
+lock, several of many simultaneous `If-None-Match: *` PUTs would win, which is a fault that lakelatch must detect in stores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOCK = threading.RLock()
 
 
 def locked(method: Any) -> Any:
-    """The method, one caller at a time."""
+    """The method, called under the lock."""
 
     @functools.wraps(method)
     def alone(*args: Any, **kwargs: Any) -> Any:
@@ -30,7 +30,7 @@ def locked(method: Any) -> Any:
 
 
 def main(port: int) -> None:
-    """Serves until it is ended."""
+    """Serve until the process is stopped."""
     for name in ("put_object", "_key_response_post", "copy_object", "delete_object"):
         setattr(moto.s3.responses.S3Response, name, locked(getattr(moto.s3.responses.S3Response, name)))
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
 """Child processes that serve on a port of 127.0.0.1 and die with their parent.
 
-Owns: free ports, start-up waits, the end. Must not know: what is served.
+Owns: free ports, waiting for the start, the end. Must not know: what is served.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 class NotInstalled(RuntimeError):
-    """This machine lacks what a server is built or run with; a server that is there and does not start is no such thing."""
+    """This machine lacks a program to build or run a server. A server that fails to start is a different error."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on. Another process may take it before you do: be ready to try again."""
+    """A free port of 127.0.0.1. Another process may take it before the caller, so callers must be ready to try again."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def with_a_free_port(start: Callable[[], T]) -> T:
-    """What `start` answers; tried again where somebody else took its port in between."""
+    """The result of `start`, which is called again if another process has taken the port in the meantime."""
     for _ in range(2):
         try:
             return start()
@@ -45,16 +45,16 @@ def with_a_free_port(start: Callable[[], T]) -> T:
 def start(
     command: Sequence[str], port: int, *, environment: Mapping[str, str], timeout_s: float = 120.0
 ) -> subprocess.Popen[bytes]:
-    """Starts a server and waits until it accepts connections.
+    """Start a server and wait until it accepts connections.
 
     Args:
-        command: program (its path) and arguments.
-        port: where it will listen on 127.0.0.1.
-        environment: its whole environment.
-        timeout_s: how long to wait for the port, seconds.
+        command: the path of the program, and its arguments.
+        port: the port of 127.0.0.1 on which it will listen.
+        environment: the complete environment of the process.
+        timeout_s: how many seconds to wait for the port.
 
     Raises:
-        RuntimeError: it ended or did not listen in time; the message ends with what it printed.
+        RuntimeError: The server ended or did not listen in time. The message ends with its output.
     """
     output = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the child
     child = subprocess.Popen(
@@ -79,7 +79,7 @@ def start(
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
-    """Ends the child: asks first, then insists."""
+    """Stop the child with SIGTERM, and with SIGKILL if it does not end."""
     if child.poll() is None:
         child.terminate()
         try:
@@ -90,7 +90,7 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def _become(command: list[str]) -> None:
-    """In the child: asks to be killed when the parent ends (Linux), so that no server outlives its run, and serves."""
+    """Run the server in the child, which Linux kills when the parent ends, so that no server outlives its run."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.execv(command[0], command)

@@ -1,9 +1,9 @@
-"""A real S3 server with an atomic `If-None-Match: *`: versitygw or MinIO where Go built it, else moto with a lock.
+"""A real S3 server with an atomic `If-None-Match: *`: versitygw or MinIO if Go has built it, else moto with a lock.
 
-Owns: starting one, its credentials, its buckets. Must not know: pytest, lakelatch.
-Invariant: of many simultaneous conditional PUTs on one key exactly one is answered with success. versitygw 1.8 and MinIO
-hold that by themselves; moto checks and then puts, so `moto_server.py` wraps those calls in a lock. The two real ones
-refuse in the two shapes that there are: with `<Condition>` (versitygw) and without (MinIO).
+Owns: starting a server, its credentials and buckets. Must not know: pytest, lakelatch.
+Invariant: Of many simultaneous conditional PUTs on one key, exactly one succeeds. versitygw 1.8 and MinIO ensure this
+themselves. moto checks the condition before it stores the object, so `moto_server.py` wraps these calls in a lock. The two
+real servers cover both forms of the error answer: with `<Condition>` (versitygw) and without it (MinIO).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import go_binaries, process
 REGION = "us-east-1"
 KINDS = ("versitygw", "minio", "moto")
 GIVEN_URL = "LAKELATCH_S3_URL"
-"""Environment: an S3 server that runs already; its credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+"""Environment variable with a running S3 server's URL; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are its credentials."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class S3Server:
     Attributes:
         name: program and version, for reports.
         endpoint_url: `http://127.0.0.1:<port>`; path-style buckets.
-        key, secret: its credentials.
+        key, secret: the credentials.
     """
 
     name: str
@@ -48,7 +48,7 @@ class S3Server:
     def storage_options(self, endpoint_url: str | None = None) -> dict[str, Any]:
         """Options for s3fs, through a proxy if its URL is given.
 
-        Listings are never cached: a commit machine that trusts an old listing sees a table that is gone.
+        Listings are never cached, because an old listing would show the commit machine an old table.
         """
         return {
             "key": self.key,
@@ -59,7 +59,7 @@ class S3Server:
         }
 
     def environment(self, endpoint_url: str | None = None) -> dict[str, str]:
-        """The same as environment variables, for child processes and command lines."""
+        """The same options as environment variables, for child processes and command lines."""
         return {
             "AWS_ACCESS_KEY_ID": self.key,
             "AWS_SECRET_ACCESS_KEY": self.secret,
@@ -70,7 +70,7 @@ class S3Server:
         }
 
     def client(self, endpoint_url: str | None = None) -> Any:
-        """A boto3 client, without retries: one call is one request."""
+        """A boto3 client without retries, so that one call is one request."""
         import boto3
         from botocore.config import Config
 
@@ -84,26 +84,26 @@ class S3Server:
         )
 
     def create_bucket(self, name: str | None = None) -> str:
-        """A new bucket, and its name."""
+        """Create a bucket and return its name."""
         bucket = name or f"lake-{self._run}-{next(self._bucket_numbers)}"
         self.client().create_bucket(Bucket=bucket)
         return bucket
 
     def new_root(self) -> str:
-        """The URL of a new bucket."""
+        """Create a bucket and return its URL."""
         return f"s3://{self.create_bucket()}"
 
 
 @contextmanager
 def s3_server(kind: str | None = None) -> Iterator[S3Server]:
-    """Runs an S3 server for as long as the block lasts.
+    """Run an S3 server within the `with` block.
 
     Args:
-        kind: one of `KINDS`; by default the one whose URL the environment gives, else `LAKELATCH_S3_SERVER`, else
-            versitygw where it is built or can be, else moto.
+        kind: one of `KINDS`; by default the running server whose URL the environment gives, else the kind that
+            `LAKELATCH_S3_SERVER` names, else versitygw if it is or can be built, else moto.
 
     Raises:
-        RuntimeError: a server was asked for and cannot be built, or does not start.
+        RuntimeError: The requested server cannot be built, or does not start.
     """
     given = os.environ.get(GIVEN_URL)
     if kind is None and given:
@@ -111,7 +111,7 @@ def s3_server(kind: str | None = None) -> Iterator[S3Server]:
         return
     kind = kind or os.environ.get("LAKELATCH_S3_SERVER") or None
     if kind is not None and kind not in KINDS:
-        raise ValueError(f"no S3 server is called {kind!r}: say one of {', '.join(KINDS)}")
+        raise ValueError(f"unknown S3 server {kind!r}: use one of {', '.join(KINDS)}")
     binary = None if kind == "moto" else go_binaries.find(kind or "versitygw")
     if kind not in (None, "moto") and binary is None:
         raise process.NotInstalled(f"{kind} is not built: install Go and run `make setup`")

@@ -1,9 +1,10 @@
 """toxiproxy: faults of the network itself (cut in the middle, black holes, slow lines), below HTTP.
 
-Owns: running it and speaking to its HTTP interface. Must not know: pytest, stores.
-Needs a binary that Go built. What `FaultProxy` can do needs no Go: use this only for what it cannot.
-One trap: S3 clients send `Expect: 100-continue`, and the 25 bytes of `100 Continue` come first. `limit_data` with
-`bytes=26` downstream lets them pass and cuts the real answer: stored, never answered. `bytes=0` cuts before the body.
+Owns: running it and calling its HTTP interface. Must not know: pytest, stores.
+It needs a binary that Go builds, so use it only for faults that `FaultProxy` does not have.
+S3 clients send `Expect: 100-continue`, and the 25 bytes of `100 Continue` come before the answer. `limit_data` with
+`bytes=26` downstream lets them pass and cuts the answer, so the object is stored but the client gets no answer. `bytes=0`
+cuts before the client sends the body.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ToxicProxy:
     """One proxied server.
 
     Attributes:
-        url: what clients are given.
+        url: the URL for clients.
     """
 
     def __init__(self, owner: Toxiproxy, name: str, url: str) -> None:
@@ -35,13 +36,13 @@ class ToxicProxy:
     def toxic(
         self, kind: str, *, stream: str = "downstream", toxicity: float = 1.0, **attributes: Any
     ) -> Iterator[None]:
-        """A fault for as long as the block lasts.
+        """Inject a fault within the `with` block.
 
         Args:
             kind: `limit_data`, `reset_peer`, `timeout`, `latency`, `bandwidth`, `slicer`, `slow_close`.
             stream: `downstream` (server to client) or `upstream`.
             toxicity: share of connections, 0 to 1.
-            attributes: of the kind, such as `bytes=26`, `latency=200` (ms), `timeout=0` (ms).
+            attributes: the attributes of the kind, such as `bytes=26`, `latency=200` (ms), `timeout=0` (ms).
         """
         name = f"{kind}-{stream}"
         body = {"name": name, "type": kind, "stream": stream, "toxicity": toxicity, "attributes": attributes}
@@ -52,7 +53,7 @@ class ToxicProxy:
             self._owner.call("DELETE", f"/proxies/{self._name}/toxics/{name}")
 
     def enable(self, enabled: bool) -> None:
-        """Takes connections, or refuses them."""
+        """Accept or refuse connections."""
         self._owner.call("POST", f"/proxies/{self._name}", {"enabled": enabled})
 
 
@@ -64,7 +65,7 @@ class Toxiproxy:
         self._numbers = itertools.count(1)
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """One request of its HTTP interface."""
+        """Send one request to the HTTP interface."""
         request = urllib.request.Request(
             self._url + path,
             method=method,
@@ -85,10 +86,10 @@ class Toxiproxy:
 
 @contextmanager
 def toxiproxy() -> Iterator[Toxiproxy]:
-    """Runs toxiproxy for as long as the block lasts.
+    """Run toxiproxy within the `with` block.
 
     Raises:
-        RuntimeError: it is not built and there is no Go to build it.
+        RuntimeError: toxiproxy is not built, and Go is missing.
     """
     binary = go_binaries.find("toxiproxy")
     if binary is None:

@@ -1,4 +1,4 @@
-"""The session of these tests: classic, or Spark Connect where LAKELATCH_SPARK=connect says so (a process has one kind)."""
+"""The session of these tests: classic, or Spark Connect if LAKELATCH_SPARK=connect. A process has only one kind."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if CONNECT:
 
     @pytest.fixture(scope="session")
     def spark() -> Iterator[Any]:
-        """A Connect session on a server of its own; no sparkContext, no JVM in this process."""
+        """A Connect session with its own server; this process has no sparkContext and no JVM."""
         java_home.wire()
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
-        # Its workers begin each task three times as fast, and the daemon is run by a test.
+        # Workers start tasks three times as fast with the daemon, and the daemon is tested too.
         builder = builder.config("spark.python.daemon.module", "lakelatch.spark.daemon")
         session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         yield session

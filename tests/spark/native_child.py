@@ -1,4 +1,4 @@
-"""A Spark session of its own, with a store's client among its jars: writes a table, and says how it is read and what it has."""
+"""A separate Spark session whose jars include a store's client. Writes a table, reads it, and prints the rows and the plan."""
 
 from __future__ import annotations
 

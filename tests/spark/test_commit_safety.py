@@ -1,4 +1,4 @@
-"""What a Spark job may delete, and when its overwrite began: G2, G5, H5, H13 through the whole of Spark."""
+"""Which files a Spark job may delete, and which rows its overwrite replaces: G2, G5, H5, H13 in real Spark jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def losing(tmp_path: Path) -> str:
-    """A table of one row whose store can lose an answer."""
+    """A table of one row, on a store that can lose an answer."""
     url = f"lost://{tmp_path / 'table'}"
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")]), options=QUICK).append(rows(1))
     return url
@@ -49,13 +49,13 @@ def lose_next_publish(url: str) -> None:
 
 
 def test_a_store_of_another_package_is_found_on_the_workers(spark: Any, losing: str) -> None:
-    """Without a fault all is well: the tests below fail for the reason that they name."""
+    """Without a fault, everything works. So the tests below fail only because of the faults that they inject."""
     lake.write(spark.createDataFrame([(2, "b")], DDL), losing)
     assert sorted(row.k for row in lake.read(spark, losing).collect()) == [1, 2]
 
 
 def test_after_an_unknown_outcome_nothing_is_deleted(spark: Any, losing: str) -> None:
-    """H5, G5: the commit landed, only its answer was lost; the rows stay, and the error finds them."""
+    """H5, G5: The commit landed, and only its answer was lost. The rows stay, and the error can find them."""
     lose_next_publish(losing)
     with pytest.raises(ll.OutcomeUnknown) as caught:
         lake.write(spark.createDataFrame([(2, "b"), (3, "c")], DDL), losing, commit_user="etl", identifier=1)
@@ -68,7 +68,7 @@ def test_after_an_unknown_outcome_nothing_is_deleted(spark: Any, losing: str) ->
 
 @pytest.mark.parametrize("identity", [{}, {"commit-user": "etl", "identifier": "7"}], ids=["none", "given"])
 def test_abort_after_commit_raised_deletes_no_landed_row(spark: Any, losing: str, identity: dict[str, str]) -> None:
-    """H5: Spark calls abort with all messages when commit raises, also when the commit landed."""
+    """H5: Spark calls abort with all messages when commit raises, even if the commit landed."""
     lake.register(spark)
     lose_next_publish(losing)
     df = spark.createDataFrame([(2, "b"), (3, "c")], DDL).repartition(2)
@@ -79,8 +79,8 @@ def test_abort_after_commit_raised_deletes_no_landed_row(spark: Any, losing: str
     assert sorted(row.k for row in spark.read.format("lakelatch").load(losing).collect()) == [1, 2, 3]
 
 
-def test_a_commit_that_was_refused_leaves_no_file(spark: Any, url: str) -> None:
-    """G2: told "not committed", so the rows never appear: nothing that names the files was sent, and they go."""
+def test_a_refused_commit_leaves_no_file(spark: Any, url: str) -> None:
+    """G2: After "not committed" the rows never appear. No request named the files, so they are deleted."""
     table = ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")]))
     table.append(rows(1), commit_user="etl", identifier=5)
     before = data_files(url)
@@ -96,7 +96,7 @@ def test_a_commit_that_was_refused_leaves_no_file(spark: Any, url: str) -> None:
 
 
 def appending(url: str, key: int) -> Any:
-    """A task function that appends a row to the table itself before it hands its rows on."""
+    """A task function that appends a row to the table before it passes its rows on."""
 
     def task(batches: Any) -> Any:
         import lakelatch as worker_ll
@@ -113,8 +113,8 @@ def appending(url: str, key: int) -> Any:
 
 
 @pytest.mark.parametrize("way", ["function", "source"])
-def test_an_overwrite_replaces_what_was_there_before_its_job(spark: Any, url: str, way: str) -> None:
-    """H13: rows that somebody appends while the job runs stay."""
+def test_an_overwrite_replaces_only_rows_from_before_its_job(spark: Any, url: str, way: str) -> None:
+    """H13: Rows that another writer appends while the job runs stay."""
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")])).append(rows(1, 2))
     df = spark.createDataFrame([(10, "new")], DDL).coalesce(1).mapInArrow(appending(url, 99), DDL)
     if way == "function":
@@ -125,7 +125,7 @@ def test_an_overwrite_replaces_what_was_there_before_its_job(spark: Any, url: st
     assert keys(url) == [10, 99]
 
 
-def test_a_serializable_overwrite_conflicts_with_rows_that_came_meanwhile(spark: Any, url: str) -> None:
+def test_a_serializable_overwrite_conflicts_with_rows_appended_meanwhile(spark: Any, url: str) -> None:
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")])).append(rows(1, 2))
     df = spark.createDataFrame([(10, "new")], DDL).coalesce(1).mapInArrow(appending(url, 99), DDL)
     with pytest.raises(ll.CommitConflict):
@@ -134,8 +134,8 @@ def test_a_serializable_overwrite_conflicts_with_rows_that_came_meanwhile(spark:
 
 
 @pytest.mark.parametrize("way", ["function", "source"])
-def test_an_overwrite_replaces_what_its_rows_were_made_from(spark: Any, url: str, way: str) -> None:
-    """H13: rows that came between the job's reading and its writing were never seen, and stay."""
+def test_an_overwrite_replaces_only_rows_of_its_read_snapshot(spark: Any, url: str, way: str) -> None:
+    """H13: The job did not read rows that were appended after its read snapshot, so they stay."""
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")])).append(rows(1, 2))
     read = lake.read(spark, url, snapshot=1).selectExpr("k * 10 AS k", "v")
     ll.open_table(url).append(rows(99))
@@ -157,7 +157,7 @@ def test_an_overwrite_replaces_what_its_rows_were_made_from(spark: Any, url: str
 
 
 def test_the_job_runs_once(spark: Any, url: str) -> None:
-    """A second action on the frame would write, and count, everything again."""
+    """A second action on the frame would write and count everything twice."""
     ll.create_table(url, ll.Schema([("k", "BIGINT"), ("v", "STRING")]))
     log = f"{url}-runs"
     ll.create_table(log, ll.Schema([("k", "BIGINT"), ("v", "STRING")]))
@@ -171,8 +171,8 @@ def test_the_job_runs_once(spark: Any, url: str) -> None:
     assert keys(url) == [10]
 
 
-def test_settings_of_the_session_are_put_back(spark: Any, url: str) -> None:
-    """Spark's batch limits are lifted for the time of a job, also of jobs side by side, and of one that fails."""
+def test_settings_of_the_session_are_restored(spark: Any, url: str) -> None:
+    """Spark's batch limits are lifted while jobs run, including concurrent jobs and a job that fails."""
     before = [spark.conf.get(key) for key in (BYTES, RECORDS)]
     df = spark.range(10).selectExpr("id k", "'x' v")
     lake.write(df, url, options={})
@@ -189,7 +189,7 @@ def test_settings_of_the_session_are_put_back(spark: Any, url: str) -> None:
     assert len(keys(url)) == 30
 
 
-def test_a_limit_that_somebody_set_is_kept(spark: Any, url: str) -> None:
+def test_a_limit_that_the_user_set_is_kept(spark: Any, url: str) -> None:
     from lakelatch.spark.batch_size import large_batches
 
     schema = spark.range(1).schema

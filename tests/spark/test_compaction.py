@@ -1,4 +1,4 @@
-"""Compaction as a Spark job: executors rewrite, the driver commits once, and others commit meanwhile."""
+"""Compaction as a Spark job: executors rewrite, and the driver commits once while other writers commit too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakelatch.spark import compaction
 
 @pytest.fixture
 def table(tmp_path: Path) -> ll.Table:
-    """Three partitions of six files each, of two schemas."""
+    """A table of three partitions with six files each, written with two schemas."""
     schema = pa.schema([("part", pa.int32()), ("v", pa.int64())])
     made = ll.create_table(str(tmp_path / "table"), schema, partition_by="part")
     for value in range(3):
@@ -39,7 +39,7 @@ def data_files(table: ll.Table) -> set[Path]:
 def test_executors_rewrite_and_the_driver_commits_once(
     spark: Any, table: ll.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside an append, which stays, and an overwrite, whose partition is given up."""
+    """A concurrent append stays; the partition of a concurrent overwrite is not compacted."""
     before = contents(table)
     assert "18 of 18 files of 3 partitions" in str(lake.compact(spark, table.url, dry_run=True))
     assert table.snapshot().id == 6

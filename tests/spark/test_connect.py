@@ -1,6 +1,6 @@
-"""The pipeline's tests once more under Spark Connect: a process has one kind of session, so in one of its own.
+"""Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-`test_pipeline` in every run; the random conditions, the golden tables and the faults too where LAKELATCH_NIGHTLY is set.
+Every run includes `test_pipeline`. With LAKELATCH_NIGHTLY, random conditions, golden tables and faults are tested too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if os.environ.get("LAKELATCH_NIGHTLY"):
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_the_pipeline_under_spark_connect() -> None:
-    """No `_jvm`, no `sparkContext`: read and write run under `remote("local[2]")` as they do on a classic session."""
+    """Reads and writes work under `remote("local[2]")`, without `_jvm` or `sparkContext`, as on a classic session."""
     marks = "not classic" if os.environ.get("LAKELATCH_NIGHTLY") else "not classic and not slow"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks]
     command += ["--confcutdir", str(HERE.parent)]
-    # What a classic session of this process left in the environment would make the child look for its JVM.
+    # A classic session leaves variables in the environment that would make the child look for its JVM.
     inherited = {
         k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_GATEWAY", "PYSPARK_SUBMIT"))
     }

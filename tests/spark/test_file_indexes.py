@@ -1,4 +1,4 @@
-"""Tables with file indexes through Spark: executors write them, both legs read right by them."""
+"""File indexes in Spark: executors write them, and both legs give the right rows with them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CONDITIONS = ("v <> 'text 3' and k < 40", "f = 0.0 or f > 8.5 or v is null", "k 
 
 
 @pytest.mark.parametrize(("threshold", "leg"), [("1 mb", "native"), ("1 b", "arrow")])
-def test_rows_are_those_without_an_index(
+def test_rows_are_the_same_with_and_without_an_index(
     spark: Any, tmp_path: Path, threshold: str, leg: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G4: with indexes in the manifest fewer files are planned; with those beside a file Spark's own scan reads it whole."""
+    """G4: Indexes in the manifest prune files. Spark's own scan ignores index files and reads the whole data file."""
     if leg == "arrow":
         monkeypatch.setattr(scan, "NATIVE_FILES", -1)
         monkeypatch.setattr(scan, "NATIVE_FILE_BYTES", 1 << 60)
@@ -50,14 +50,14 @@ def test_rows_are_those_without_an_index(
 
 
 def assert_counts(spark: Any, table: ll.Table) -> None:
-    """As many rows as without indexes, for Arrow and for Spark."""
+    """Arrow and Spark both find as many rows as without indexes."""
     found = [table.to_arrow(where=condition).num_rows for condition in CONDITIONS]
     assert [lake.read(spark, table.url, where=condition).count() for condition in CONDITIONS] == found
     table.alter(ll.set_option("file-index.read.enabled", "false"))
     assert [table.to_arrow(where=condition).num_rows for condition in CONDITIONS] == found
 
 
-def test_compaction_on_executors_makes_indexes(spark: Any, tmp_path: Path) -> None:
+def test_compaction_on_executors_writes_indexes(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "t")
     table = ll.create_table(url, ll.Schema(SCHEMA), options={**OPTIONS, "file-index.in-manifest-threshold": "1 b"})
     for start in range(0, 25, 5):

@@ -1,4 +1,4 @@
-"""Both ways into a DataFrame give the rows of `Table.to_arrow`: any predicate, any type, tables of Apache Paimon's."""
+"""Both legs of a read give the rows of `Table.to_arrow`, for any predicate and type, and for tables of Apache Paimon."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def is_native(df: Any) -> bool:
 
 
 def rows_of(df: Any) -> list[str]:
-    """Rows as text, sorted: Spark's own JSON, which tells null, NaN, -0.0 and all digits apart."""
+    """Sorted rows in Spark's JSON, which distinguishes null, NaN and -0.0 and shows all digits."""
     table = df.toArrow()
     return sorted(json.dumps(row, default=repr) for row in table.to_pylist())
 
 
 def expected_rows(table: Any, columns: list[str] | None = None, where: Any = None) -> list[str]:
-    """The same of `Table.to_arrow`, through the types that Spark has."""
+    """The same for `Table.to_arrow`, converted to Spark's types."""
     fields = [f for f in table.schema.fields if columns is None or f.name in columns]
     schema = pa.schema([arrow_field_for_spark(f) for f in fields])
     batches = [batch_for_spark(b, fields, schema) for b in table.to_batches(columns=columns, where=where)]
@@ -61,7 +61,7 @@ def expected_rows(table: Any, columns: list[str] | None = None, where: Any = Non
 
 # --------------------------------------------------------------------------------------------------------- predicates
 
-# Each example is a Spark job: none is tried again to make it smaller.
+# Each example is a Spark job, so failing examples are not shrunk.
 JOBS = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 
 
@@ -70,7 +70,7 @@ JOBS = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[
 def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
     spark: Any, table: pa.Table, conditions: list[Any]
 ) -> None:
-    """NaN, signed zeros, nulls in IN, LIKE, literals off the column's grid: one answer, whichever way a file is read."""
+    """Both legs agree on NaN, signed zeros, nulls in IN, LIKE, and literals between two values of the column's type."""
     table = table.append_column("n_row", pa.array(range(table.num_rows), pa.int64()))
     frame = spark.createDataFrame(table)
     columns, masks = [], []
@@ -89,7 +89,7 @@ def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
 def test_filters_that_reach_the_files_keep_the_same_rows(
     spark: Any, tmp_path_factory: pytest.TempPathFactory, table: pa.Table, conditions: list[Any]
 ) -> None:
-    """Spark pushes conditions into Parquet, and rewrites them on the way: the rows must stay the same."""
+    """Spark rewrites conditions when it pushes them into Parquet; the rows must stay the same."""
     url = str(tmp_path_factory.mktemp("pushed") / "table")
     made = ll.create_table(url, table.schema)
     made.append(table)
@@ -126,7 +126,7 @@ EVERY = ll.Schema(
 
 
 def test_native_types(spark: Any, tmp_path: Path) -> None:
-    """Every type that Spark's reader knows is read by it, value by value as by Arrow."""
+    """Spark's reader reads every type that it supports, with the same values as Arrow."""
     url = str(tmp_path / "table")
     table = ll.create_table(url, EVERY)
     row = [
@@ -156,7 +156,7 @@ def test_native_types(spark: Any, tmp_path: Path) -> None:
 
 
 def test_types_that_only_arrow_reads(spark: Any, tmp_path: Path) -> None:
-    """Nanoseconds are cut downwards to Spark's microseconds, after the filter; TIME is milliseconds of the day."""
+    """Nanoseconds are rounded down to Spark's microseconds after the filter; TIME is milliseconds of the day."""
     url = str(tmp_path / "table")
     schema = ll.Schema([("k", "INT"), ("n", "TIMESTAMP(9)"), ("t", "TIME(3)")])
     table = ll.create_table(url, schema)
@@ -178,7 +178,7 @@ def test_types_that_only_arrow_reads(spark: Any, tmp_path: Path) -> None:
     assert lake.read(spark, url).count() == 4
 
 
-def test_the_type_time_where_the_session_knows_it(spark: Any, tmp_path: Path) -> None:
+def test_the_type_time_if_the_session_supports_it(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "table")
     ll.create_table(url, ll.Schema([("t", "TIME(3)")])).append(pa.table({"t": pa.array([1500], pa.time32("ms"))}))
     spark.conf.set("spark.sql.timeType.enabled", "true")
@@ -193,7 +193,7 @@ def test_the_type_time_where_the_session_knows_it(spark: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("leg", ["native", "arrow"])
-def test_variants_go_there_and_back(spark: Any, tmp_path: Path, leg: str, request: pytest.FixtureRequest) -> None:
+def test_variants_survive_a_round_trip(spark: Any, tmp_path: Path, leg: str, request: pytest.FixtureRequest) -> None:
     if leg == "arrow":
         request.getfixturevalue("arrow_only")
     url = str(tmp_path / "table")
@@ -225,14 +225,14 @@ BY_ARROW = [
     "paimon-java-1.4.2/append_nested_avro",
     "paimon-java-1.4.2/append_blob",
 ]
-"""Tables none of whose files Spark may read by itself."""
+"""Tables of which Spark's reader may read no file."""
 MIXED = ["paimon-java-1.4.2/append_mixed_formats", "paimon-java-1.4.2/append_data_evolution"]
-"""Tables of which Spark reads some files by itself, and Arrow the others."""
+"""Tables of which Spark's reader reads some files, and Arrow the others."""
 
 
 @pytest.mark.parametrize("table_id", [*GOLDEN, *BY_ARROW, *MIXED])
 def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table_id: str) -> None:
-    """Whatever leg the plan chooses, the rows are those of `Table.to_arrow` (which golden tests hold to Java's)."""
+    """On either leg, the rows are those of `Table.to_arrow`, which golden tests compare with Java's."""
     path = str(golden(table_id).path)
     table = ll.open_table(path)
     assert rows_of(lake.read(spark, path)) == expected_rows(table)
@@ -242,7 +242,7 @@ def test_tables_of_apache_paimon(spark: Any, golden: Callable[[str], Any], table
 
 
 def test_only_files_that_need_it_leave_the_native_leg(spark: Any, golden: Callable[[str], Any]) -> None:
-    """The Parquet file of a table in three formats is Spark's own; files with deleted rows, or of some columns, are not."""
+    """In a table of three formats Spark reads the Parquet file, but not files with deleted rows or with only some columns."""
     for table_id in MIXED:
         plan = plan_of(lake.read(spark, str(golden(table_id).path)))
         assert "FileScan parquet" in plan and "MapInArrow" in plan
@@ -251,7 +251,7 @@ def test_only_files_that_need_it_leave_the_native_leg(spark: Any, golden: Callab
 
 
 def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Path) -> None:
-    """Files that were taken over from Hive lack their partition columns: the value is the manifest's (format/data-files §1)."""
+    """Files from Hive lack their partition columns, so the values come from the manifest (format/data-files §1)."""
     url = str(tmp_path / "table")
     table = ll.create_table(url, pa.schema([("part", pa.int32()), ("k", pa.int64())]), partition_by=["part"])
     table.append(pa.table({"part": pa.array([7], pa.int32()), "k": [1]}))
@@ -259,7 +259,7 @@ def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Pa
     file = scan.Split(*split_with_name(table, "part-00000.snappy.parquet"))
     frame = scan.Scan(spark, table, table.plan(), None, {})
     assert not frame._is_plain(file)
-    assert scan.Scan(spark, table, table.plan(), ["k"], {})._is_plain(file), "no partition column is asked for"
+    assert scan.Scan(spark, table, table.plan(), ["k"], {})._is_plain(file), "no partition column is read"
 
 
 def split_with_name(table: Any, name: str) -> tuple[Any, ...]:
@@ -270,7 +270,7 @@ def split_with_name(table: Any, name: str) -> tuple[Any, ...]:
 
 
 def test_odd_names_and_paths(spark: Any, tmp_path: Path) -> None:
-    """Dots, backticks, blanks and glob characters in columns, partitions and folders: Spark takes paths for patterns."""
+    """Dots, backticks, blanks and glob characters in columns, partitions and folders; Spark treats paths as patterns."""
     url = str(tmp_path / "a table [1]{x}")
     table = ll.create_table(url, pa.schema([("a.b`c", pa.int64()), ("p q", pa.string())]), partition_by=["p q"])
     table.append(pa.table({"a.b`c": [1, 2, 3], "p q": ["x/y*z", "100%", None]}))
@@ -285,7 +285,7 @@ def test_odd_names_and_paths(spark: Any, tmp_path: Path) -> None:
     assert rows_of(found) == expected_rows(ll.open_table(plain), where=ll.col("a.b`c") >= 2)
 
 
-def test_names_that_differ_in_case_only(spark: Any, tmp_path: Path) -> None:
+def test_names_that_differ_only_in_case(spark: Any, tmp_path: Path) -> None:
     url = str(tmp_path / "table")
     ll.create_table(url, pa.schema([("a", pa.int64()), ("A", pa.int64())])).append(pa.table({"a": [1], "A": [2]}))
     with pytest.raises(ll.Unsupported, match="caseSensitive"):
@@ -300,7 +300,7 @@ def test_names_that_differ_in_case_only(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_frame_shows_one_snapshot(spark: Any, tmp_path: Path) -> None:
-    """G4: what is committed after the frame was made is not in it."""
+    """G4: Rows that are committed after the frame was created are not in it."""
     url = str(tmp_path / "table")
     table = ll.create_table(url, pa.schema([("k", pa.int64())]))
     table.append(pa.table({"k": [1]}))
@@ -312,7 +312,7 @@ def test_a_frame_shows_one_snapshot(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("arrow_only")
 def test_the_arrow_leg_alone(spark: Any, tmp_path: Path) -> None:
-    """Columns in the order wanted, filters, no columns, an empty table: as the native leg has them."""
+    """Column order, filters, no columns and an empty table give the same result as on the native leg."""
     url = str(tmp_path / "table")
     table = ll.create_table(url, EVERY)
     assert lake.read(spark, url).count() == 0

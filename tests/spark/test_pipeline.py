@@ -1,4 +1,4 @@
-"""DataFrames into tables and back, on a real session: rows, identities, failures, legs. Run again under Spark Connect."""
+"""Writes and reads DataFrames on a real session: rows, identities, failures, legs. Runs again under Spark Connect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def data_files(url: str) -> set[str]:
 
 
 def failing(spark: Any, rows: int, url: str) -> Any:
-    """A frame of two tasks of which one fails after the other has written its file."""
+    """A frame of two tasks, one of which fails after the other has written its file."""
     before = len(data_files(url))
 
     def fail_late(batches: Any) -> Any:
@@ -59,8 +59,8 @@ def failing(spark: Any, rows: int, url: str) -> Any:
     return spark.range(rows).selectExpr("1 part", "id k", "'x' v").repartition(2).mapInArrow(fail_late, DDL)
 
 
-def test_modes_replace_what_they_say(spark: Any, url: str) -> None:
-    """Append, static, partial and dynamic overwrite, whole table; each one commit; the frame may leave the partition out."""
+def test_each_mode_replaces_the_right_rows(spark: Any, url: str) -> None:
+    """Append, and static, partial, dynamic and whole-table overwrite are one commit each; the frame may omit the partition."""
     lake.write(frame(spark, [(1, 1, "a"), (2, 2, "b")]), url, partition_by=["part"])
     lake.write(frame(spark, [(1, 3, "c")]), url)
     assert contents(url) == [(1, 1, "a"), (1, 3, "c"), (2, 2, "b")]
@@ -74,15 +74,15 @@ def test_modes_replace_what_they_say(spark: Any, url: str) -> None:
     assert kinds == ["APPEND", "APPEND", "OVERWRITE", "OVERWRITE", "OVERWRITE"]
 
 
-def test_a_missing_table_is_made_only_when_asked(spark: Any, url: str) -> None:
+def test_a_missing_table_is_created_only_on_request(spark: Any, url: str) -> None:
     with pytest.raises(ll.TableNotFound):
         lake.write(frame(spark, [(1, 1, "a")]), url)
     lake.write(frame(spark, [(1, 1, "a")]), url, options={"commit.max-retries": "3"})
     assert ll.open_table(url).options["commit.max-retries"] == "3"
 
 
-def test_rows_of_a_bucket_come_to_one_task(spark: Any, url: str) -> None:
-    """One file per partition and bucket, however many tasks the frame has; keys may have another type in the frame."""
+def test_one_task_writes_all_rows_of_a_bucket(spark: Any, url: str) -> None:
+    """Each partition and bucket gets one file, whatever the frame's number of tasks and type of keys."""
     schema = ll.Schema([("part", "INT"), ("k", "BIGINT"), ("t", "TIME(3)"), ("v", "STRING")])
     ll.create_table(url, schema, partition_by="part", options={"bucket": "3", "bucket-key": "t,k"})
     rows = spark.range(60).repartition(4).selectExpr("id % 2 part", "cast(id as int) k", "cast(id as int) t", "'x' v")
@@ -101,7 +101,7 @@ def test_rows_of_a_bucket_come_to_one_task(spark: Any, url: str) -> None:
 
 
 def test_columns_are_matched_by_name(spark: Any, url: str) -> None:
-    """Spark's Arrow hand-over maps by position: two columns of one type must not be swapped."""
+    """Spark matches Arrow columns by position, so two columns of one type must not be swapped."""
     lake.write(frame(spark, [("a", "b")], "x string, y string"), url, options={})
     lake.write(frame(spark, [("B", "A")], "y string, x string"), url)
     lake.write(frame(spark, [("only",)], "y string"), url)
@@ -110,7 +110,7 @@ def test_columns_are_matched_by_name(spark: Any, url: str) -> None:
         lake.write(frame(spark, [("a", "b")], "x string, nope string"), url)
 
 
-def test_a_value_that_does_not_fit_is_refused_not_cut(spark: Any, url: str) -> None:
+def test_a_value_that_does_not_fit_is_rejected_not_truncated(spark: Any, url: str) -> None:
     ll.create_table(url, ll.Schema([("k", "INT"), ("c", "VARCHAR(3)")]))
     for rows, ddl, column in (([(2**40, "a")], "k bigint, c string", "k"), ([(1, "abcd")], "k int, c string", "c")):
         with pytest.raises(Exception, match=rf"column '{column}'"):
@@ -119,8 +119,8 @@ def test_a_value_that_does_not_fit_is_refused_not_cut(spark: Any, url: str) -> N
     assert data_files(url) == set()
 
 
-def test_an_identity_runs_no_second_job(spark: Any, url: str) -> None:
-    """G3, H8: a rerun of a job is harmless, and costs no job."""
+def test_a_replayed_identity_runs_no_second_job(spark: Any, url: str) -> None:
+    """G3, H8: Running a job again is harmless, and starts no Spark job."""
     df = frame(spark, [(1, 1, "a")])
     first = lake.write(df, url, commit_user="nightly", identifier=3, options={})
     files = data_files(url)
@@ -131,7 +131,7 @@ def test_an_identity_runs_no_second_job(spark: Any, url: str) -> None:
 
 
 def test_a_failed_job_leaves_no_row_and_no_file(spark: Any, url: str) -> None:
-    """A failed job leaves no visible row, and says what files it left."""
+    """A failed job leaves no visible row, and reports the files that it left."""
     lake.write(frame(spark, [(1, 1, "a")]), url, partition_by=["part"])
     before = data_files(url)
     with pytest.raises(Exception, match="planned failure") as failure:
@@ -143,7 +143,7 @@ def test_a_failed_job_leaves_no_row_and_no_file(spark: Any, url: str) -> None:
 
 @pytest.mark.classic
 def test_a_retried_task_gives_its_rows_once(tmp_path: Path) -> None:
-    """Each attempt of a task has its own files; the commit names those of one attempt."""
+    """Each attempt of a task has its own files, and the commit names the files of only one attempt."""
     import subprocess
     import sys
 
@@ -202,8 +202,8 @@ ODD_DDL = (
 )
 
 
-def test_every_type_of_spark_goes_there_and_back(spark: Any, url: str) -> None:
-    """On both legs: Spark's own scan, and Arrow's (the data source)."""
+def test_every_type_of_spark_survives_a_round_trip(spark: Any, url: str) -> None:
+    """Every type survives a round trip on both legs: Spark's own scan and Arrow (the data source)."""
     df = frame(spark, ODD, ODD_DDL)
     lake.write(df, url, options={})
     back = lake.read(spark, url)
@@ -218,7 +218,7 @@ def test_every_type_of_spark_goes_there_and_back(spark: Any, url: str) -> None:
 
 
 def test_filters_and_columns_reach_the_native_scan(spark: Any, url: str) -> None:
-    """Fast by construction: files are pruned by the plan, columns and filters by Spark's reader."""
+    """The plan prunes files, and Spark's reader prunes columns and applies filters."""
     lake.write(frame(spark, [(p, p * 10 + i, "x") for p in (1, 2) for i in range(5)]), url, partition_by=["part"])
     found = lake.read(spark, url, columns=["k"], where="part = 1 AND k >= 12")
     assert sorted(row.k for row in found.collect()) == [12, 13, 14]
@@ -241,7 +241,7 @@ def plan_of(df: Any) -> str:
 
 
 def test_many_small_files_are_read_by_arrow_with_the_same_rows(spark: Any, url: str) -> None:
-    """Spark plans thousands of paths slowly (format/spark §4)."""
+    """Spark is slow to plan thousands of paths (format/spark §4.a)."""
     table = ll.create_table(url, pa.schema([("k", pa.int64())]))
     for number in range(40):
         table.append(pa.table({"k": [number]}))
@@ -251,7 +251,7 @@ def test_many_small_files_are_read_by_arrow_with_the_same_rows(spark: Any, url: 
 
 
 def test_floats_compare_alike_on_every_leg(spark: Any, url: str) -> None:
-    """NaN is the largest: as in Java, in Spark, and in `Table.to_arrow`."""
+    """NaN is the largest value, as in Java, in Spark and in `Table.to_arrow`."""
     values = [1.0, float("nan"), float("inf"), -0.0, 0.0, None]
     lake.write(frame(spark, [(v,) for v in values], "d double"), url, options={})
     for text in ("d > 1.0", "d >= 0.0", "NOT d < 1.0", "d IS NULL OR d = 0.0", "d = -0.0", "d > -0.0", "d != 0.0"):
@@ -269,7 +269,7 @@ def test_time_travel_is_an_argument_or_an_option(spark: Any, url: str) -> None:
 
 
 def test_the_data_source_writes_and_serves_sql(spark: Any, url: str) -> None:
-    """The convenience surface: format name, temp view, INSERT INTO, overwrite; an identity lands once."""
+    """The format's name, a temporary view, INSERT INTO and overwrite work; an identity lands once."""
     lake.write(frame(spark, [(1, 1, "a")]), url, options={})
     lake.register(spark)
     df = frame(spark, [(2, 2, "b")])
@@ -284,7 +284,7 @@ def test_the_data_source_writes_and_serves_sql(spark: Any, url: str) -> None:
 
 
 def test_a_source_job_that_fails_leaves_nothing(spark: Any, url: str) -> None:
-    """H5: Spark calls abort; nothing of the job is left, and what had landed stays."""
+    """H5: Spark calls abort, which deletes the files of the job; rows that had landed stay."""
     lake.write(frame(spark, [(1, 1, "a")]), url, options={})
     lake.register(spark)
     before = data_files(url)
@@ -295,7 +295,7 @@ def test_a_source_job_that_fails_leaves_nothing(spark: Any, url: str) -> None:
 
 
 def test_object_stores_that_spark_cannot_open_are_read_by_arrow(spark: Any, s3: Any) -> None:
-    """PySpark's own jars have no S3A: both directions go through Python, credentials travel to the executors."""
+    """PySpark's own jars lack S3A, so reads and writes go through Python; the executors receive the credentials."""
     base, options = s3
     url = f"{base}/table"
     lake.write(frame(spark, [(1, 1, "a"), (2, 2, "b")]), url, partition_by=["part"], storage_options=options)
@@ -303,8 +303,8 @@ def test_object_stores_that_spark_cannot_open_are_read_by_arrow(spark: Any, s3: 
     assert [tuple(row) for row in found.collect()] == [(2, 2, "b")]
 
 
-def test_which_stores_the_session_opens_by_itself(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """PySpark's own jars have a client for HDFS and none for S3; a session is asked once, and no client goes to the network."""
+def test_which_stores_the_session_can_open(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """PySpark's jars contain a client for HDFS but not for S3. A session is tested once, without using the network."""
     systems = FileSystems()
     assert [systems.opening(spark, scheme) for scheme in ("file", "hdfs", "s3a", "s3a", "nowhere")] == [
         {},

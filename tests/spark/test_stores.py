@@ -1,4 +1,4 @@
-"""Spark's workers reach every kind of store with what the driver was given; what Spark can open by itself it scans by itself."""
+"""Spark's workers reach every kind of store with the driver's options, and Spark scans the stores that it can open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTS = {"s3": "s3_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs
 
 
 def written(spark: Any, server: Any) -> tuple[str, dict[str, Any]]:
-    """A table of 300 rows in two partitions, written by tasks, once."""
+    """A table of 300 rows in two partitions, which tasks wrote in one commit."""
     url, options = f"{server.new_root()}/table", server.storage_options()
     df = spark.range(300).selectExpr("id", "concat('row ', id) AS name", "cast(id % 2 AS int) AS half")
     receipt = lake.write(df, url, partition_by=["half"], commit_user="etl", identifier=1, storage_options=options)
@@ -53,7 +53,7 @@ def test_a_round_through_spark(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """G8, H19: the rows, by Spark's own scan where PySpark's jars have a client, else by Arrow with a line that says why."""
+    """G8, H19: Spark's own scan reads the rows if PySpark's jars have a client; else Arrow does, and the log says why."""
     monkeypatch.setattr(session.FILE_SYSTEMS, "_known", {})
     url, options = written(spark, request.getfixturevalue(HOSTS[kind]))
     with caplog.at_level(logging.INFO, logger="lakelatch"):
@@ -73,7 +73,7 @@ def test_a_round_through_spark(
         ],
     }
     if kind in said:
-        (warning,) = warnings  # once, though it was read twice
+        (warning,) = warnings  # one warning for two reads
         assert all(part in warning for part in said[kind])
     else:
         assert warnings == []
@@ -86,7 +86,7 @@ def test_a_round_through_spark(
 
 CLIENTS = {
     "s3": [
-        maven.Artifact("org.apache.hadoop:hadoop-aws:3.4.2", alone=True),  # the bundle that it names is 600 MB
+        maven.Artifact("org.apache.hadoop:hadoop-aws:3.4.2", alone=True),  # the SDK bundle that it depends on is 600 MB
         *(maven.Artifact(f"software.amazon.awssdk:{name}:2.29.52") for name in ("s3", "s3-transfer-manager", "sts")),
     ],
     "gcs": [maven.Artifact("com.google.cloud.bigdataoss:gcs-connector:3.1.3", classifier="shaded", alone=True)],
@@ -95,8 +95,8 @@ CLIENTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_session_with_the_stores_client_scans_by_itself(kind: str, request: pytest.FixtureRequest) -> None:
-    """The package that the warning names is enough: found behind Spark's own loader, with the storage options as given."""
+def test_a_session_with_the_stores_client_scans_natively(kind: str, request: pytest.FixtureRequest) -> None:
+    """The package that the warning names is enough: Spark's class loader finds it, and it gets the storage options."""
     jars = maven.fetched(f"spark-{kind}", CLIENTS[kind])
     if jars is None:
         not_here(f"Spark's client of {kind}", "there is no Maven to fetch it with")

@@ -1,4 +1,4 @@
-"""What the pipeline decides before, or without, any job: columns, options, packing, secrets. No session is started."""
+"""Decisions of the pipeline that need no job: columns, options, packing, secrets. No session is started."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TYPES: dict[str, spark.DataType] = {
 
 
 def test_spark_casts_only_what_it_keeps() -> None:
-    """Points in time go by the session's zone; all other values are judged by the executors, which refuse to cut."""
+    """Spark casts points in time with the session's zone. The executors check all other values and never truncate."""
     schema = table(("a", "BIGINT"), ("t", "TIMESTAMP(6)"), ("n", "INT"), ("s", "STRING"))
     columns = match_columns(frame("t:ts a:int n:bigint s:void"), schema)
     assert columns.names == ("t", "a", "n", "s")
@@ -73,13 +73,13 @@ def test_spark_casts_only_what_it_keeps() -> None:
         ("b:int", ("a", "INT NOT NULL"), "no column 'b'"),
     ],
 )
-def test_types_that_never_fit_are_refused_before_the_job(ddl: str, column: tuple[str, str], said: str) -> None:
+def test_types_that_never_fit_are_rejected_before_the_job(ddl: str, column: tuple[str, str], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         match_columns(frame(ddl), table(column))
 
 
 def test_missing_columns() -> None:
-    """Null where it may be, else an error that names it; partition= fills in what the frame leaves out."""
+    """A missing column becomes null if it is nullable, else an error; partition= fills in columns that the frame omits."""
     schema = table(("a", "INT NOT NULL"), ("b", "INT"))
     with pytest.raises(InvalidArgument, match="column 'a' is missing"):
         match_columns(frame("b:int"), schema)
@@ -89,8 +89,8 @@ def test_missing_columns() -> None:
         match_columns(twice, schema, ["a"])
 
 
-def test_fields_inside_of_columns_go_by_name() -> None:
-    """Spark casts structs by position: a field of another name must never take a value."""
+def test_fields_inside_columns_are_matched_by_name() -> None:
+    """Spark casts structs by position, but a value must never end up in a field of another name."""
     schema = new_schema(from_spark_schema(frame("p:pair")))
     swapped = spark.StructType([spark.StructField("p", spark.StructType(_TYPES["pair"].fields[::-1]))])  # type: ignore[attr-defined]
     assert match_columns(swapped, schema).casts == (None,), "Arrow casts structs by name"
@@ -103,8 +103,8 @@ def test_fields_inside_of_columns_go_by_name() -> None:
         match_columns(stranger, schema)
 
 
-def test_types_there_and_back() -> None:
-    """What a frame makes of a table, the table makes of a frame."""
+def test_types_survive_a_round_trip() -> None:
+    """The types of a frame become those of a table, and back."""
     struct = spark.StructType(
         [spark.StructField("x", spark.DecimalType(38, 18)), spark.StructField("y", spark.DateType())]
     )
@@ -119,7 +119,7 @@ def test_types_there_and_back() -> None:
     fields = from_spark_schema(schema)
     assert [to_spark(f.type) for f in fields] == [f.dataType for f in schema.fields]
     ids = [f.id for f in fields]
-    assert ids == [0, 3, 4, 5], "fields inside of a ROW take ids, too"
+    assert ids == [0, 3, 4, 5], "fields inside a ROW take ids, too"
     assert sql(fields[3].type) == "TIMESTAMP(6) WITH LOCAL TIME ZONE"
     with pytest.raises(InvalidArgument, match="'i'"):
         from_spark_schema(spark.StructType([spark.StructField("i", spark.DayTimeIntervalType())]))
@@ -140,8 +140,8 @@ def test_source_options_are_checked() -> None:
     assert told.properties == {"a": "b"}
 
 
-def test_secrets_travel_but_do_not_show() -> None:
-    """H19: explicit keys reach the executors, and stand in no text on the way."""
+def test_secrets_reach_the_executors_but_appear_in_no_text() -> None:
+    """H19: Explicit keys reach the executors, and appear in no text on the way."""
     store = open_store("s3://bucket/table", {"key": "AKIAEXAMPLE", "secret": "hush-hush-secret"})
     task = WriteTask(store, table(("a", "INT")), "job", ("a",))
     options = SourceOptions({"path": "/t", "storage.secret": "hush-hush-secret"})
@@ -151,8 +151,8 @@ def test_secrets_travel_but_do_not_show() -> None:
     assert pickle.loads(pickle.dumps(options)).storage_options["secret"] == "hush-hush-secret"
 
 
-def test_storage_options_in_hadoops_words() -> None:
-    """Each way to sign in that Hadoop's clients know too; None for what they have no name for."""
+def test_storage_options_are_translated_to_hadoops_names() -> None:
+    """Each way to sign in that Hadoop's clients support is translated; for others the result is None."""
     told = hadoop_options(
         "s3a://b/t", {"key": "k", "secret": "s", "token": "t", "client_kwargs": {"region_name": "eu-west-1"}}
     )
@@ -195,8 +195,8 @@ def test_storage_options_in_hadoops_words() -> None:
         ("ftp://h/t", {"user": "u"}),
     ],
 )
-def test_storage_options_without_an_equal_in_hadoops_words(root: str, options: dict[str, Any]) -> None:
-    """None is dropped in silence: such files are read by Arrow."""
+def test_storage_options_without_an_equivalent_in_hadoop(root: str, options: dict[str, Any]) -> None:
+    """No option is silently dropped; Arrow reads such files."""
     assert hadoop_options(root, options) is None
 
 
@@ -215,8 +215,8 @@ def test_splits_are_packed_into_few_even_tasks() -> None:
     assert packed([], 2, 1) == []
 
 
-def test_an_error_of_ours_comes_back_as_itself() -> None:
-    """A value that does not fit is InvalidArgument, not a stack of Spark's; what was left behind is said."""
+def test_an_error_from_an_executor_keeps_its_class() -> None:
+    """A value that does not fit raises InvalidArgument instead of Spark's error, and the message names files that are left."""
     spark_error = RuntimeError(
         "Traceback …\nlakelatch.core.errors.InvalidArgument: column 'a': 300 is too large\n\tat …"
     )

@@ -1,4 +1,4 @@
-"""Writers of one table, and compactors beside them that are killed at random moments."""
+"""Runs writers of one table together with compactors that are killed at random moments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPACTORS = 2
 
 
 def compact_until(stop: Path, url: str, log_path: Path) -> None:
-    """A compactor's whole life: it takes all small files, again and again."""
+    """The main function of a compactor, which compacts all small files again and again."""
     log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -27,7 +27,7 @@ def compact_until(stop: Path, url: str, log_path: Path) -> None:
 
 
 class Compacting(Contention):
-    """Contention on a table that is compacted meanwhile."""
+    """Contention on a table that is compacted at the same time."""
 
     def __init__(self, folder: Path, url: str, *, writers: int, commits: int, seed: int = 0) -> None:
         super().__init__(folder, url, {}, writers=writers, commits=commits)
@@ -38,7 +38,7 @@ class Compacting(Contention):
         return sum(snapshot.commit_kind == "COMPACT" for snapshot in table.snapshots())
 
     def torture(self, kills: int) -> tuple[int, Books]:
-        """Writers to their ends, while compactors are killed at most so many times; how many times they were."""
+        """Run the writers to their ends and kill compactors at most `kills` times. Returns the number of kills."""
         began, struck = time.monotonic(), 0
         compactors = [self._compactor(number) for number in range(COMPACTORS)]
         for name in self.names:

@@ -1,4 +1,4 @@
-"""G1, G3, H13: writers and compactors on one table at once, the compactors killed at random moments: no row lost, none twice."""
+"""G1, G3, H13: No row is lost or doubled while writers and compactors share a table and compactors are killed at random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(tmp_path: Path) -> Compacting:
 
 @pytest.mark.timeout(1800)
 def test_compactors_beside_writers(table: Compacting) -> None:
-    """What a compactor left when it died is finished by the next: at the end everything is in one file."""
+    """The next compactor finishes the work of a killed one; in the end, all rows are in one file."""
     kills, books = table.torture(KILLS)
     found = ll.open_table(table.url)
     compactions = table.compactions(found)

@@ -1,4 +1,4 @@
-"""G1, G2, G3, G5, G6 under SIGKILL at random moments: on a disk, and on an S3 server whose answers get lost."""
+"""G1, G2, G3, G5, G6 under SIGKILL at random moments, on a disk and on an S3 server whose answers get lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def figures() -> Iterator[list[str]]:
-    """What came of it, line by line: kept for docs/guarantees.md."""
+    """The results as lines, which are saved in docs/guarantees.md."""
     lines: list[str] = []
     yield lines
     if lines:
@@ -35,12 +35,12 @@ def figures() -> Iterator[list[str]]:
 
 
 def check(torture: Torture, what: str, figures: list[str]) -> None:
-    """Kill, and hold the books against the table."""
+    """Kill writers, and compare their books with the table."""
     kills, books = torture.torture(KILLS)
     tell(f"torture, {what}: {kills}\ntorture, {what}: {books}")
-    assert kills.inside >= kills.all / 3, "the kills missed what they are for"
+    assert kills.inside >= kills.all / 3, "too few kills hit a commit"
     assert kills.phases[Phase.PUBLISH.value] > 0
-    assert books.replayed > 0, "no restart found its commit already there"
+    assert books.replayed > 0, "no restart found that its commit had landed"
     assert books.acknowledged == books.visible > 0
     assert (books.lost, books.doubled, books.errors) == (0, 0, [])
     outcomes = torture.recover()
@@ -60,7 +60,7 @@ def test_sigkill_at_random_moments_on_local_disk(tmp_path: Path, folder: Path, f
 
 @pytest.mark.timeout(3600)
 def test_sigkill_at_random_moments_on_s3_with_lost_answers(s3_host: S3Server, folder: Path, figures: list[str]) -> None:
-    """Beside the kills, every twentieth PUT is done by the server, and its answer cut off (H2, H3, H9)."""
+    """In addition, the server applies every twentieth PUT, but its answer is cut off (H2, H3, H9)."""
     url, own = f"s3://{s3_host.create_bucket()}/table", s3_host.storage_options()
     with FaultProxy(s3_host.endpoint_url, drop_put_answers=LOST_ANSWERS, seed=7) as proxy:
         torture = Torture(folder, url, own, through=s3_host.storage_options(proxy.url))

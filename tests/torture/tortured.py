@@ -1,4 +1,4 @@
-"""Writers of one table that are killed at random moments, again and again, and started anew under the same identities."""
+"""Runs writers of one table that are killed at random moments and restarted with the same identities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakelatch.coordinator.protocol.machine import Phase, state_after
 ENDLESS = 10**9
 BETWEEN = "between commits"
 PATIENCE = 10
-"""The dice may miss the moments that matter: up to so many times the kills that were asked for."""
+"""Random kills may miss the required moments; at most this many times the requested kills are made."""
 FROM = (
     "CommitRequested",
     "LatestResolved",
@@ -30,12 +30,12 @@ FROM = (
     "SnapshotPublished",
     "LineageVerified",
 )
-"""A kill comes some time after one of these: phases differ in length, and the short ones matter as much."""
+"""A kill comes a random time after one of these events, so that short phases are hit as well as long ones."""
 
 
 @dataclass
 class Kills:
-    """Where the kills fell: phase of the commit machine, as the victim's journal has it -> how many."""
+    """Phase of the commit machine, from the journal of the killed writer -> number of kills in it."""
 
     phases: Counter[str] = field(default_factory=Counter)
 
@@ -45,7 +45,7 @@ class Kills:
 
     @property
     def inside(self) -> int:
-        """Kills that fell inside of a commit: begun, and not yet told."""
+        """Kills during a commit, after its beginning and before the writer knew its outcome."""
         return self.all - self.phases[BETWEEN]
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Kills:
 
 
 class Torture(Contention):
-    """Contention without an end, and without pauses, whose writers are killed."""
+    """Contention without end or pauses, whose writers are killed."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class Torture(Contention):
         super().start(name)
 
     def torture(self, kills: int) -> tuple[Kills, Books]:
-        """Kill so many times, a writer of the dice's choice at a moment of the dice's choice; then let all end well.
+        """Kill random writers at random moments `kills` times, and then let all writers finish.
 
-        And some more, until one was killed in the midst of its publish, and one after it: its restart was a replay.
+        Continue until one writer was killed during its publish, and one after it, so that its restart was a replay.
         """
         struck, began = Kills(), time.monotonic()
         for name in self.names:
@@ -93,12 +93,12 @@ class Torture(Contention):
             struck.phases[self._phase(name)] += 1
             self.start(name)
         for name in self.names:
-            self._await_event(name, FROM[0])  # whoever was killed last has come back to what it had begun
+            self._await_event(name, FROM[0])  # the writer that was killed last has resumed its commit
         (self.folder / "stop").touch()
         return struck, self.finish(began)
 
     def recover(self) -> Counter[str]:
-        """What the writers' journals say became of each commit that was begun: outcome -> how many."""
+        """Outcome of the commits in the writers' journals -> number of commits."""
         found: Counter[str] = Counter()
         for orders in self.orders.values():
             assert orders.journal is not None
@@ -111,15 +111,15 @@ class Torture(Contention):
         return replayed and struck.phases[Phase.PUBLISH.value] > 0
 
     def _await_event(self, name: str, event: str) -> None:
-        """Until its commits have come to this, since it was started."""
+        """Wait until the writer's journal has this event, counted from its last start."""
         deadline = time.monotonic() + 120
         while event.encode() not in self._journal_since_start(name):
             assert self.running[name].is_alive(), self.orders[name].log.read_text()
-            assert time.monotonic() < deadline, f"{name} does not get to {event}"
+            assert time.monotonic() < deadline, f"{name} does not reach {event}"
             time.sleep(0.001)
 
     def _usual_s(self, name: str) -> float:
-        """How long a commit of this writer takes, lately."""
+        """The median time of the writer's last commits, in seconds."""
         waits = [line["seconds"] for line in self.told(name)[-20:]]
         return median(waits) if waits else 0.05
 
@@ -133,7 +133,7 @@ class Torture(Contention):
             return lines.read()
 
     def _phase(self, name: str) -> str:
-        """What the last commit that a writer began was at when it died."""
+        """The phase of the writer's last commit when the writer was killed."""
         entries = list(parse_journal(self._journal_since_start(name).split(b"\n"), name))
         last = [e.commit for e in entries if isinstance(e.event, CommitRequested)][-1]
         state = state_after([e.event for e in entries if e.commit == last])

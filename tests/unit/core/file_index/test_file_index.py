@@ -1,4 +1,4 @@
-"""File indexes: four kinds, each against brute force over rows."""
+"""Tests the four kinds of file indexes against brute force over rows."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ EVERY_OPERATOR = ("=", "!=", *RANGES, "is_null", "is_not_null", "in")
 
 @settings(max_examples=120, deadline=None)
 @given(tables(12), predicates(), st.sets(st.sampled_from(KINDS), min_size=1), st.integers(1, 3))
-def test_no_row_is_left_out(table: pa.Table, predicate: Any, kinds: set[str], cuts: int) -> None:
-    """G4: whatever the predicate, a row that it keeps is among those that the indexes leave."""
+def test_no_matching_row_is_excluded(table: pa.Table, predicate: Any, kinds: set[str], cuts: int) -> None:
+    """G4: For any predicate, the indexes keep every row that the predicate keeps."""
     bound = bind(predicate, FIELDS)
     specs = [
         spec(kind, f.type, f.name, items="20")  # type: ignore[arg-type]
         for kind in sorted(kinds)
         for f in FIELDS
-        if takes(kind, f.type) and not (kind == "bsi" and f.name == "n")  # whose digits need more than 64 bits
+        if takes(kind, f.type) and not (kind == "bsi" and f.name == "n")  # whose numbers need more than 64 bits
     ]
     found = answer(opened(built(specs, table, cuts), table.num_rows), bound, columns_of_file(FIELDS))
     kept = {i for i, row in enumerate(values_of(table)) if evaluate(bound, row) is True}
@@ -52,7 +52,7 @@ def test_no_row_is_left_out(table: pa.Table, predicate: Any, kinds: set[str], cu
 
 
 def domain(name: str) -> tuple[AtomicType, pa.Array, list[Any]]:
-    """A column of every value of a type, twice, with nulls between, as Arrow and as Python values."""
+    """A column with each value of a type twice and nulls between them, as Arrow and as Python values."""
     text, encoded = ATOMIC[name]
     data_type = parse_atomic(text)
     rows = [[v] for v in [*encoded, None, *reversed(encoded), None]]
@@ -69,10 +69,10 @@ def literal_of(value: Any, data_type: AtomicType) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", sorted(ATOMIC))
 def test_every_type(kind: str, name: str) -> None:
-    """G4: every comparison with every value of every type; bitmaps leave no row too many, but for nanoseconds."""
+    """G4: Every comparison with every value of every type. Bitmaps are exact, except for nanoseconds."""
     data_type, array, values = domain(name)
     if not takes(kind, data_type):
-        with pytest.raises(InvalidArgument, match="of which no"):
+        with pytest.raises(InvalidArgument, match="does not support"):
             index_specs([Field(0, "c", data_type)], {f"file-index.{kind}.columns": "c"})
         return
     table = pa.table({"c": array})
@@ -98,13 +98,13 @@ def test_every_type(kind: str, name: str) -> None:
                 if op in answered and exact:
                     assert found == kept, (op, value, negated)
     if data_type.root == "BOOLEAN":
-        return  # which has both values
+        return  # the column has both values
     absent = bind(col("c") == absent_value(data_type), fields)
     assert answer(opened(data, len(array)), absent, columns_of_file(fields)) == BitMap()
 
 
 def absent_value(data_type: AtomicType) -> Any:
-    """A value of the type that is not there."""
+    """A value of the type that the column does not have."""
     root = data_type.root
     if root in ("CHAR", "VARCHAR"):
         return "nope"
@@ -121,9 +121,8 @@ def absent_value(data_type: AtomicType) -> Any:
     return 42.0 if root in ("FLOAT", "DOUBLE") else 42
 
 
-def test_nothing_but_nulls() -> None:
-    """The rows that have no value, and no others: Apache Paimon 1.4 finds only the first and the last
-    (format/file-indexes §5)."""
+def test_a_column_of_nulls() -> None:
+    """All rows without a value are found; Apache Paimon 1.4 finds only the first and the last (format/file-indexes §5)."""
     data_type = AtomicType("INT")
     for kind in KINDS:
         index = opened(built([spec(kind, data_type, items="5")], column([None] * 9, data_type)), 9)
@@ -138,7 +137,7 @@ def test_nothing_but_nulls() -> None:
 @pytest.mark.parametrize("kind", POSITIONAL)
 @pytest.mark.parametrize("count", [1, 3000, 70_000])
 def test_many_rows(kind: str, count: int) -> None:
-    """Many values in several blocks, chunks and containers; given in batches."""
+    """Many values in several blocks, chunks and containers, added in batches."""
     rng = random.Random(count)
     values = [None if rng.random() < 0.1 else rng.randrange(-count, count) for _ in range(count)]
     options = {"index_block_size": "1 kb", "chunk_size": "1 kb"}
@@ -155,7 +154,7 @@ def test_many_rows(kind: str, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bloom-filter"])
 def test_many_texts(kind: str) -> None:
-    """Texts of many lengths, in blocks and chunks that hold a few of them each."""
+    """Texts of many lengths, in blocks and chunks with a few texts each."""
     rng = random.Random(kind)
     texts = ["".join(rng.choices("aäß😀", k=rng.randrange(90))) for _ in range(400)]
     values = [rng.choice(texts[:300]) for _ in range(2000)]
@@ -193,7 +192,7 @@ def test_version_1_finds_what_version_2_finds() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_column_that_was_widened(kind: str) -> None:
-    """A literal of the new type that the old one has no room for is no value of the file."""
+    """A literal of the new type that does not fit into the old type is not a value of the file."""
     written = AtomicType("TINYINT")
     values = [-128, -1, 0, 1, 127, None]
     index = opened(built([spec(kind, written, items="9")], column(values, written)), len(values))
@@ -210,7 +209,7 @@ def test_a_column_that_was_widened(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["bsi", "range-bitmap"])
 def test_a_finer_literal_lies_between_the_values(kind: str) -> None:
-    """Decimals and timestamps whose column got more digits: between two values of the file nothing is lost."""
+    """If a DECIMAL or TIMESTAMP column got more digits, a literal between two values of the file loses no row."""
     written, now = decimal(9, 1), decimal(12, 3)
     values = [Decimal("-1.5"), Decimal("0.0"), Decimal("0.1"), None]
     index = opened(built([spec(kind, written)], column(values, written)), len(values))
@@ -227,8 +226,8 @@ def test_a_finer_literal_lies_between_the_values(kind: str) -> None:
     assert 0 in (answer(index, where, {"c": IndexedColumn("c", millis)}) or ())
 
 
-def test_nanoseconds_share_a_microsecond() -> None:
-    """An index has microseconds: rows of the same one are not told apart, and `!=` loses none (Apache Paimon's does)."""
+def test_nanoseconds_within_a_microsecond() -> None:
+    """An index cannot distinguish rows within a microsecond, but `!=` loses none of them, unlike in Apache Paimon."""
     nanos = timestamp(9)
     values = [1001, 1002, 2000, None]
     for kind in ("bitmap", "bsi"):
@@ -241,7 +240,7 @@ def test_nanoseconds_share_a_microsecond() -> None:
 
 
 def test_blanks_that_readers_drop() -> None:
-    """A CHAR in ORC comes without the blanks at its end: `a` may stand as `a  ` in the index."""
+    """Readers of ORC drop blanks at the end of a CHAR, so the index may contain `a  ` for `a`."""
     char = parse_atomic("CHAR(5)")
     values = ["ab", "ab  ", "", "    ", "c"]
     index = opened(built([spec("bitmap", char)], column(values, char)), 5)
@@ -256,7 +255,7 @@ def test_blanks_that_readers_drop() -> None:
 
 
 def test_a_value_of_a_map() -> None:
-    """`m[key]`: the value of one key, null where a map has no such key, or is null."""
+    """`m[key]` is the value of one key, or null if the map is null or does not have the key."""
     kind = MapType(string(False), AtomicType("INT"))
     maps = pa.array([[("a", 1)], None, [("b", 1), ("a", 2)], [], [("a", None)]], to_arrow(kind))
     specs = index_specs([Field(0, "m", kind)], {"file-index.bitmap.columns": "m[a]"})
@@ -266,7 +265,7 @@ def test_a_value_of_a_map() -> None:
     assert answer(index, Comparison("is_null", "m[a]"), asked) == BitMap([1, 3, 4])
 
 
-def test_what_an_index_cannot_hold() -> None:
+def test_values_that_an_index_cannot_hold() -> None:
     for data_type, value, word in (
         (AtomicType("BIGINT"), -(2**63), "cannot hold"),
         (decimal(30, 0), Decimal(10**25), "64 bits"),

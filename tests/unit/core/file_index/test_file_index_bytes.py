@@ -1,4 +1,4 @@
-"""File indexes: the options that ask for them, their bytes, and damage."""
+"""Tests the options of file indexes, their bytes, and damaged indexes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ INT = AtomicType("INT")
     [
         ({"file-index.bitmap.columns": "b"}, "column 'b'"),
         ({"file-index.bitmap.columns": "a,"}, "column ''"),
-        ({"file-index.bitmap.columns": "a[x]"}, "no MAP"),
-        ({"file-index.bitmap.columns": "m[x]"}, "no MAP"),
-        ({"file-index.bitmap.columns": "m"}, "of which no bitmap"),
+        ({"file-index.bitmap.columns": "a[x]"}, "not a MAP"),
+        ({"file-index.bitmap.columns": "m[x]"}, "not a MAP"),
+        ({"file-index.bitmap.columns": "m"}, "which a bitmap index does not support"),
         ({"file-index.bitmap.a.version": "1"}, "not listed"),
     ],
 )
-def test_columns_that_cannot_be_meant(texts: dict[str, str], word: str) -> None:
+def test_invalid_columns(texts: dict[str, str], word: str) -> None:
     fields = [Field(0, "a", INT), Field(1, "m", MapType(AtomicType("INT", False), string()))]
     with pytest.raises(InvalidArgument) as caught:
         index_specs(fields, texts)
     assert word in str(caught.value) and next(iter(texts)) in str(caught.value)
 
 
-def test_options_that_cannot_be_meant() -> None:
+def test_invalid_options() -> None:
     with pytest.raises(Unsupported, match="'tree'"):
         index_specs([Field(0, "a", INT)], {"file-index.tree.columns": "a"})
     for options in ({"version": "3"}, {"version": "x"}, {"index_block_size": "1 parsec"}):
@@ -83,7 +83,7 @@ def test_options_of_one_column() -> None:
 
 
 def test_names_in_a_container() -> None:
-    """Names are Java's modified UTF-8: NUL takes two bytes, what lies beyond 16 bits six."""
+    """Names are in Java's modified UTF-8: NUL takes two bytes, and characters above 16 bits take six."""
     made = {"a\x00ü😀": {"bitmap": b"one", "x": None}, "b": {"bitmap": b"", "bloom-filter": b"two"}}
     data = write_container(made)
     assert b"a\xc0\x80\xc3\xbc\xed\xa0\xbd\xed\xb8\x80" in data
@@ -97,14 +97,14 @@ def test_names_in_a_container() -> None:
     [(b"", 0xEF46DB3751D8E999), (b"a", 0xD24EC4F1A98C6E5B), (b"abc", 0x44BC2CF5AD770999)],
 )
 def test_hashes_of_texts(text: bytes, hash_: int) -> None:
-    """The published values of XXH64 with seed 0."""
+    """The hashes are the published values of XXH64 with seed 0."""
     assert int(key_hashes(pa.array([b"other", text]))[1]) % 2**64 == hash_
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sets(st.integers(0, 300_000), max_size=300), st.sets(st.integers(0, 3), max_size=2), st.data())
 def test_bitmaps_are_checked(some: set[int], ranges: set[int], data: st.DataObject) -> None:
-    """A bitmap that is cut off or changed is told, or is a bitmap of rows of the file."""
+    """A truncated or changed bitmap is reported, or it is a valid bitmap of rows of the file."""
     positions = sorted(some.union(*(range(r * 65_536, r * 65_536 + 5000) for r in ranges)))
     encoded = serialized(bitmap_of(np.array(positions, np.int64)))
     block = Block(lambda a, b: encoded[a:b], 0, len(encoded), "f")
@@ -123,7 +123,7 @@ def test_bitmaps_are_checked(some: set[int], ranges: set[int], data: st.DataObje
 
 
 def sample() -> tuple[bytes, dict[str, AtomicType]]:
-    """A container of all kinds, over numbers and texts."""
+    """A container with all kinds of indexes of numbers and texts."""
     rng = random.Random(3)
     types = {"i": INT, "s": string()}
     numbers = [None if rng.random() < 0.2 else rng.randrange(-9, 9) for _ in range(120)]
@@ -135,7 +135,7 @@ def sample() -> tuple[bytes, dict[str, AtomicType]]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
-def test_anything_may_be_an_index(data: bytes) -> None:
+def test_arbitrary_bytes_as_an_index(data: bytes) -> None:
     with pytest.raises(TableCorrupt):
         opened(data, 5)
     for kind in KINDS:
@@ -149,7 +149,7 @@ def test_anything_may_be_an_index(data: bytes) -> None:
 
 
 def test_rows_that_the_file_does_not_have() -> None:
-    """An index of another file would leave rows out."""
+    """An index of another file would exclude rows wrongly."""
     data, types = sample()
     for rows in (119, 121):
         for kind in ("bitmap", "bsi", "range-bitmap"):

@@ -1,4 +1,4 @@
-"""Predicates: the tree, binding, and what they say of rows, on Arrow columns and one by one."""
+"""Tests predicates: the tree, binding, and evaluation on Arrow columns and on single rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INT = AtomicType("INT")
 
 
 def keep(predicate: Any, values: list[Any], data_type: Any, arrow: Any = None) -> list[Any]:
-    """The values of a column `c` that a predicate keeps, as Arrow and `evaluate` say; they must agree."""
+    """The values of column `c` that a predicate keeps, after a check that the Arrow mask and `evaluate` agree."""
     field = [Field(0, "c", data_type)]
     array = arrow if arrow is not None else pa.array(values, arrow_schema(field).field(0).type)
     bound = bind(predicate, field)
@@ -51,7 +51,7 @@ def keep(predicate: Any, values: list[Any], data_type: Any, arrow: Any = None) -
 
 
 def test_trees_are_values() -> None:
-    """G4: frozen, hashable, equal by what they say, and able to travel to a worker."""
+    """G4: Predicates are frozen, hashable, compared by value, and can be pickled for a worker."""
     one = (col("a") == 1) & col("b").is_in(["x", "y"]) & ~col("c").is_null()
     two = And((Comparison("=", "a", (1,)), Comparison("in", "b", ("x", "y")), Not(Comparison("is_null", "c"))))
     assert one == two and hash(one) == hash(two) and pickle.loads(pickle.dumps(one)) == two
@@ -75,7 +75,7 @@ def test_trees_are_values() -> None:
         (lambda: col("a").is_in("abc"), "list of values"),
     ],
 )
-def test_mistakes_say_what_to_do(mistake: Any, message: str) -> None:
+def test_errors_of_misuse_suggest_a_fix(mistake: Any, message: str) -> None:
     """G4: Python's `and`, chained comparisons and None never give a silently wrong filter."""
     with pytest.raises(InvalidArgument) as caught:
         mistake()
@@ -92,12 +92,12 @@ def test_mistakes_say_what_to_do(mistake: Any, message: str) -> None:
         (col("month") == "May", "column 'month'"),
         (col("carrier") == 5, "column 'carrier'"),
         (col("month").starts_with("1"), "needs a column of text"),
-        (col("tags") == 1, "compares with nothing"),
+        (col("tags") == 1, "cannot be compared"),
         (Comparison("~", "month", (1,)), "unknown operator"),
     ],
 )
-def test_binding_refuses(predicate: Any, message: str) -> None:
-    """G4: a predicate that cannot be meant names its column."""
+def test_binding_rejects_invalid_predicates(predicate: Any, message: str) -> None:
+    """G4: The error for an invalid predicate names the column."""
     fields = [Field(0, "month", INT), Field(1, "carrier", string()), Field(2, "tags", ArrayType(INT))]
     with pytest.raises(InvalidArgument, match=message):
         bind(predicate, fields)
@@ -124,8 +124,8 @@ def test_binding_refuses(predicate: Any, message: str) -> None:
         (col("c").between(0, Decimal("1.99")), [0, 1]),
     ],
 )
-def test_numbers_off_the_grid(predicate: Any, kept: list[int]) -> None:
-    """G4: a literal that no value of the column equals still orders them; null is never kept."""
+def test_numbers_that_are_not_values_of_the_column(predicate: Any, kept: list[int]) -> None:
+    """G4: A literal that is not a value of the column can still be compared with it; null is never kept."""
     assert keep(predicate, [-128, 0, 1, 2, 127, None], AtomicType("TINYINT")) == kept
     exact = [None if v is None else Decimal(v) for v in (-128, 0, 1, 2, 127, None)]
     assert keep(predicate, exact, decimal(3, 0)) == kept
@@ -163,14 +163,14 @@ def test_decimals_between_two_steps() -> None:
         (Or(()), []),
     ],
 )
-def test_three_values(predicate: Any, kept: list[Any]) -> None:
-    """G4: SQL's logic: unknown is not true, and neither is its negation."""
+def test_three_valued_logic(predicate: Any, kept: list[Any]) -> None:
+    """G4: As in SQL, unknown is not true, and neither is its negation."""
     assert keep(predicate, [1, 2, None], INT) == kept
 
 
 @pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
 def test_floats_compare_as_in_java(kind: str) -> None:
-    """G8: NaN is the largest and equal to itself, -0.0 is below 0.0."""
+    """G8: NaN is the largest value and equals itself, and -0.0 is below 0.0."""
     ordered = [-math.inf, -1.5, -0.0, 0.0, 1.5, math.inf, math.nan]
     array = [*ordered, None]
     field = parse_atomic(kind)
@@ -188,14 +188,14 @@ def test_floats_compare_as_in_java(kind: str) -> None:
     assert repr(keep(col("c").is_in([0.0, math.nan]), array, field)) == "[0.0, nan]"
 
 
-def test_a_float_literal_is_the_columns_nearest() -> None:
+def test_a_float_literal_means_the_nearest_value_of_the_column() -> None:
     """G4: 0.1 finds 0.1 in a FLOAT column."""
     assert len(keep(col("c") == 0.1, [0.1, 0.2], AtomicType("FLOAT"))) == 1
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_timestamps_of_every_unit(unit: str) -> None:
-    """G4: a literal finer than the column's unit, or beyond its range, still orders."""
+    """G4: A literal that is finer than the column's unit or out of its range can still be compared."""
     array = pa.array([-1, 0, 1, None], pa.int64()).cast(pa.timestamp(unit))
     values = column_values(array, timestamp(9))
     for text in (
@@ -245,12 +245,12 @@ def test_timestamps_of_every_unit(unit: str) -> None:
     ],
 )
 def test_types(predicate: Any, values: list[Any], data_type: Any, kept: list[Any]) -> None:
-    """G4: each type in its own order; text by UTF-8 bytes."""
+    """G4: Each type has its own order; text is ordered by UTF-8 bytes."""
     assert keep(predicate, values, data_type) == kept
 
 
 def test_layouts_of_arrow() -> None:
-    """G4: chunks, dictionaries, views, slices and empty tables are columns like any other."""
+    """G4: Chunks, dictionaries, views, slices and empty tables work like other columns."""
     field = [Field(0, "c", string())]
     bound = bind(col("c").is_in(["a", "c"]) | (col("c") > "x"), field)
     plain = pa.array(["a", "b", None, "c", "z"])
@@ -266,7 +266,7 @@ def test_layouts_of_arrow() -> None:
 @settings(max_examples=200, deadline=None)
 @given(tables(), predicates())
 def test_columns_and_rows_agree(table: pa.Table, predicate: Any) -> None:
-    """G4: the vectorised answer is that of the definition, for random trees, types, nulls, NaN and zeros."""
+    """G4: The mask agrees with the definition for random trees and types, with nulls, NaN and zeros."""
     bound = bind(predicate, FIELDS)
     assert bind(bound, FIELDS) == bound
     expected = [evaluate(bound, row) is True for row in values_of(table)]
@@ -278,7 +278,7 @@ def test_columns_and_rows_agree(table: pa.Table, predicate: Any) -> None:
 
 
 def test_filters_of_the_golden_tables(tmp_path: Path) -> None:
-    """G8: a filter over all rows that Apache Paimon reads keeps the rows that it should keep."""
+    """G8: A filter keeps the expected rows of those that Apache Paimon reads."""
     checked = 0
     for path in sorted(golden_folder(tmp_path).glob("paimon-java-*/*/expected.json")):
         expected = json.loads(path.read_text())
@@ -295,7 +295,7 @@ def test_filters_of_the_golden_tables(tmp_path: Path) -> None:
                 continue
             try:
                 fields = [Field(i, n, parse_atomic(types[n])) for i, n in enumerate(base["columns"])]
-            except Exception:  # a table with nested columns: its other reads are enough
+            except Exception:  # a table with nested columns, whose other reads are enough
                 continue
             rows = decode_rows(base["rows"], fields)
             bound = bind(golden_predicate(read["filter"], {f.name: f.type for f in fields}), fields)
@@ -305,6 +305,6 @@ def test_filters_of_the_golden_tables(tmp_path: Path) -> None:
     assert checked > 50
 
 
-def test_keys_of_order_are_what_evaluate_uses() -> None:
-    """G8: one order for sorting, statistics and predicates."""
+def test_evaluate_uses_the_order_of_order_key() -> None:
+    """G8: Sorting, statistics and predicates use the same order."""
     assert evaluate(Comparison("<", "c", (math.nan,)), {"c": math.inf}) is (order_key(math.inf) < order_key(math.nan))

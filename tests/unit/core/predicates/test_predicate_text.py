@@ -1,4 +1,4 @@
-"""Predicates as text."""
+"""Tests the parsing and printing of predicates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ A, B, C = col("a"), col("b"), col("c")
     ],
 )
 def test_text_and_columns_give_the_same_tree(text: str, predicate: Any) -> None:
-    """G4: the two ways to write a filter mean the same."""
+    """G4: Text and `col()` give the same predicate."""
     assert parse_where(text) == predicate
 
 
@@ -96,7 +96,7 @@ def test_text_and_columns_give_the_same_tree(text: str, predicate: Any) -> None:
     ],
 )
 def test_errors_name_the_position(text: str, position: int, problem: str) -> None:
-    """G4: a filter that cannot be read is refused with the place."""
+    """G4: The error for an invalid filter names the position."""
     with pytest.raises(InvalidArgument) as caught:
         parse_where(text)
     assert f"position {position}:" in str(caught.value) and problem in str(caught.value)
@@ -105,15 +105,15 @@ def test_errors_name_the_position(text: str, position: int, problem: str) -> Non
 @settings(max_examples=150, deadline=None)
 @given(st.text("abAND ORNOTISULIKE()='\"`%0129.,<>-x\n", max_size=30))
 def test_any_text_is_a_predicate_or_an_error(text: str) -> None:
-    """G4: no text makes the reader crash."""
+    """G4: No text crashes the parser."""
     try:
         parse_where(text)
     except InvalidArgument as error:
         assert "position" in str(error)
 
 
-def test_what_is_printed_can_be_read() -> None:
-    """G4: a plan's filter can be pasted back."""
+def test_printed_predicates_can_be_parsed() -> None:
+    """G4: The filter that a plan prints can be parsed again."""
     fields = [
         Field(0, "i", AtomicType("INT")),
         Field(1, "d", AtomicType("DOUBLE")),

@@ -1,4 +1,4 @@
-"""BinaryRow against bytes that Apache Paimon wrote, against itself, and against hostile bytes."""
+"""Tests BinaryRow against bytes that Apache Paimon wrote, in round trips, and with hostile bytes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WORKED = {
 
 @pytest.mark.parametrize("name", WORKED)
 def test_worked_examples_of_the_format(name: str) -> None:
-    """G8: bytes as Apache Paimon writes them, both ways."""
+    """G8: Encoding and decoding agree with the bytes of Apache Paimon."""
     type_texts, values, hex_text = WORKED[name]
     types = [parse_atomic(t) for t in type_texts]
     data = bytes.fromhex(hex_text.replace(" ", ""))
@@ -77,7 +77,7 @@ def test_worked_examples_of_the_format(name: str) -> None:
 
 
 def test_null_area_grows_with_the_arity() -> None:
-    """G8: 56 fields fit the first eight bytes beside the header, 57 do not."""
+    """G8: The null bits of 56 fields fit into the first eight bytes with the header, and those of 57 do not."""
     for arity, null_area in ((56, 8), (57, 16), (120, 16), (121, 24)):
         values: list[Any] = [None] * (arity - 1) + [7]
         row = encode_row(values, [INT] * arity)
@@ -117,8 +117,8 @@ def rows(draw: st.DrawFn) -> tuple[list[DataType], list[Any]]:
 
 @settings(max_examples=150, deadline=None)
 @given(rows())
-def test_rows_come_back_as_they_were(row: tuple[list[DataType], list[Any]]) -> None:
-    """G8: nothing is lost, and equal values give equal bytes."""
+def test_rows_survive_a_round_trip(row: tuple[list[DataType], list[Any]]) -> None:
+    """G8: A round trip loses nothing, and equal values give equal bytes."""
     types, values = row
     data = encode_row(values, types)
     assert repr(decode_row(data, types)) == repr(tuple(values))
@@ -128,10 +128,10 @@ def test_rows_come_back_as_they_were(row: tuple[list[DataType], list[Any]]) -> N
 
 @settings(max_examples=200, deadline=None)
 @given(rows(), st.integers(1, 5), st.data())
-def test_blocks_of_rows_are_the_same_bytes(
+def test_blocks_of_rows_have_the_same_bytes(
     row: tuple[list[DataType], list[Any]], count: int, data: st.DataObject
 ) -> None:
-    """G8: the vectorised encoder and the one for single rows agree on every type and on nulls."""
+    """G8: The vectorised encoder and the encoder of single rows agree on every type and on nulls."""
     types = row[0]
     by_type = dict(STRATEGIES)
     table = [[data.draw(st.none() | by_type[t]) for t in types] for _ in range(count)]
@@ -144,10 +144,10 @@ def test_blocks_of_rows_are_the_same_bytes(
 
 @settings(max_examples=200, deadline=None)
 @given(rows(), st.data())
-def test_damaged_rows_give_an_error_or_values_never_a_crash(
+def test_damaged_rows_give_an_error_or_values_but_never_a_crash(
     row: tuple[list[DataType], list[Any]], data: st.DataObject
 ) -> None:
-    """H11: a manifest that was damaged is refused by name; nothing outside of the row is read."""
+    """H11: The error for a damaged manifest names it; nothing outside the row is read."""
     types, values = row
     good = bytearray(encode_row(values, types))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -177,8 +177,8 @@ def test_damaged_rows_give_an_error_or_values_never_a_crash(
         ("00000001 0000000000000000 ffffffffffffff7f", (decimal(18, 0),)),
     ],
 )
-def test_impossible_rows_are_refused(hex_text: str, types: tuple[DataType, ...]) -> None:
-    """H11: each way in which a row can lie gives `TableCorrupt` with the file's name."""
+def test_impossible_rows_are_rejected(hex_text: str, types: tuple[DataType, ...]) -> None:
+    """H11: Every inconsistent row raises `TableCorrupt` with the name of the file."""
     with pytest.raises(TableCorrupt, match="manifest-1"):
         decode_row(bytes.fromhex(hex_text.replace(" ", "")), types, "manifest-1")
 
@@ -198,20 +198,20 @@ def test_impossible_rows_are_refused(hex_text: str, types: tuple[DataType, ...])
         (1e300, AtomicType("FLOAT")),
     ],
 )
-def test_values_of_another_type_are_refused(value: Any, data_type: DataType) -> None:
-    """G1: a value is never cut to fit."""
+def test_values_of_another_type_are_rejected(value: Any, data_type: DataType) -> None:
+    """G1: A value is never truncated to fit."""
     with pytest.raises(InvalidArgument):
         encode_row([value], [data_type])
 
 
 def test_counts_must_agree() -> None:
-    """G1: a row of another width is a mistake of the caller."""
+    """G1: A wrong number of values is an error of the caller."""
     with pytest.raises(InvalidArgument, match="1 values for a row of 2"):
         row_bytes([1], [INT, INT])
 
 
-def test_digits_of_big_decimals_are_the_fewest() -> None:
-    """G8: two's complement as Java's BigInteger gives it, in single rows and in blocks, at every change of length."""
+def test_large_decimals_have_the_fewest_bytes() -> None:
+    """G8: Two's complement like Java's BigInteger, in single rows and in blocks, around every change of length."""
     edges = [n for bits in range(0, 121, 8) for n in (1 << bits, (1 << bits) - 1, 1 << bits >> 1, (1 << bits >> 1) - 1)]
     values = [Decimal(sign * n) for n in edges for sign in (1, -1)] + [None]
     kind = decimal(38, 0)
@@ -222,7 +222,7 @@ def test_digits_of_big_decimals_are_the_fewest() -> None:
 
 
 def test_signed_zero_and_nan_keep_their_bits() -> None:
-    """G8: -0.0 and 0.0 are two keys."""
+    """G8: -0.0 and 0.0 are different keys."""
     double = AtomicType("DOUBLE")
     assert row_bytes([-0.0], [double])[8:] == struct.pack("<d", -0.0) != row_bytes([0.0], [double])[8:]
     assert math.isnan(decode_row(encode_row([math.nan], [double]), [double])[0])

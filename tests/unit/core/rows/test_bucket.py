@@ -1,4 +1,4 @@
-"""Buckets against vectors of the format, against files that Apache Paimon wrote, and fast path against slow path."""
+"""Tests buckets against known vectors and files of Apache Paimon, and the fast path against the slow path."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ INT, BIGINT = parse_atomic("INT"), parse_atomic("BIGINT")
     ],
 )
 def test_hashes_of_the_format(values: list[Any], types: list[Any], hash_: int) -> None:
-    """G8: the hash of Apache Paimon."""
+    """G8: The hashes are those of Apache Paimon."""
     assert murmur_hash(row_bytes(values, types)) == hash_
 
 
 def test_murmur_of_raw_bytes() -> None:
-    """G8: the published vector."""
+    """G8: The published test vector."""
     data = bytes([3, 10, 20, 30, 40, 50, 67, 89, 111, 51, 33, 67, 70, 25, 48, 10])
     assert murmur_hash(data) & 0xFFFFFFFF == 0x46BDAB5B
 
 
-def test_remainder_is_javas() -> None:
-    """G8: the sign follows the dividend, then it goes; Python's % would give another bucket."""
+def test_the_remainder_is_that_of_java() -> None:
+    """G8: The remainder has the sign of the dividend, which is then dropped; Python's % would give another bucket."""
     assert [bucket_of(h, 4) for h in (-7, 7, -(2**31), -300363099)] == [3, 3, 0, 3]
 
 
 def test_columns_and_rows_agree() -> None:
-    """G8: nulls, empty and very long texts, slices, chunks and dictionaries go where a single row goes."""
+    """G8: Nulls, empty and very long texts, slices, chunks and dictionaries get the same buckets as single rows."""
     texts = ["", "a", "1234567", "12345678", "x" * 2000, "ü漢🚀", None, "y" * 5000, "z" * 31] * 3
     table = pa.table(
         {
@@ -83,7 +83,7 @@ def test_columns_and_rows_agree() -> None:
 
 
 def test_more_rows_than_one_block() -> None:
-    """G8: the seam between blocks loses and repeats nothing."""
+    """G8: No row is lost or repeated between two blocks."""
     numbers = np.arange(70_000, dtype=np.int32)
     hashes = key_hashes([pa.array(numbers)], [INT])
     for i in (0, 16_383, 16_384, 65_536, 69_999):
@@ -91,7 +91,7 @@ def test_more_rows_than_one_block() -> None:
 
 
 def test_function_mod() -> None:
-    """G8: floorMod, null is 0."""
+    """G8: The function is floorMod, and null counts as 0."""
     table = pa.table({"a": pa.array([-1, 5, None, -(2**63)], pa.int64())})
     field = [Field(0, "a", BIGINT)]
     assert buckets(table, field, 4, BucketFunction.MOD).tolist() == [3, 1, 0, 0]
@@ -120,12 +120,12 @@ def test_function_mod() -> None:
     ],
 )
 def test_hive_hashes_of_values(value: Any, type_text: str, hash_: int) -> None:
-    """G8: Java's hash codes, as Hive uses them."""
+    """G8: The hashes are Java's hash codes, as in Hive."""
     assert value_hash(value, parse_atomic(type_text)) == hash_
 
 
 def test_function_hive() -> None:
-    """G8: field by field, sign bit cleared; TIMESTAMP is refused."""
+    """G8: Fields are hashed one by one, and the sign bit is cleared; TIMESTAMP is rejected."""
     table = pa.table({"a": pa.array(["abc", None, "abc", ""]), "b": pa.array([1, 2, -3, None], pa.int32())})
     fields = [Field(0, "a", string()), Field(1, "b", INT)]
     expected = [
@@ -141,12 +141,12 @@ def test_function_hive() -> None:
 
 
 VECTORS = json.loads((Path(__file__).parent / "buckets.json").read_text())
-"""Keys out of tables that Apache Paimon wrote: [bucket, key values ...] in the encoding of the golden tables."""
+"""Keys from tables that Apache Paimon wrote: [bucket, key values ...] in the encoding of the golden tables."""
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["table"])
 def test_buckets_that_apache_paimon_chose(vector: dict[str, Any]) -> None:
-    """G8: every key type, columns and single rows."""
+    """G8: Columns and single rows of every key type get the same buckets as in Apache Paimon."""
     fields = [Field(i, f"k{i}", parse_atomic(text)) for i, text in enumerate(vector["types"])]
     keys = decode_rows([row[1:] for row in vector["rows"]], fields)
     function = BucketFunction.parse(vector["function"])
@@ -157,10 +157,10 @@ def test_buckets_that_apache_paimon_chose(vector: dict[str, Any]) -> None:
     assert [bucket_of_row(k, types, vector["total"], function) for k in zip(*columns, strict=True)] == chosen
 
 
-if golden_root() is not None:  # without the whole set the vectors stand in
+if golden_root() is not None:  # without the whole set, the vectors above are used
 
     def test_every_row_of_apache_paimon_lies_in_its_bucket() -> None:
-        """G8: fixed buckets of the golden tables, every key type, row by row."""
+        """G8: Every row of the golden tables with fixed buckets is in its bucket, for every key type."""
         rows, tables, golden = 0, 0, golden_root()
         assert golden is not None
         for root in sorted(golden.glob("paimon-java-*/*/table")):

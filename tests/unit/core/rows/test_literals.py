@@ -1,4 +1,4 @@
-"""What people write as values, and values on their way to and from Arrow."""
+"""Tests the literals that users write, and the conversion of values from and to Arrow."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ NOON = 1_720_180_800_000_000_000  # 2024-07-05T12:00 UTC
         (pa.scalar(NOON + 1, pa.timestamp("ns")), timestamp(9), NOON + 1),
     ],
 )
-def test_literals_that_are_meant(literal: Any, data_type: DataType, value: Any) -> None:
-    """G4: a filter means what the user wrote, to the last digit; coercing twice changes nothing."""
+def test_literals_that_fit(literal: Any, data_type: DataType, value: Any) -> None:
+    """G4: A filter means exactly what the user wrote, to the last digit; coercing twice changes nothing."""
     once = coerce_literal(literal, data_type, "column 'c'")
     assert repr(once) == repr(value)
     assert repr(coerce_literal(once, data_type, "column 'c'")) == repr(value)
@@ -107,8 +107,8 @@ def test_literals_that_are_meant(literal: Any, data_type: DataType, value: Any) 
         (b"x", AtomicType("BLOB")),
     ],
 )
-def test_literals_that_cannot_be_meant(literal: Any, data_type: DataType) -> None:
-    """G4: an error names the column, never a silent guess."""
+def test_literals_that_do_not_fit(literal: Any, data_type: DataType) -> None:
+    """G4: An error names the column; there is never a silent guess."""
     with pytest.raises(InvalidArgument, match="column 'c'"):
         coerce_literal(literal, data_type, "column 'c'")
 
@@ -128,7 +128,7 @@ def test_literals_that_cannot_be_meant(literal: Any, data_type: DataType) -> Non
     ],
 )
 def test_columns_as_values(arrow: Any, data_type: DataType, values: list[Any]) -> None:
-    """G8: nothing is lost between Arrow and the values of the format."""
+    """G8: The conversion from Arrow to the values of the format loses nothing."""
     assert column_values(arrow, data_type) == values
     assert arrow_scalar_value(arrow[0], data_type) == values[0]
 
@@ -146,15 +146,15 @@ def test_columns_as_values(arrow: Any, data_type: DataType, values: list[Any]) -
     ],
 )
 def test_values_as_columns_and_back(values: list[Any], data_type: DataType) -> None:
-    """G8: partition columns are filled with exactly the partition's value."""
+    """G8: Partition columns are filled with exactly the value of the partition."""
     array = to_arrow_array(values, data_type, to_arrow(data_type))
     assert array.type == to_arrow(data_type)
     assert column_values(array, data_type) == values
     assert to_arrow_scalar(values[0], data_type, to_arrow(data_type)).equals(array[0])
 
 
-def test_what_arrow_cannot_hold_is_an_error() -> None:
-    """G4: a timestamp beyond 2262 in nanoseconds is refused, not wrapped around."""
+def test_values_that_arrow_cannot_hold_are_an_error() -> None:
+    """G4: A timestamp after 2262 in nanoseconds is rejected and does not wrap around."""
     with pytest.raises(Unsupported, match="timestamp"):
         to_arrow_scalar(253_402_300_799_999_999_999, timestamp(9), pa.timestamp("ns"))
     with pytest.raises(InvalidArgument, match="digits"):
@@ -165,8 +165,8 @@ def test_what_arrow_cannot_hold_is_an_error() -> None:
         column_values(pa.array([1], pa.time64("us")), TIME)
 
 
-def test_order_of_floats_is_javas() -> None:
-    """G8: NaN is the largest and equal to itself, -0.0 is below 0.0."""
+def test_the_order_of_floats_is_that_of_java() -> None:
+    """G8: NaN is the largest value and equals itself, and -0.0 is below 0.0."""
     ordered = [-math.inf, -1.0, -0.0, 0.0, 1.0, math.inf, math.nan]
     keys = [order_key(v) for v in ordered]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)

@@ -1,4 +1,4 @@
-"""Partitions: bytes, directories, specs."""
+"""Tests partitions: their bytes, directories and specs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOON = 1_720_180_800_000_000_000
     ],
 )
 def test_directory_names(type_text: str, value: Any, legacy: str, plain: str) -> None:
-    """G8: a row lies where Apache Paimon would put it, and never outside of the table (H16)."""
+    """G8: A row is stored in the same directory as by Apache Paimon, and never outside the table (H16)."""
     assert codec(("p", type_text)).path([value]) == f"p={legacy}"
     assert codec(("p", type_text), legacy_name=False).path([value]) == f"p={plain}"
 
@@ -81,7 +81,7 @@ def test_directory_names(type_text: str, value: Any, legacy: str, plain: str) ->
     ],
 )
 def test_doubles_as_java_prints_them(value: float, text: str) -> None:
-    """G8: directories of FLOAT and DOUBLE partitions."""
+    """G8: The directories of FLOAT and DOUBLE partitions have these names."""
     assert float_text(value) == text
 
 
@@ -89,12 +89,12 @@ def test_doubles_as_java_prints_them(value: float, text: str) -> None:
     ("value", "text"), [(1.17549435e-38, "1.1754944E-38"), (1.4e-45, "1.4E-45"), (16777216.0, "1.6777216E7")]
 )
 def test_floats_as_java_prints_them(value: float, text: str) -> None:
-    """G8: a FLOAT has fewer digits than the double of the same value."""
+    """G8: A FLOAT has fewer digits than a DOUBLE of the same value."""
     assert float_text(struct.unpack("<f", struct.pack("<f", value))[0], single=True) == text
 
 
 def test_null_and_blank_share_a_directory_but_are_three_partitions() -> None:
-    """G4: rows of '' are never shown as null, nor the other way round."""
+    """G4: Rows of '' are never shown as null, and rows of null never as ''."""
     strings = codec(("p", "STRING"))
     encoded = [strings.encode([v]) for v in (None, "", " ")]
     assert len(set(encoded)) == 3
@@ -103,20 +103,20 @@ def test_null_and_blank_share_a_directory_but_are_three_partitions() -> None:
 
 
 def test_default_name_is_escaped_too() -> None:
-    """G8: format/binary-row §3."""
+    """G8: The name is escaped like any value (format/binary-row §3)."""
     assert codec(("dt", "DATE"), default_name="_un known/").path([None]) == "dt=_un known%2F"
 
 
 def test_binary_partitions_have_no_legacy_directory() -> None:
-    """G8: Java prints a memory address there; we refuse by name."""
+    """G8: Java would print a memory address, so the error names the column."""
     with pytest.raises(Unsupported, match="partition column 'p'"):
         codec(("p", "BYTES")).path([b"x"])
     assert codec(("p", "BYTES"), legacy_name=False).path([b"x/"]) == "p=x%2F"
 
 
 @pytest.mark.parametrize("text", ["plain", "a%zz", "100%", "%", "a=b/c:d*e?f\\g{h}i[j]k^l'm\"n#o\x00p\x7f", "ü 漢 &<|"])
-def test_escaping_goes_back(text: str) -> None:
-    """H16: no separator survives in a name."""
+def test_escaping_can_be_reversed(text: str) -> None:
+    """H16: An escaped name contains no separator."""
     escaped = escape_path_name(text)
     assert "/" not in escaped and "=" not in escaped
     assert unescape_path_name(escaped) == text
@@ -141,7 +141,7 @@ TWO = codec(("dt", "DATE"), ("c", "STRING"), ("ok", "BOOLEAN"), ("ts", "TIMESTAM
     ],
 )
 def test_specs(spec: Any, values: dict[str, Any]) -> None:
-    """G7: a partition is dropped or overwritten only if the user named it."""
+    """G7: Only partitions that the user named are dropped or overwritten."""
     parsed = TWO.parse_spec(spec)
     assert parsed == values and list(parsed) == [f.name for f in TWO.fields if f.name in values]
 
@@ -150,22 +150,22 @@ def test_specs(spec: Any, values: dict[str, Any]) -> None:
     ("spec", "message"),
     [
         ({"d": 1}, "did you mean 'dt'"),
-        ({"zzz": 1}, "there are: dt, c, ok, ts"),
-        ("dt", "no column=value"),
+        ({"zzz": 1}, "available: dt, c, ok, ts"),
+        ("dt", "is not column=value"),
         ("c=1/c=2", "twice"),
         ({"dt": "today"}, "partition column 'dt'"),
         ("dt=99999999", "years 1 to 9999"),
         ({"ts": 5}, "partition column 'ts'"),
     ],
 )
-def test_specs_that_cannot_be_meant(spec: Any, message: str) -> None:
-    """G7: a misspelt partition is an error, never "all partitions"."""
+def test_invalid_specs(spec: Any, message: str) -> None:
+    """G7: A misspelt partition is an error, and never means all partitions."""
     with pytest.raises(InvalidArgument, match=message):
         TWO.parse_spec(spec)
 
 
 def test_matching() -> None:
-    """G7: null agrees with null only, -0.0 is another partition than 0.0."""
+    """G7: Null equals only null, and -0.0 and 0.0 are different partitions."""
     two = codec(("a", "DOUBLE"), ("b", "STRING"))
     assert two.matches((1.0, "x"), {}) and two.matches((1.0, "x"), {"b": "x"})
     assert not two.matches((1.0, None), {"b": ""}) and two.matches((1.0, None), {"b": None})
@@ -173,7 +173,7 @@ def test_matching() -> None:
 
 
 def test_arity_is_checked() -> None:
-    """H11: a partition row of another table is refused."""
+    """H11: The partition row of another table is rejected."""
     with pytest.raises(InvalidArgument, match="2 partition values for 1"):
         codec(("a", "INT")).encode([1, 2])
     with pytest.raises(TableCorrupt, match="manifest-7"):
@@ -182,7 +182,7 @@ def test_arity_is_checked() -> None:
 
 
 def test_directories_of_apache_paimon(tmp_path: Path) -> None:
-    """G8: every partition of the golden tables encodes to its own bytes again, and lies in the directory that we name."""
+    """G8: Every partition of the golden tables encodes to the same bytes, and is in the directory that the codec names."""
     checked = 0
     for table in sorted(golden_folder(tmp_path).glob("paimon-java-*/*/table")):
         schemas = [parse_schema(p.read_bytes(), str(p)) for p in table.glob("schema/schema-*")]

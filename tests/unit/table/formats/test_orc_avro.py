@@ -209,11 +209,11 @@ def test_orc_tails_are_checked_before_arrow_sees_them() -> None:
 @pytest.mark.parametrize(
     ("damaged", "told"),
     [
-        ("080d12020203", "column 1 is of no known type"),  # a union
-        ("080c12020302", "column 2 has no place"),
-        ("080c12020204", "column 3 has no place"),
-        ("080c12020202", "column 3 has no place"),
-        ("080c12020201", "column 3 has no place"),
+        ("080d12020203", "column 1 has an unknown type"),  # a union
+        ("080c12020302", "column 2 does not fit"),
+        ("080c12020204", "column 3 does not fit"),
+        ("080c12020202", "column 3 does not fit"),
+        ("080c12020201", "column 3 does not fit"),
         ("080b12020203", None),  # a map
     ],
 )

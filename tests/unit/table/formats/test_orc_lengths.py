@@ -1,4 +1,4 @@
-"""H11: numbers in ORC files that liborc or Arrow would follow to the end of the process are refused, and no others."""
+"""H11: Numbers in ORC files are rejected if and only if they would crash liborc or Arrow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def orc_bytes(column: Any, **more: Any) -> bytes:
 
 
 def place(data: bytes, column: int, kind: int) -> slice:
-    """Where a stream of the first stripe lies."""
+    """The location of a stream in the first stripe."""
     tail = parse_tail(data[-tail_size(data) :], len(data))
     stripe = tail.stripes[0]
     at = stripe.offset
@@ -91,8 +91,8 @@ LENGTHS = st.one_of(
 
 @given(LENGTHS)
 @settings(max_examples=60, deadline=None)
-def test_lengths_that_liborc_wrote(lengths: list[int]) -> None:
-    """What is measured is what was written; a bound is no less."""
+def test_lengths_written_by_liborc(lengths: list[int]) -> None:
+    """The measured sum is the sum that was written, and the upper bound is not smaller."""
     for written in (stream(lists_of(lengths)), stream(pa.array([b"x" * n for n in lengths]))):
         assert measured(written, 2) == (len(lengths), sum(lengths))
         count, bound = measured(written, 2, enough=MOST_TOTAL)
@@ -118,8 +118,8 @@ def test_numbers_with_signs(numbers: list[int], below: int, random: Any) -> None
         (DELTA, [*range(100, 0, -1)]),
     ],
 )
-def test_each_mode_is_met(mode: int, lengths: list[int]) -> None:
-    """The tests above see what they are meant to."""
+def test_each_mode_is_covered(mode: int, lengths: list[int]) -> None:
+    """The lengths of the tests above use each mode of the encoding."""
     written = stream(lists_of(lengths))
     assert written[0] >> 6 == mode
     assert measured(written, 2) == (len(lengths), sum(lengths))
@@ -156,14 +156,14 @@ def test_the_examples_of_the_specification(version: int, data: str, values: list
         (2, "c0020003"),  # delta: 0, -2, -4
         (2, "c202010380"),  # delta with steps: 1, -1, -2
         (2, "8000000180" + "00" * 4),  # patched base: -0
-        (2, "80001f01" + "00" * 16),  # a patch of 64 bits, and one more for its place
+        (2, "80001f01" + "00" * 16),  # a patch of 64 bits, and one more for its position
         (2, "7c017fffffffffff7fffffffffff"),  # direct: two of 2**47 - 1
         (1, "00ff01"),  # 1, 0, -1
         (1, "ff" + "ff" * 9 + "01"),  # -1
         (1, "ff" + "ff" * 30),  # a number without end
     ],
 )
-def test_lengths_that_cannot_be(version: int, data: str) -> None:
+def test_impossible_lengths(version: int, data: str) -> None:
     with pytest.raises(ValueError, match=r"number"):
         measured(bytes.fromhex(data), version)
     with pytest.raises(ValueError, match=r"number"):
@@ -177,7 +177,7 @@ LIST = {"type": "ARRAY", "element": "INT"}
 MAP = {"type": "MAP", "key": "STRING NOT NULL", "value": "INT"}
 
 
-def test_a_list_of_fewer_than_no_elements() -> None:
+def test_a_list_with_a_negative_number_of_elements() -> None:
     data = orc_bytes(pa.array([[1] * n for n in range(1, 13)], pa.list_(pa.int32())), compression="uncompressed")
     lengths = place(data, 1, LENGTH)
     assert data[lengths] == bytes.fromhex("c00b0102")
@@ -186,8 +186,8 @@ def test_a_list_of_fewer_than_no_elements() -> None:
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "snappy", "zstd", "zlib", "lz4"])
-def test_lengths_beyond_what_the_file_holds(compression: str) -> None:
-    """2**29 elements, or bytes, in each value: there are none, and they take no memory."""
+def test_lengths_that_exceed_the_file(compression: str) -> None:
+    """Values that claim 2**29 elements or bytes, which do not exist, take no memory."""
     for column, kind in (([[1], [2] * 40, [4] * 3], LIST), (["a", "b" * 40, "ccc"], "STRING")):
         data = orc_bytes(pa.array(column), compression=compression, dictionary_key_size_threshold=0)
         assert read(data, kind, 3) == column
@@ -198,7 +198,7 @@ def test_lengths_beyond_what_the_file_holds(compression: str) -> None:
             read(replaced(data, lengths, head + bytes.fromhex("1820000000")), kind, 3)
 
 
-def test_a_dictionary_of_more_words_than_it_has() -> None:
+def test_a_dictionary_that_claims_too_many_words() -> None:
     data = orc_bytes(pa.array(["a", "b"] * 9), compression="uncompressed", dictionary_key_size_threshold=1)
     assert read(data, "STRING", 18) == ["a", "b"] * 9
     sound, damaged = bytes.fromhex("08031002"), bytes.fromhex("08031003")
@@ -208,7 +208,7 @@ def test_a_dictionary_of_more_words_than_it_has() -> None:
 
 
 def test_keys_that_are_null() -> None:
-    """Arrow ends the process over them."""
+    """Arrow would abort the process."""
     column = pa.array([[("a", 1)], [("b", None)]], pa.map_(pa.string(), pa.int32()))
     data = orc_bytes(column, compression="uncompressed")
     assert read(data, MAP, 2) == [[("a", 1)], [("b", None)]]
@@ -219,8 +219,8 @@ def test_keys_that_are_null() -> None:
 
 
 @pytest.mark.parametrize("scale", ["0007", "00ff"])
-def test_decimals_whose_scale_is_none(scale: str) -> None:
-    """liborc divides by ten until it is there: for minutes."""
+def test_decimals_with_an_impossible_scale(scale: str) -> None:
+    """liborc would spend minutes dividing by ten until it reaches the scale."""
     column = [Decimal("1.5000")] * 3
     data = orc_bytes(pa.array(column, pa.decimal128(30, 4)), compression="uncompressed")
     scales = place(data, 1, SECONDARY)

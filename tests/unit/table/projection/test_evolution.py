@@ -172,7 +172,7 @@ def test_collections_become_text_and_slices_of_them() -> None:
 
 def test_a_text_that_means_nothing_is_told_with_its_column() -> None:
     """G8: Apache Paimon fails such a read, too; lakelatch says which value and what to do."""
-    with pytest.raises(InvalidArgument, match=r"data file f: column 'c'.*' -7 ' is no INT") as caught:
+    with pytest.raises(InvalidArgument, match=r"data file f: column 'c'.*' -7 ' is not a valid INT") as caught:
         read_as(pa.array(["1", " -7 "]), string(), INT)
     assert "change the type back" in caught.value.next_step
 
