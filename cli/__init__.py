@@ -1,5 +1,6 @@
-"""What a person types: `lakelatch COMMAND URL`.
+"""The command line: `lakelatch COMMAND URL`.
 
-Owns: arguments, printing, exit codes. Must not know: how anything is done: every command is a few lines over the public
-surface. Invariant: importing this package costs nothing; pyarrow, rich and store clients are imported when a command runs.
+Owns: arguments, printing and exit codes.
+Must not know: how the work is done. Every command is a few lines that call the public API.
+Invariant: importing this package is cheap. pyarrow, rich and the store clients are imported only when a command runs.
 """

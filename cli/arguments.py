@@ -1,7 +1,8 @@
-"""Arguments that many commands share, and what their texts mean.
+"""Arguments that several commands share, and how their values are parsed.
 
-Owns: the parser that reports like everything else does, `k=v` pairs, opening the table that was meant.
-Must not know: single commands. Invariant: a secret that was typed never comes back in a message (H19).
+Owns: the argument parser, which reports errors as `InvalidArgument`; `k=v` pairs; opening the table at a URL.
+Must not know: individual commands.
+Invariant: a secret on the command line never appears in a message (H19).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PAIR = re.compile(r"([\w.-]+)=\S+")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are `InvalidArgument`, without the values of secrets."""
+    """A parser that raises `InvalidArgument` and hides the values of secrets."""
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -38,15 +39,15 @@ class Parser(argparse.ArgumentParser):
 
 
 Commands = Any
-"""What `add_subparsers` gives: argparse has no public name for it."""
+"""The return type of `add_subparsers`, for which argparse has no public name."""
 
 
 def add_command(commands: Commands, name: str, run: Any, about: str, example: str) -> Parser:
-    """A command with the arguments that all of them have.
+    """Add a command with the arguments that all commands share.
 
     Args:
-        run: called with the parsed arguments and the output; answers the exit code.
-        about: what it does; the first sentence stands in the list of commands.
+        run: called with the parsed arguments and the output; returns the exit code.
+        about: what the command does; its first sentence appears in the list of commands.
         example: one or more command lines.
     """
     epilog = "example:\n  " + example.replace("\n", "\n  ")
@@ -54,24 +55,24 @@ def add_command(commands: Commands, name: str, run: Any, about: str, example: st
         name, help=about.partition(". ")[0].rstrip("."), description=about, epilog=epilog
     )
     parser.set_defaults(run=run)
-    parser.add_argument("url", metavar="URL", help="the table: a path, s3://bucket/path, …")
-    parser.add_argument("--json", action="store_true", help="one JSON object, or one a line, with stable keys")
+    parser.add_argument("url", metavar="URL", help="where the table is: a path, s3://bucket/path, …")
+    parser.add_argument("--json", action="store_true", help="print JSON with stable keys: one object, or one per line")
     parser.add_argument(
         "--storage-option",
         action="append",
         default=[],
         metavar="K=V",
-        help="for the store (repeatable), such as endpoint_url=http://host:9000; a value may be JSON",
+        help="a storage option (repeatable), such as endpoint_url=http://host:9000; the value may be JSON",
     )
     return parser
 
 
 def add_branch(parser: Parser) -> None:
-    parser.add_argument("--branch", default="main", metavar="NAME", help="a branch of the table (main)")
+    parser.add_argument("--branch", default="main", metavar="NAME", help="the branch of the table (default: main)")
 
 
 def add_travel(parser: Parser, required: bool = False) -> None:
-    """Which snapshot is meant; the newest by default, unless one has to be said."""
+    """Add the options that choose a snapshot. Without one, the newest is used, unless `required` is set."""
     which = parser.add_mutually_exclusive_group(required=required)
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
@@ -79,10 +80,10 @@ def add_travel(parser: Parser, required: bool = False) -> None:
 
 
 def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
-    """`k=v` texts as a dict.
+    """Parse `k=v` texts into a dict.
 
     Raises:
-        InvalidArgument: no `=`, or a name twice; never shows a value.
+        InvalidArgument: a text has no `=`, or a name occurs twice. The message never shows a value.
 
     >>> pairs(["a=1", "b=x=y"], "--option")
     {'a': '1', 'b': 'x=y'}
@@ -93,18 +94,18 @@ def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
         if not equals or not name:
             raise InvalidArgument(f"{argument} takes name=value", next_step=f"write {argument} name=value")
         if name in found:
-            raise InvalidArgument(f"{argument} {name} is given twice")
+            raise InvalidArgument(f"{argument} {name} is given more than once")
         found[name] = value
     return found
 
 
 def names(text: str | None) -> list[str] | None:
-    """A comma-separated list of names; None stays None."""
+    """Split a comma-separated list of names; None stays None."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The storage options; `true`, `false` and values in JSON's brackets are what they say, all else is text."""
+    """The storage options. `true`, `false`, and values that begin with `{` or `[` are parsed as JSON; others stay text."""
     found: dict[str, Any] = {}
     for name, text in pairs(args.storage_option, "--storage-option").items():
         found[name] = text
@@ -112,26 +113,26 @@ def storage_options_of(args: argparse.Namespace) -> dict[str, Any]:
             try:
                 found[name] = json.loads(text)
             except ValueError:
-                raise InvalidArgument(f"--storage-option {name} is no JSON") from None
+                raise InvalidArgument(f"the value of --storage-option {name} is not valid JSON") from None
     return found
 
 
 def open_store_of(args: argparse.Namespace) -> Store:
-    """The store at the URL."""
+    """Open the store at the URL."""
     from ..backends.registry import open_store
 
     return open_store(args.url, storage_options_of(args))
 
 
 def open_table_of(args: argparse.Namespace) -> Table:
-    """The table at the URL, its newest state."""
+    """Open the newest state of the table at the URL."""
     from ..table.create import open_table
 
     return open_table(args.url, branch=getattr(args, "branch", "main"), storage_options=storage_options_of(args))
 
 
 def open_as_of(args: argparse.Namespace) -> Table:
-    """The table as of the snapshot, tag or time that was asked for."""
+    """Open the table as of the given snapshot, tag or time."""
     table = open_table_of(args)
     given: Mapping[str, Any] = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": moment_of(args.timestamp)}
     if all(value is None for value in given.values()):
@@ -140,5 +141,5 @@ def open_as_of(args: argparse.Namespace) -> Table:
 
 
 def moment_of(text: str | None) -> str | int | None:
-    """A time as typed: a number is milliseconds since 1970, all else stays text."""
+    """Parse a time: a number is milliseconds since 1970, anything else stays text."""
     return int(text) if text is not None and re.fullmatch(r"-?\d+", text) else text

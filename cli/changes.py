@@ -1,8 +1,9 @@
-"""Commands that change a table: `create`, `write`.
+"""The commands `create` and `write`.
 
-Owns: their arguments and answers. Must not know: formats of files (see `sources`), how a commit is made.
-Invariants: one `write` is one commit, however many files it names; it keeps a journal, so that what happened to a commit
-whose process died can be found out; rows are streamed.
+Owns: their arguments and their output.
+Must not know: file formats (see `sources`), or how a commit is made.
+Invariants: one `write` is one commit, however many files it reads. It keeps a journal, so that the outcome can be found
+out if the process dies. Rows are streamed.
 """
 
 from __future__ import annotations
@@ -44,21 +45,23 @@ def _register_create(commands: Commands) -> None:
         "lakelatch create s3://lake/flights --column carrier:STRING --column 'dep_delay:DECIMAL(8, 2)'"
         " --column month:INT --partition-by month"
     )
-    parser = add_command(commands, "create", create, "Make a table.", example)
+    parser = add_command(commands, "create", create, "Create a table.", example)
     columns = parser.add_mutually_exclusive_group(required=True)
     columns.add_argument(
         "--column",
         action="append",
         metavar="NAME:TYPE",
-        help="a column (repeatable); the type in SQL, or as the format's JSON for ROW, ARRAY, MAP",
+        help="a column (repeatable); its type is SQL, or Apache Paimon's JSON for ROW, ARRAY and MAP",
     )
-    columns.add_argument("--schema-json", metavar="FILE", help="columns, keys and options of a schema file in JSON")
-    columns.add_argument("--like", metavar="FILE", help="the columns of a Parquet or Arrow file")
+    columns.add_argument(
+        "--schema-json", metavar="FILE", help="take columns, keys and options from a schema file in JSON"
+    )
+    columns.add_argument("--like", metavar="FILE", help="take the columns of a Parquet or Arrow file")
     parser.add_argument("--partition-by", metavar="A,B", help="partition columns")
     parser.add_argument("--primary-key", metavar="A,B", help="primary key columns")
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="a table option (repeatable)")
-    parser.add_argument("--comment", metavar="TEXT", help="what the table is")
-    parser.add_argument("--exist-ok", action="store_true", help="a table that is there already is no error")
+    parser.add_argument("--comment", metavar="TEXT", help="the comment of the table")
+    parser.add_argument("--exist-ok", action="store_true", help="do not fail if the table exists")
 
 
 def create(args: argparse.Namespace, output: Output) -> int:
@@ -98,19 +101,22 @@ def _column(text: str) -> tuple[str, Any] | Field:
 
     name, colon, kind = text.partition(":")
     if not colon or not name.strip() or not kind.strip():
-        raise InvalidArgument(f"--column {text!r} is no NAME:TYPE", next_step="write --column carrier:STRING")
+        raise InvalidArgument(f"--column {text!r} is not NAME:TYPE", next_step="write --column carrier:STRING")
     where = f"column {name!r}"
     try:
         json_type = json.loads(kind) if kind.lstrip().startswith("{") else kind
         parse_type(json_type, where)
     except (ValueError, TableCorrupt) as error:
         said = error.message if isinstance(error, TableCorrupt) else f"{where}: {error}"
-        raise InvalidArgument(said, next_step="types are SQL's: BIGINT, STRING NOT NULL, DECIMAL(10, 2), …") from error
+        raise InvalidArgument(said, next_step="use a SQL type: BIGINT, STRING NOT NULL, DECIMAL(10, 2), …") from error
     return name.strip(), json_type
 
 
 def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
-    """Keys, options and comment, and the columns, of a schema file: ours, or a plain list of fields."""
+    """Read a schema file. Returns its keys, options and comment as a dict, and its columns.
+
+    The file holds a table's schema as the format stores it, or only a list of fields.
+    """
     from ..core.rows.types import parse_field
 
     try:
@@ -121,7 +127,7 @@ def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgument(
-            f"{path} is no schema: {error!r}", next_step='it needs {"fields": [{"name": …, "type": …}]}'
+            f"{path} is not a schema: {error!r}", next_step='it needs {"fields": [{"name": …, "type": …}]}'
         ) from error
     except TableCorrupt as error:
         raise InvalidArgument(error.message, next_step="see the format's types") from error
@@ -136,27 +142,33 @@ def _register_write(commands: Commands) -> None:
         "lakelatch write s3://lake/flights january.parquet february.csv --commit-user etl-7 --identifier 42\n"
         "duckdb -c '…' | lakelatch write ./flights - --format csv --mode overwrite --partition month=1"
     )
-    parser = add_command(commands, "write", write, "Add or replace rows: one commit.", example)
+    parser = add_command(commands, "write", write, "Append or overwrite rows in one commit.", example)
     add_branch(parser)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines, Arrow IPC; - for stdin")
-    parser.add_argument("--format", choices=_FILE_FORMATS, help="of all files; by their extensions otherwise")
-    parser.add_argument("--null", action="append", default=[], metavar="TEXT", help="means null in CSV, such as NA")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines or Arrow IPC; - reads stdin")
+    parser.add_argument("--format", choices=_FILE_FORMATS, help="the format of all files (default: by extension)")
     parser.add_argument(
-        "--mode", choices=MODES, default=MODES[0], help="append (default); overwrite: the table, or --partition;"
-        " overwrite-partitions: each partition that the rows touch",
+        "--null", action="append", default=[], metavar="TEXT", help="a text that means null in CSV, such as NA"
+    )
+    parser.add_argument(
+        "--mode", choices=MODES, default=MODES[0], help="append (default); overwrite replaces the table, or --partition;"
+        " overwrite-partitions replaces each partition that the rows belong to",
     )  # fmt: skip
-    parser.add_argument("--partition", action="append", default=[], metavar="K=V", help="what overwrite replaces")
+    parser.add_argument("--partition", action="append", default=[], metavar="K=V", help="the partition to overwrite")
     parser.add_argument(
         "--isolation",
         choices=("snapshot", "serializable"),
         default="snapshot",
-        help="of an overwrite: rows that others append meanwhile stay (snapshot), or are a conflict",
+        help="for overwrites: rows that other writers append meanwhile are kept (snapshot), or are a conflict (serializable)",
     )
-    parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: the commit lands exactly once")
-    parser.add_argument("--identifier", type=int, metavar="N", help="grows with each commit of a user")
-    parser.add_argument("--property", action="append", default=[], metavar="K=V", help="kept in the snapshot")
+    parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: makes the commit land exactly once")
+    parser.add_argument("--identifier", type=int, metavar="N", help="a number that grows with each commit of the user")
     parser.add_argument(
-        "--journal", metavar="PATH", help=f"where the commit's events go (${JOURNAL}, or the state folder)"
+        "--property", action="append", default=[], metavar="K=V", help="a property to store in the snapshot"
+    )
+    parser.add_argument(
+        "--journal",
+        metavar="PATH",
+        help=f"where to record the commit's events (default: ${JOURNAL}, or the state folder)",
     )
 
 
@@ -166,11 +178,11 @@ def write(args: argparse.Namespace, output: Output) -> int:
 
     check_identity(args.commit_user, args.identifier)
     if args.partition and args.mode != "overwrite":
-        raise InvalidArgument("--partition belongs to --mode overwrite")
+        raise InvalidArgument("--partition needs --mode overwrite")
     if args.isolation != "snapshot" and args.mode == "append":
-        raise InvalidArgument("--isolation belongs to an overwrite")
+        raise InvalidArgument("--isolation is only for overwrites")
     for name in args.files:
-        format_of_name(name, args.format)  # said before anything is opened
+        format_of_name(name, args.format)  # reports an unknown format before anything is opened
     table = open_table_of(args)
     journal = _keep_journal(table, args.journal, output)
     counted = _Counted(args.files, table.arrow_schema, args.format, tuple(args.null))
@@ -195,7 +207,7 @@ def write(args: argparse.Namespace, output: Output) -> int:
 
 
 class _Counted:
-    """The rows of files, one after another; says on a terminal how far it is."""
+    """The rows of the files, one file after the other; shows progress on a terminal."""
 
     def __init__(self, files: Sequence[str], schema: Any, file_format: str | None, nulls: tuple[str, ...]) -> None:
         self._files, self._schema, self._format, self._nulls = files, schema, file_format, nulls
@@ -217,7 +229,7 @@ class _Counted:
 
 
 def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
-    """Give the table's commits a journal: the one that was named, else the environment's, the table's, the user's."""
+    """Choose the journal for the table's commits: the argument, else the environment's, the table's, or the user's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT
     from ..coordinator.journal.object_journal import ObjectJournal

@@ -1,7 +1,8 @@
-"""Commands that look for trouble: `verify`, `doctor`.
+"""The commands `verify` and `doctor`, which look for problems.
 
-Owns: their arguments and exit codes. Must not know: what is checked (see `table.verify`, `doctor`).
-Invariant: 0 means that nothing is wrong; a warning alone is no problem found.
+Owns: their arguments and exit codes.
+Must not know: what is checked (see `table.verify` and `doctor`).
+Invariant: exit code 0 means that no errors were found; warnings alone do not change it.
 """
 
 from __future__ import annotations
@@ -19,25 +20,31 @@ DEFAULT_ROUNDS = 20
 
 def register(commands: Commands) -> None:
     about = (
-        "Check that a table's files are all there and say the same. Schemas, snapshots, tags and hints always; manifests,"
-        " counts and data files of the newest snapshot, or of those that are named. Reads only."
+        "Check that a table's files are complete and consistent. Schemas, snapshots, tags and hints are always checked;"
+        " manifests, counts and data files only for the newest snapshot, or for the snapshots that are chosen. Writes nothing."
     )
     parser = add_command(commands, "verify", verify, about, "lakelatch verify s3://lake/flights --all --data")
     add_branch(parser)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--snapshot", type=int, action="append", metavar="N", help="this snapshot (repeatable)")
-    which.add_argument("--all", action="store_true", help="every snapshot and tag")
-    parser.add_argument("--data", action="store_true", help="open each data file's footer: row counts and statistics")
+    which.add_argument("--snapshot", type=int, action="append", metavar="N", help="check this snapshot (repeatable)")
+    which.add_argument("--all", action="store_true", help="check every snapshot and tag")
+    parser.add_argument(
+        "--data", action="store_true", help="also compare row counts and statistics with each file's footer"
+    )
     about = (
-        "Check a store. What may be done there, does it create atomically, do listings show at once what was made, how fast"
-        " is it, how many commits a minute is that, do clocks agree, and does the table's history stand? Writes a few small"
-        " objects of its own, and deletes them."
+        "Check a store and the table in it. Reports permissions, whether the store creates files atomically, whether listings"
+        " are up to date, latency and the commits per minute to expect, clock skew, and whether the table's history is intact."
+        " Writes a few small objects of its own and deletes them."
     )
     parser = add_command(commands, "doctor", doctor, about, "lakelatch doctor s3://lake/flights --race 8")
     add_branch(parser)
     parser.add_argument("--race", type=int, metavar="N", help="let N processes race to create the same objects")
-    parser.add_argument("--rounds", type=int, default=DEFAULT_ROUNDS, metavar="R", help="objects they race for (20)")
-    parser.add_argument("--writers", type=int, default=8, metavar="N", help="say what to expect of N at once (8)")
+    parser.add_argument(
+        "--rounds", type=int, default=DEFAULT_ROUNDS, metavar="R", help="objects that they race for (20)"
+    )
+    parser.add_argument(
+        "--writers", type=int, default=8, metavar="N", help="estimate the commits per minute of N writers (8)"
+    )
 
 
 def verify(args: argparse.Namespace, output: Output) -> int:
@@ -60,7 +67,7 @@ def verify(args: argparse.Namespace, output: Output) -> int:
     else:
         for finding in found:
             output.line(str(finding))
-        problems = f"{errors} errors, {len(found) - errors} warnings" if found else "nothing is wrong"
+        problems = f"{errors} errors, {len(found) - errors} warnings" if found else "no problems found"
         output.note(f"{store.url}: {problems}")
     return PROBLEMS if errors else OK
 
@@ -69,11 +76,11 @@ def doctor(args: argparse.Namespace, output: Output) -> int:
     from .doctor import examine
 
     if args.race is not None and not 2 <= args.race <= 256:
-        raise InvalidArgument(f"--race {args.race}: between 2 and 256 processes can race")
+        raise InvalidArgument(f"--race {args.race}: must be between 2 and 256 processes")
     if args.rounds < 1:
-        raise InvalidArgument(f"--rounds {args.rounds}: at least one")
+        raise InvalidArgument(f"--rounds {args.rounds}: must be at least 1")
     if not 1 <= args.writers <= 256:
-        raise InvalidArgument(f"--writers {args.writers}: between 1 and 256")
+        raise InvalidArgument(f"--writers {args.writers}: must be between 1 and 256")
     store = open_store_of(args)
     checks = examine(store, storage_options_of(args), args.branch, args.race, args.rounds, args.writers)
     failed = any(check.status == "fail" for check in checks)

@@ -1,7 +1,8 @@
 """The command `compact`.
 
-Owns: its arguments, the stable keys of its JSON. Must not know: which files are rewritten, or how.
-Invariant: nothing is changed without `--apply`; what would be is shown first.
+Owns: its arguments and the stable keys of its JSON.
+Must not know: which files are rewritten, or how.
+Invariant: without `--apply` it only shows the plan and changes nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ def register(commands: Commands) -> None:
         commands,
         "compact",
         compact,
-        "Rewrite small files into large ones, partition by partition, beside writers. The rows stay the same; what others commit"
-        " meanwhile stays. Shows what would be rewritten; --apply does it.",
+        "Rewrite small files into large ones, partition by partition. The rows stay the same. It can run while other jobs write;"
+        " their commits are kept. Shows the plan; --apply carries it out.",
         'lakelatch compact s3://lake/flights --where "month = 1"\nlakelatch compact s3://lake/flights --apply',
     )
     add_branch(parser)
-    parser.add_argument("--where", metavar="TEXT", help='which partitions, such as "month >= 3"')
-    parser.add_argument("--target-size", metavar="SIZE", help="how large files become, such as '128 mb'")
-    parser.add_argument("--min-files", type=int, metavar="N", help="so many small files are worth rewriting (5)")
+    parser.add_argument("--where", metavar="TEXT", help='the partitions to compact, such as "month >= 3"')
+    parser.add_argument(
+        "--target-size", metavar="SIZE", help="the size that files should have afterwards, such as '128 mb'"
+    )
+    parser.add_argument(
+        "--min-files", type=int, metavar="N", help="the number of small files that are worth rewriting (5)"
+    )
     add_apply(parser)
 
 
@@ -50,7 +55,7 @@ def compact(args: argparse.Namespace, output: Output) -> int:
         _show(done.plan, output)
     output.line(str(done))
     if not args.apply and done.plan.groups:
-        output.note("nothing was changed; --apply does it")
+        output.note("nothing was changed; use --apply to carry it out")
     table.committer.settle()
     return OK
 

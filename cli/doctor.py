@@ -1,8 +1,9 @@
-"""What `doctor` looks at, one check after another.
+"""The checks of `doctor`.
 
-Owns: the checks and what each answer means. Must not know: arguments, printing.
-Invariants: what it writes has a name of its own, and is deleted; it asks about forty requests, the table's snapshots and
-a race aside; a check that cannot be made says so, and the others go on.
+Owns: the checks, and what each result means.
+Must not know: arguments, printing.
+Invariants: everything it writes has a name of its own and is deleted afterwards. It sends about forty requests, not counting
+the table's snapshots and a race. If one check fails with an error, the error is reported and the other checks still run.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ Status = Literal["ok", "warn", "fail"]
 
 ROUND_TRIPS = 3
 LISTED = 4
-"""Objects whose listing is looked at, after each that is made and after all are gone."""
+"""The number of objects that are listed: once after each of them is created, and once after all are deleted."""
 WRITERS = 8
 FORECAST_COMMITS = 5
 SLOW_MS = 2_000
 SKEW_MS = 5_000
-"""Clocks may differ by this much; the store's own is rounded to seconds by some."""
+"""Clocks may differ by this much; some stores round their times to seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Check:
 
     Attributes:
         check: its name.
-        detail: what was seen.
-        next_step: what to do about it; "" where nothing is to be done.
+        detail: what was observed.
+        next_step: what to do about it; "" if nothing needs to be done.
     """
 
     check: str
@@ -68,11 +69,11 @@ def examine(
     """Run the checks.
 
     Args:
-        store: bound to the table's root, or to where one will be.
-        options: the storage options that were given: only their names are looked at.
-        racers: processes that race to create the same objects; None for no race.
-        rounds: objects that they race for.
-        writers: at once, for the commits per minute to expect.
+        store: bound to the root of the table, which need not exist yet.
+        options: the storage options that the caller gave; only their names are used.
+        racers: how many processes race to create the same objects; None for no race.
+        rounds: how many objects they race for.
+        writers: for how many concurrent writers to estimate the commits per minute.
     """
     reached = _made("reach", lambda: _reach(store))
     checks = [reached, _credentials(store, options)]
@@ -98,7 +99,7 @@ def examine(
 
 
 def _made(name: str, check: Callable[[], Check]) -> Check:
-    """A check's result; an error of ours is one too."""
+    """The result of a check; a `LakelatchError` becomes a failed check."""
     try:
         return check()
     except LakelatchError as error:
@@ -118,12 +119,12 @@ def _credentials(store: Store, options: Mapping[str, Any]) -> Check:
     explicit = sorted(name for name in options if is_secret(name))
     if not explicit:
         return Check("credentials", "ok", "from the environment, a profile or the machine")
-    # H19: what is given by hand travels with every task.
+    # H19: explicit storage options are sent along with every task.
     return Check(
         "credentials",
         "warn",
-        f"given by hand: {', '.join(explicit)}; they travel to every worker",
-        "use the environment or a named profile where workers have them",
+        f"given as options: {', '.join(explicit)}; they are sent to every worker",
+        "use the environment or a named profile if the workers have them",
     )
 
 
@@ -139,10 +140,10 @@ def _table(store: Store, branch: str) -> Check:
 
 
 def _left_undone(store: Store, branch: str) -> list[Check]:
-    """Options that promise more of a commit than lakelatch does: of tables that have some."""
+    """One check for each table option that promises more of a commit than lakelatch does."""
     from ..coordinator.history.timeline import Timeline
 
-    with suppress(LakelatchError):  # there is no table, or "table" has told
+    with suppress(LakelatchError):  # there is no table, or the check "table" has reported the error
         options = Timeline(store, TablePaths(branch)).latest_schema().option_texts
         return [
             Check(
@@ -157,7 +158,7 @@ def _left_undone(store: Store, branch: str) -> list[Check]:
 
 
 def _permissions(store: Store, key: str) -> Check:
-    """Each thing that a commit or maintenance asks for, on an object of its own; all that is refused is told at once."""
+    """Try every operation that commits and maintenance need, on an object of its own; report all refusals together."""
     folder = f"{key.rpartition('/')[0]}/"
     asked: dict[str, Callable[[], object]] = {
         "create": lambda: store.put_if_absent(key, b"one"),
@@ -178,13 +179,13 @@ def _permissions(store: Store, key: str) -> Check:
         return Check("permissions", "ok", f"may {', '.join(asked)}")
     detail = f"may not {', '.join(refused)}: {next(iter(refused.values()))}"
     if list(refused) == ["delete"]:
-        next_step = f"commits work, but not clean-up and maintenance: allow it, and delete {key}"
+        next_step = f"commits work, but clean-up and maintenance do not: allow delete, then delete {key}"
         return Check("permissions", "warn", detail, next_step)
     return Check("permissions", "fail", detail, f"allow {', '.join(refused)} below {store.url}")
 
 
 def _listing(store: Store, folder: str) -> Check:
-    """Does a listing show at once what was made, and no more what was deleted?"""
+    """Does a listing show new objects at once, and deleted objects no longer?"""
     keys = [f"{folder}{number}" for number in range(LISTED)]
     late = 0
     for number, key in enumerate(keys, 1):
@@ -193,13 +194,17 @@ def _listing(store: Store, folder: str) -> Check:
     store.delete_many(keys)
     ghosts = len({info.key for info in store.list(folder)} & set(keys))
     if not late and not ghosts:
-        return Check("list", "ok", f"{LISTED} objects were listed as soon as they were made, and none once deleted")
-    detail = f"{late} of {LISTED} listings lacked what had just been made, {ghosts} deleted objects were still listed"
-    return Check("list", "fail", detail, "use a store with consistent listings: the newest snapshot is found by one")
+        return Check(
+            "list", "ok", f"{LISTED} objects were listed as soon as they were created, and none after deletion"
+        )
+    detail = f"{late} of {LISTED} listings lacked an object that was just created, {ghosts} deleted objects were still listed"
+    return Check(
+        "list", "fail", detail, "use a store with consistent listings: lakelatch finds the newest snapshot by listing"
+    )
 
 
 def _expectation(latency_ms: float, writers: int) -> Check:
-    """Commits per minute on a store as far away as this one, by the shipped committer in virtual time."""
+    """The commits per minute to expect at this latency, simulated with the shipped committer in virtual time."""
     from ..lab.simulate import simulate
 
     one, many = (simulate(n, commits=FORECAST_COMMITS, latency_ms=max(latency_ms, 0.1)) for n in (1, writers))
@@ -211,23 +216,23 @@ def _expectation(latency_ms: float, writers: int) -> Check:
 
 
 def _atomic_create(store: Store, key: str) -> Check:
-    """Must succeed where nothing is, and be refused where something is (G9, H1)."""
+    """A create must succeed if the object does not exist, and be refused if it does (G9, H1)."""
     name, data = "atomic create", b"one"
     outcome = store.put_if_absent(key, data)
     if not isinstance(outcome, Created):
-        return Check(name, "fail", f"a fresh object could not be created: {outcome}", "try again; look at the network")
+        return Check(name, "fail", f"a new object could not be created: {outcome}", "try again; check the network")
     if probe(store, key, data, allow_unsafe=None, probed=ProbedStores()):
         return Check(name, "ok", f"by {store.capabilities.atomic_create}: {store.capabilities.detail}")
     return Check(
         name,
         "warn",
-        "UNSAFE, and allowed by allow_unsafe: two writers can overwrite each other",
-        "have one writer only",
+        "UNSAFE, but allowed by allow_unsafe: two writers can overwrite each other",
+        "use one writer only",
     )
 
 
 def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]:
-    """The checks, and what a request takes, milliseconds, where that could be seen."""
+    """The checks of writing and of the clock, and the latency of a request in milliseconds if it could be measured."""
     put_ms, get_ms = [], []
     skew: Check | None = None
     try:
@@ -240,7 +245,7 @@ def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]
             put_ms.append((written - began) * 1000)
             get_ms.append((time.monotonic() - written) * 1000)
             if read != data:
-                detail = "an object that was replaced still reads as it was"
+                detail = "an object that was replaced still returned its old content"
                 return [Check("write", "fail", detail, "use a store with strong read-after-write consistency")], None
         skew = _clock(store.head(key).modified_ms, wall_ms, put_ms[-1])
     except LakelatchError as error:
@@ -248,27 +253,30 @@ def _write_and_clock(store: Store, key: str) -> tuple[list[Check], float | None]
     put, get = statistics.median(put_ms), statistics.median(get_ms)
     detail = f"put {put:.1f} ms, get {get:.1f} ms (median of {ROUND_TRIPS}); a commit waits for about three puts"
     if put > SLOW_MS:
-        return [Check("write", "warn", detail, "write from nearer to the store"), skew], (put + get) / 2
+        return [Check("write", "warn", detail, "run the job closer to the store"), skew], (put + get) / 2
     return [Check("write", "ok", detail), skew], (put + get) / 2
 
 
 def _clock(modified_ms: int, sent_ms: float, took_ms: float) -> Check:
-    """The store's clock against ours, give or take the time that the request took."""
+    """Compare the store's clock with this machine's, allowing for the duration of the request."""
     if not modified_ms:
         return Check(
-            "clock", "warn", "the store says no modification times", "maintenance cannot tell old files from new"
+            "clock",
+            "warn",
+            "the store reports no modification times",
+            "maintenance cannot tell old files from new ones",
         )
     behind_ms = sent_ms - modified_ms
     skew_ms = max(0.0, behind_ms, -behind_ms - took_ms)
     if skew_ms <= SKEW_MS:
-        return Check("clock", "ok", f"the store's and this machine's differ by {skew_ms / 1000:.1f} s at most")
+        return Check("clock", "ok", f"the store's clock and this machine's differ by at most {skew_ms / 1000:.1f} s")
     which = "behind" if behind_ms > 0 else "ahead of"
     detail = f"the store's clock is {skew_ms / 1000:.0f} s {which} this machine's"
     return Check("clock", "warn", detail, "set this machine's clock by NTP: snapshots carry its time")
 
 
 def _history(store: Store, branch: str) -> Check:
-    """Does the history stand, or has a writer without an atomic create replaced something (G1)?"""
+    """Is the history intact, or has a writer without an atomic create replaced a snapshot (G1)?"""
     from ..coordinator.history.timeline import Timeline
     from ..table.verify.finding import Findings
     from ..table.verify.history import check_hints, lineage_findings
@@ -279,7 +287,7 @@ def _history(store: Store, branch: str) -> Check:
     check_hints(timeline, timeline.snapshot_ids(), hints)
     problems = [*found, *hints]
     if not problems:
-        return Check("history", "ok", f"{len(snapshots)} snapshots, each stands on the one before")
+        return Check("history", "ok", f"{len(snapshots)} snapshots, each built on the one before")
     worst: Status = "fail" if any(finding.severity == "error" for finding in problems) else "warn"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return Check(
@@ -293,17 +301,19 @@ def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:
     who = f"{racers} {'threads' if in_process else 'processes'}"
     detail = f"{who}: {result.right} of {rounds} rounds with one winner"
     if result.unknown:
-        detail += f", {result.unknown} answers proved nothing"
+        detail += f", {result.unknown} answers were inconclusive"
     if result.is_safe:
         return Check("race", "ok", detail)
-    detail += f"; {result.several_won} with several winners, {result.overwritten} whose winner was overwritten"
-    return Check("race", "fail", detail, "do not let two writers commit to this store: rows would be lost")
+    detail += (
+        f"; {result.several_won} rounds with several winners, {result.overwritten} rounds whose winner was overwritten"
+    )
+    return Check("race", "fail", detail, "do not let two writers commit to this store: they would lose rows")
 
 
 def _clean_up(store: Store, scratch: str) -> Check:
     listed = [f"{scratch}/{number}" for number in range(LISTED)]
     store.delete_many([f"{scratch}-create", f"{scratch}-write", f"{scratch}/may", *listed])
-    store.delete_many([scratch])  # where folders are real: HDFS deletes an empty one as it does a file
+    store.delete_many([scratch])  # for stores with real folders: HDFS deletes an empty folder like a file
     if store.capabilities.native_scheme == "file":
         with suppress(FileNotFoundError):
             Path(local_path(store.url), scratch).rmdir()

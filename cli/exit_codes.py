@@ -1,6 +1,7 @@
-"""Exit codes, and which error ends in which.
+"""The exit codes, and which error leads to which code.
 
-Owns: the numbers, which are promises to scripts. Must not know: commands.
+Owns: the numbers. Scripts rely on them, so they never change.
+Must not know: commands.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ INTERRUPTED = 130
 
 MEANINGS = {
     OK: "ok",
-    PROBLEMS: "problems found: the table or the store is not as it should be",
-    USAGE: "usage: the request cannot be meant, or is not supported",
+    PROBLEMS: "problems found: the table or the store is not in order",
+    USAGE: "usage: the arguments are wrong, or the request is not supported",
     CONFLICT: "conflict: nothing was committed, because of other writers",
     UNKNOWN_OUTCOME: "unknown outcome: the commit may or may not have landed",
-    UNAVAILABLE: "store unavailable: no answer, or none that says anything",
+    UNAVAILABLE: "store unavailable: no response, or none that is conclusive",
 }
 
 _EXIT_CODES = {
@@ -39,7 +40,7 @@ _EXIT_CODES = {
 
 
 def exit_code_of(error: LakelatchError) -> int:
-    """The exit code for an error.
+    """Return the exit code for an error.
 
     >>> from lakelatch.core.errors import ERRORS
     >>> [exit_code_of(ERRORS[code]("why")) for code in ("commit-conflict", "table-corrupt")]

@@ -1,8 +1,9 @@
-"""Commands that tell what a table is and how it came to be: `log`, `show`, `explain`.
+"""The commands `log`, `show` and `explain`, which describe a table's history.
 
-Owns: their arguments, the stable keys of their JSON. Must not know: how anything is read.
-Invariants: `log` works on a damaged table and says what it noticed: a gap, or a snapshot that another writer has replaced
-(G1); nothing here changes a table.
+Owns: their arguments and the stable keys of their JSON.
+Must not know: how metadata is read.
+Invariants: `log` works on a damaged table, and reports gaps and snapshots that another writer has replaced (G1). These
+commands never change a table.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     parser = add_command(
-        commands, "log", log, "List the snapshots, newest first, and what is odd about them.",
+        commands, "log", log, "List the snapshots, newest first, and report irregularities.",
         "lakelatch log s3://lake/flights --limit 10",
     )  # fmt: skip
     add_branch(parser)
-    parser.add_argument("--limit", type=int, metavar="N", help="only the newest so many")
+    parser.add_argument("--limit", type=int, metavar="N", help="list only the N newest")
     parser = add_command(
         commands, "show", show, "Show everything about one snapshot.", "lakelatch show s3://lake/flights 7"
     )
     add_branch(parser)
     parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
     parser = add_command(
-        commands, "explain", explain, "Tell how a snapshot came to be: its base, its attempts, whom it lost to.",
+        commands, "explain", explain, "Explain how a snapshot came about: its base, its attempts, and the races that it lost.",
         "lakelatch explain s3://lake/flights 7",
     )  # fmt: skip
     add_branch(parser)
     parser.add_argument("snapshot", type=int, nargs="?", metavar="SNAPSHOT", help="an id; the newest by default")
-    parser.add_argument("--journal", metavar="PATH", help="of the writer; the one that `write` keeps by default")
+    parser.add_argument("--journal", metavar="PATH", help="the writer's journal (default: the one that `write` keeps)")
 
 
 # ------------------------------------------------------------------------------------------------------------------ log
@@ -54,9 +55,9 @@ def log(args: argparse.Namespace, output: Output) -> int:
     from ..table.verify.history import lineage_findings
 
     if args.limit is not None and args.limit < 1:
-        raise InvalidArgument(f"--limit {args.limit} is no number of snapshots")
+        raise InvalidArgument(f"--limit {args.limit}: must be at least 1")
     table = open_table_of(args)
-    # One more than is shown: whether the oldest shown still stands on its base.
+    # One more than is shown, to check that the base of the oldest one shown is still the same.
     wanted = None if args.limit is None else args.limit + 1
     snapshots, findings = lineage_findings(table.timeline, wanted)
     shown = list(reversed(snapshots))[: args.limit]
@@ -122,7 +123,7 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 
 def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """Everything about a snapshot, with stable keys."""
+    """Everything about a snapshot, as a dict with stable keys."""
     from ..table.system import history_row
 
     timeline = table.timeline
@@ -164,7 +165,7 @@ def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _snake(name: str) -> str:
-    """`baseManifestList` as `base_manifest_list`."""
+    """`baseManifestList` becomes `base_manifest_list`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
@@ -199,7 +200,7 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
-    """How a snapshot came to be, with stable keys."""
+    """How a snapshot came about, as a dict with stable keys."""
     from ..coordinator.commit.attempt import lost_attempts
     from ..coordinator.history.timeline import base_of
     from ..core.metadata.data_file import ADD
@@ -224,7 +225,7 @@ def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[list[Entry], Path]:
-    """The events of the commit that made a snapshot, where a journal has them."""
+    """The events of the commit that created a snapshot, if a journal has them, and the path of that journal."""
     from ..coordinator.journal.lines import read_journal
     from ..core import options as opt
 
@@ -234,6 +235,6 @@ def _events_of(table: Table, snapshot: Snapshot, argument: str | None) -> tuple[
         if argument is not None:
             raise InvalidArgument(f"there is no journal {path}")
         return [], path
-    # Twice through the file, so that a journal of years is never held in memory.
+    # Read the file twice, so that a journal of several years is never held in memory.
     commits = {e.commit for e in read_journal(path) if getattr(e.event, "snapshot_uuid", None) == snapshot.identity}
     return [e for e in read_journal(path) if e.commit in commits], path

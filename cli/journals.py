@@ -1,6 +1,7 @@
-"""Which journal a command means.
+"""Which journal a command uses.
 
-Owns: the environment variable, the default path, their order. Must not know: what is in a journal.
+Owns: the environment variable, the default path, and their order.
+Must not know: the content of a journal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ JOURNAL = "LAKELATCH_JOURNAL"
 
 
 def default_journal() -> Path:
-    """Where `write` keeps its journal when nobody says: the user's state folder."""
+    """Where `write` keeps its journal by default: in the user's state folder."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "lakelatch" / "journal.jsonl"
 

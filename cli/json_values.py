@@ -1,17 +1,18 @@
-"""Values as text that loses nothing: Arrow columns to JSON's values, and back.
+"""Lossless conversion between Arrow columns and JSON values.
 
-Owns: the spelling of every type. Must not know: files, tables, where text goes.
+Owns: how each type is written in JSON.
+Must not know: files, tables, or where the text goes.
 
 | type | JSON |
 |---|---|
-| BOOLEAN, integers, text | as JSON has them |
+| BOOLEAN, integers, text | the same type in JSON |
 | FLOAT, DOUBLE | number; "NaN", "Infinity", "-Infinity" as text |
-| DECIMAL | text, every digit of the scale |
-| DATE, TIME, TIMESTAMP | ISO text, every digit of the second; with Z where it is a point in time |
-| BINARY, VARBINARY, BYTES | hex text with 0x |
+| DECIMAL | text with every digit of the scale |
+| DATE, TIME, TIMESTAMP | ISO text with every digit of the second; with Z if it is a point in time |
+| BINARY, VARBINARY, BYTES | hex text that begins with 0x |
 | ROW, ARRAY, MAP | object, list, list of [key, value] |
 
-Invariant: `from_json(to_json(a), a.type)` equals `a`, null for null.
+Invariant: `from_json(to_json(a), a.type)` equals `a`, including nulls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows of a batch, each ready for `json.dumps`.
+    """The rows of a batch as dicts that `json.dumps` accepts.
 
     >>> list(json_rows(pa.record_batch({"d": pa.array([Decimal("1.50"), None]), "b": pa.array([b"a", b""])})))
     [{'d': '1.50', 'b': '0x61'}, {'d': None, 'b': '0x'}]
@@ -45,7 +46,7 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def to_json(array: pa.Array) -> list[Any]:
-    """The values of an array in JSON's forms."""
+    """Convert the values of an array to JSON values."""
     kind = array.type
     types = pa.types
     if types.is_dictionary(kind):
@@ -86,7 +87,7 @@ def _objects(array: Any) -> list[Any]:
 
 
 def _lists(array: Any) -> list[Any]:
-    values = iter(to_json(array.flatten()))  # leaves the parts of null lists out
+    values = iter(to_json(array.flatten()))  # skips the elements of null lists
     lengths = pc.list_value_length(array).to_pylist()
     valid = array.is_valid().to_pylist()
     return [
@@ -95,7 +96,7 @@ def _lists(array: Any) -> list[Any]:
 
 
 def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with every column that CSV has no form for turned into text: what is nested becomes JSON."""
+    """Turn every column that CSV cannot hold into text; nested columns become JSON."""
     columns = []
     for column in batch.columns:
         kind = column.type
@@ -113,14 +114,14 @@ def text_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of JSON's values.
+    """Convert JSON values to an array.
 
     Args:
-        values: as `json.loads(…, parse_float=Decimal)` gives them: a number with a fraction is a `Decimal`.
-        kind: the type that is wanted.
+        values: as `json.loads(…, parse_float=Decimal)` returns them: a number with a fraction is a `Decimal`.
+        kind: the type of the array.
 
     Raises:
-        pa.ArrowException, TypeError, ValueError, ArithmeticError: a value is none of the type.
+        pa.ArrowException, TypeError, ValueError, ArithmeticError: a value is not of that type.
 
     >>> from_json(["0x61", None], pa.binary()).to_pylist()
     [b'a', None]
@@ -145,7 +146,7 @@ def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return pa.array([_unhexed(v) for v in values], kind)
     if types.is_time(kind):
-        # Arrow has no cast from text: a moment of the first day has, and a time of day in it.
+        # Arrow cannot cast text to a time of day, so cast a timestamp on 1970-01-01 and take its time.
         texts = pc.binary_join_element_wise("1970-01-01", pa.array(values, pa.string()), "T")
         return texts.cast(pa.timestamp(kind.unit)).cast(kind)
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -167,14 +168,14 @@ def _struct(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _flat(values: Sequence[Any]) -> tuple[list[Any], pa.Array]:
-    """Lists one behind the other, and where each begins; a null where the list is null."""
+    """Concatenate lists. Returns the values and the offset of each list, null for a null list."""
     flat: list[Any] = []
     offsets: list[int | None] = []
     for value in values:
         offsets.append(None if value is None else len(flat))
         if value is not None:
             if not isinstance(value, list):
-                raise TypeError(f"{value!r} is no list")
+                raise TypeError(f"{value!r} is not a list")
             flat.extend(value)
     return flat, pa.array([*offsets, len(flat)], pa.int32())
 
@@ -184,20 +185,20 @@ def _float(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         if value not in _NOT_NUMBERS:
-            raise ValueError(f"{value!r} is no number")
+            raise ValueError(f"{value!r} is not a number")
         return _NOT_NUMBERS[value]
     return float(value)
 
 
 def _whole(value: Any) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise TypeError(f"{value!r} is no whole number")  # Arrow would cut a fraction off
+        raise TypeError(f"{value!r} is not a whole number")  # Arrow would truncate a fraction
     return value
 
 
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
-        raise TypeError(f"{value!r} is no decimal number")
+        raise TypeError(f"{value!r} is not a decimal number")
     return Decimal(value)
 
 
@@ -205,5 +206,5 @@ def _unhexed(value: Any) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value.startswith("0x"):
-        raise ValueError(f"{value!r} is no hex text such as 0x00ff")
+        raise ValueError(f"{value!r} is not hex text such as 0x00ff")
     return bytes.fromhex(value[2:])

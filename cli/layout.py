@@ -1,6 +1,8 @@
-"""Commands that tell what a table is made of: `files`, `schema`.
+"""The commands `files` and `schema`, which describe a table's files and columns.
 
-Owns: their arguments, the stable keys of their JSON. Must not know: how anything is read. Nothing here changes a table.
+Owns: their arguments and the stable keys of their JSON.
+Must not know: how metadata is read.
+Invariant: these commands never change a table.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def register(commands: Commands) -> None:
         commands, "schema", schema, "Show columns, keys and options.", "lakelatch schema s3://lake/flights --all"
     )
     add_branch(parser)
-    parser.add_argument("--all", action="store_true", help="every schema that the table ever had, oldest first")
+    parser.add_argument("--all", action="store_true", help="show every schema that the table has had, oldest first")
 
 
 def files(args: argparse.Namespace, output: Output) -> int:
@@ -54,7 +56,7 @@ def schema(args: argparse.Namespace, output: Output) -> int:
 
 
 def schema_record(found: TableSchema) -> dict[str, Any]:
-    """A schema with stable keys; `type` is SQL text."""
+    """A schema as a dict with stable keys; `type` is SQL text."""
     from ..core.rows.types import sql
 
     columns = [

@@ -1,8 +1,9 @@
-"""The command `lakelatch`: from the words that were typed to an exit code.
+"""The entry point of the command `lakelatch`: parses the arguments, runs a command, returns its exit code.
 
-Owns: the list of commands, errors at the top. Must not know: what a command does.
-Invariants: no traceback reaches a person (`LAKELATCH_DEBUG=1` asks for it); a reader that closes the pipe is no error;
-`lakelatch --version` imports neither pyarrow nor a store's client.
+Owns: the list of commands and the top-level error handling.
+Must not know: what a command does.
+Invariants: users see a traceback only if they set `LAKELATCH_DEBUG=1`. A closed pipe is not an error. `lakelatch --version`
+imports neither pyarrow nor a store client.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from .arguments import Parser, storage_options_of
 from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
 from .output import Output, print_error
 
-ABOUT = "Tables in the Apache Paimon format, with safe commits from many writers, on plain object stores."
+ABOUT = "Read and write tables in the Apache Paimon format on plain object stores, with safe commits from many writers."
 DEBUG = "LAKELATCH_DEBUG"
 
 
 def build_parser() -> Parser:
-    """The parser of all commands."""
+    """Build the parser for all commands."""
     codes = "\n".join(f"  {code}  {meaning}" for code, meaning in MEANINGS.items())
     parser = Parser(
         prog="lakelatch",
         description=ABOUT,
-        epilog=f"exit codes:\n{codes}\n\n{DEBUG}=1 shows where an error came from.",
+        epilog=f"exit codes:\n{codes}\n\nSet {DEBUG}=1 to see the traceback of an error.",
     )
     parser.add_argument("--version", action="version", version=f"lakelatch {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        argv: the words behind `lakelatch`; those of this process by default.
+        argv: the arguments after `lakelatch`; by default those of this process.
 
     Returns:
         The exit code (see `exit_codes`).
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _tell(error, args, as_json)
         return exit_code_of(error)
     except BrokenPipeError:
-        # Whoever read has enough: give the interpreter nothing to complain about at its end.
+        # The reader has closed the pipe. Redirect stdout, or the interpreter would report an error when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        _tell(LakelatchError(message, next_step=f"{DEBUG}=1 shows where; please report it"), args, as_json)
+        _tell(LakelatchError(message, next_step=f"set {DEBUG}=1 to see where; please report this bug"), args, as_json)
         return PROBLEMS
 
 
@@ -88,7 +89,7 @@ def _tell(error: LakelatchError, args: argparse.Namespace | None, as_json: bool)
 
 
 def _redactor(args: argparse.Namespace | None) -> Any:
-    """What takes the secrets of this run's storage options out of a text."""
+    """A function that removes the secrets in this run's storage options from a text."""
     if args is None or not getattr(args, "storage_option", None):
         return lambda text: text
     from ..backends.storage_options import StorageOptions

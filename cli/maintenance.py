@@ -1,7 +1,8 @@
-"""Commands that look after a table: `expire`, `rollback`, `clean`.
+"""The maintenance commands `expire`, `rollback` and `clean`.
 
-Owns: their arguments, the stable keys of their JSON, progress. Must not know: what may be deleted, or how.
-Invariant: nothing is changed without `--apply`; what would be is shown first.
+Owns: their arguments, the stable keys of their JSON, and how progress is shown.
+Must not know: what may be deleted, or how.
+Invariant: without `--apply` they only show the plan and change nothing.
 """
 
 from __future__ import annotations
@@ -22,23 +23,25 @@ def register(commands: Commands) -> None:
         commands,
         "expire",
         expire,
-        "Delete the oldest snapshots, and the files that only they need. Without arguments the table's options decide;"
-        " tags, branches and consumers keep what they need. Shows what would go; --apply deletes it.",
+        "Delete the oldest snapshots and the files that only they need. By default the table's options decide which snapshots"
+        " expire. What tags, branches and consumers need is kept. Shows the plan; --apply carries it out.",
         "lakelatch expire s3://lake/flights --older-than 2026-01-01T00:00Z\n"
         "lakelatch expire s3://lake/flights --retain-max 20 --apply",
     )
     add_branch(parser)
-    parser.add_argument("--retain-max", type=int, metavar="N", help="no more than so many snapshots stay")
-    parser.add_argument("--retain-min", type=int, metavar="N", help="so many snapshots stay, however old")
-    parser.add_argument("--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970")
-    parser.add_argument("--max-deletes", type=int, metavar="N", help="at most so many snapshots go in one run")
+    parser.add_argument("--retain-max", type=int, metavar="N", help="keep at most N snapshots")
+    parser.add_argument("--retain-min", type=int, metavar="N", help="keep at least N snapshots, however old")
+    parser.add_argument(
+        "--older-than", metavar="TIME", help="expire older snapshots: ISO text with a zone, or ms since 1970"
+    )
+    parser.add_argument("--max-deletes", type=int, metavar="N", help="delete at most N snapshots in one run")
     add_apply(parser)
     parser = add_command(
         commands,
         "rollback",
         rollback,
-        "Make an earlier state the newest, by one commit. Nothing is taken away: the snapshots in between stay, and so do rows"
-        " that others append meanwhile. Shows what would change; --apply commits it.",
+        "Restore an earlier state of the table with a new commit. The snapshots in between are kept, and so are rows that other"
+        " writers append meanwhile. Shows the plan; --apply commits it.",
         "lakelatch rollback s3://lake/flights --snapshot 41 --apply",
     )
     add_branch(parser)
@@ -52,18 +55,20 @@ def _register_clean(commands: Commands) -> None:
         commands,
         "clean",
         clean,
-        "Find the files that no snapshot, tag or branch names: what jobs that died left behind. Shows them; --apply deletes"
-        " them, after a second look.",
+        "Find files that no snapshot, tag or branch refers to, such as the files of jobs that died. Shows them; --apply checks"
+        " them again and deletes them.",
         "lakelatch clean s3://lake/flights\nlakelatch clean s3://lake/flights --older-than 2026-01-01T00:00Z --apply",
     )
     parser.add_argument(
-        "--older-than", metavar="TIME", help="ISO text with a zone, or ms since 1970; a day ago by default"
+        "--older-than",
+        metavar="TIME",
+        help="only files older than this: ISO text with a zone, or ms since 1970 (default: a day ago)",
     )
     add_apply(parser)
 
 
 def add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--apply", action="store_true", help="do it; without this it is only shown")
+    parser.add_argument("--apply", action="store_true", help="carry the plan out; without it, the plan is only shown")
 
 
 def expire(args: argparse.Namespace, output: Output) -> int:
@@ -83,7 +88,7 @@ def expire(args: argparse.Namespace, output: Output) -> int:
     if not args.apply:
         _show(output, plan.steps.data)
         if plan.snapshot_ids:
-            output.note("nothing was deleted; --apply does it")
+            output.note("nothing was deleted; use --apply to delete")
     return OK
 
 
@@ -96,7 +101,7 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
         output.record({"applied": args.apply, **plan.to_dict(), "receipt": receipt.to_dict() if receipt else None})
     elif receipt is None:
         output.line(str(plan))
-        output.note("nothing was changed; --apply does it")
+        output.note("nothing was changed; use --apply to commit")
     else:
         output.line(str(receipt))
     table.committer.settle()
@@ -115,7 +120,7 @@ def clean(args: argparse.Namespace, output: Output) -> int:
     if not args.apply:
         _show(output, tuple(info.key for info in plan.files))
         if plan.files:
-            output.note("nothing was deleted; --apply does it")
+            output.note("nothing was deleted; use --apply to delete")
     return OK
 
 
@@ -127,7 +132,7 @@ def _show(output: Output, keys: tuple[str, ...]) -> None:
 
 
 def progress(what: str) -> Any:
-    """How far it is, on a terminal: so many files are `what` by now."""
+    """A callback that shows progress on a terminal: how many files were `what` ("deleted", say) so far."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,7 +1,9 @@
-"""Commands that find out what became of commits: `resolve`, `recover`.
+"""The commands `resolve` and `recover`, which find out how commits ended.
 
-Owns: their arguments, the stable keys of their JSON, their exit codes. Must not know: how a commit is resolved.
-Invariants: `resolve` deletes nothing; `recover` changes nothing without `--apply`; what is not proven is told as unknown.
+Owns: their arguments, the stable keys of their JSON, and their exit codes.
+Must not know: how a commit is resolved.
+Invariants: `resolve` deletes nothing. `recover` changes nothing without `--apply`. An outcome that is not proven is reported
+as unknown.
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ _COLUMNS = ["outcome", "user", "identifier", "kind", "snapshot", "table", "why"]
 
 def register(commands: Commands) -> None:
     about = (
-        "Find out how a commit ended whose outcome was unknown, and finish it where that is safe. Without a choice: every"
-        " commit to the table that the journal holds and that is not known to have ended. Exit code 0: landed; 3: not"
-        " landed, run the job again; 4: still unknown."
+        "Find out how a commit with an unknown outcome ended, and finish it if that is safe. By default this covers every"
+        " commit to the table that is in the journal and not known to have ended. Exit code 0: landed; 3: not landed, run"
+        " the job again; 4: still unknown."
     )
     example = "lakelatch resolve s3://lake/flights --user etl-7 --identifier 42"
     parser = add_command(commands, "resolve", resolve, about, example)
     add_branch(parser)
-    parser.add_argument("--journal", metavar="PATH", help="of the writer; by default as `write` keeps it")
-    parser.add_argument("--user", metavar="NAME", help="commits of this commit user")
-    parser.add_argument("--identifier", type=int, metavar="N", help="with --user: the commit with this identifier")
-    parser.add_argument("--snapshot-uuid", metavar="UUID", help="the commit that would have made this snapshot")
+    parser.add_argument("--journal", metavar="PATH", help="the writer's journal (default: the one that `write` keeps)")
+    parser.add_argument("--user", metavar="NAME", help="only commits of this commit user")
+    parser.add_argument("--identifier", type=int, metavar="N", help="with --user: only the commit with this identifier")
+    parser.add_argument("--snapshot-uuid", metavar="UUID", help="only the commit that would have created this snapshot")
     _add_gone(parser)
     about = (
-        "After a crash, tell what became of every commit in a journal: what landed, what did not. With --apply also finish"
-        " what can be finished, and delete the metadata of what is proven not to have landed."
+        "After a crash, report how every commit in a journal ended. With --apply, also finish the commits that can be finished,"
+        " and delete the metadata of those that are proven not to have landed."
     )
     parser = add_command(
         commands, "recover", recover, about,
         "lakelatch recover s3://lake/flights\nlakelatch recover /var/lib/etl/journal.jsonl --apply",
     )  # fmt: skip
-    parser.add_argument("--apply", action="store_true", help="do it; else it is only said what would be done")
+    parser.add_argument("--apply", action="store_true", help="carry it out; without it, only report what would be done")
     _add_gone(parser)
 
 
@@ -52,7 +54,7 @@ def _add_gone(parser: Parser) -> None:
     parser.add_argument(
         "--writers-are-gone",
         action="store_true",
-        help="no writer of these commits runs any more: do not wait 30 s for it",
+        help="assert that no writer of these commits is still running, so that there is no need to wait 30 s",
     )
 
 
@@ -75,7 +77,7 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 
 
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
-    """What the journals know: the one that was named, else the writer's own and those that belong to the table."""
+    """The commits in the journals: in the one that was named, else in the user's own and in the table's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT, address_of
     from ..coordinator.journal.object_journal import ObjectJournal
@@ -100,14 +102,14 @@ def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[R
 
 
 def _from_table(args: argparse.Namespace, table: Table) -> RecoveredCommit:
-    """What the table alone tells: it can show that a commit landed, never that it did not and will not."""
+    """Look a commit up in the table. The table can show that a commit landed, but never that it did not and will not."""
     from ..coordinator.history.lineage import stands
     from ..coordinator.recovery.recover import RecoveredCommit
 
     receipt = table.committer.lookup(args.user, args.identifier) if args.identifier is not None else None
     unheard = RecoveredCommit(
         "", table.url, args.branch, args.user or "", args.identifier, "", "unknown",
-        reason="no journal knows it, and the history does not show it", snapshot_uuid=args.snapshot_uuid,
+        reason="it is in no journal and not in the history", snapshot_uuid=args.snapshot_uuid,
     )  # fmt: skip
     if receipt is not None:
         return _landed(unheard, receipt.snapshot_id, receipt.snapshot_uuid, receipt.kind)
@@ -136,9 +138,9 @@ def recover(args: argparse.Namespace, output: Output) -> int:
     if files:
         output.note(f"{files} metadata files {'deleted' if args.apply else 'would be deleted'}")
     for line in found.damaged:
-        output.note(f"{line}; commits that it may belong to are told as unknown")
+        output.note(f"{line}; commits that it may belong to are reported as unknown")
     if not args.apply and any(not commit.known for commit in found.commits):
-        output.note("nothing was changed: --apply does it")
+        output.note("nothing was changed; use --apply to carry it out")
     return UNKNOWN_OUTCOME if found.unknown or found.damaged else OK
 
 

@@ -1,8 +1,9 @@
-"""Where a command's words go.
+"""How a command prints its results.
 
-Owns: JSON, tables by Rich on a terminal and plain elsewhere, notes on stderr, errors.
-Must not know: what is printed. Invariants: stdout carries the answer and nothing else; with `--json` everything on stdout
-is JSON, one value a line; without Rich the same tables come out plain.
+Owns: JSON lines, tables (by Rich on a terminal, plain text elsewhere), notes on stderr, and errors.
+Must not know: what is printed.
+Invariants: stdout carries the result and nothing else. With `--json`, stdout is JSON, one value per line. Without Rich, the
+same tables are printed as plain text.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 from ..core.errors import LakelatchError, OutcomeUnknown
 
 _SHORT = 26
-"""Characters that are never broken over two lines of a terminal's table."""
+"""Cells up to this many characters are not wrapped in a terminal's table."""
 
 
 class Output:
-    """Prints for one run of the command.
+    """Prints the results of one command.
 
     Args:
-        as_json: `--json` was given.
+        as_json: whether `--json` was given.
     """
 
     def __init__(self, as_json: bool = False) -> None:
@@ -34,18 +35,18 @@ class Output:
         return sys.stdout.isatty()
 
     def record(self, value: Mapping[str, Any]) -> None:
-        """One JSON object as a line."""
+        """Print one JSON object on a line."""
         print(json.dumps(value, ensure_ascii=False, default=str))
 
     def line(self, text: str) -> None:
         print(text)
 
     def note(self, text: str) -> None:
-        """Something beside the answer: progress, notices."""
+        """Print something that is not part of the result, such as progress or a notice, to stderr."""
         print(text, file=sys.stderr, flush=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Rows under their columns' names."""
+        """Print rows below the names of their columns."""
         if self.on_terminal and self._rich_table(columns, rows):
             return
         plain = PlainTable(columns, rows)
@@ -53,7 +54,7 @@ class Output:
             print(text)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
-        """Names and values, one pair a line."""
+        """Print names and values, one pair per line."""
         width = max((len(name) for name in facts), default=0)
         for name, value in facts.items():
             print(f"{name:<{width}}  {cell(value)}".rstrip())
@@ -78,11 +79,11 @@ class Output:
 
 
 class PlainTable:
-    """Rows under each other in columns, as wide as the first rows need them; later rows may stick out.
+    """Plain text rows with aligned columns. The first rows decide the widths; longer values in later rows may stick out.
 
     Args:
-        columns: their names.
-        first_rows: what decides on widths and on which side a column is aligned.
+        columns: the names of the columns.
+        first_rows: rows that decide the width and the alignment of each column.
 
     >>> table = PlainTable(["id", "name"], [[1, "a"], [10, None]])
     >>> table.header, table.lines([[1, "a"], [10, None]])
@@ -139,10 +140,10 @@ def moment(time_ms: int | None) -> str:
 
 
 def print_error(error: LakelatchError, redact: Any, as_json: bool) -> None:
-    """An error on stderr: one line, and what to do next; with `--json` one object.
+    """Print an error to stderr: the message and the next step, each on one line; with `--json`, one object.
 
     Args:
-        redact: takes a text, gives it without secrets (H19).
+        redact: removes secrets from a text (H19).
     """
     message, next_step = redact(" ".join(error.message.split())), redact(error.next_step)
     if as_json:

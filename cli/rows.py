@@ -1,7 +1,8 @@
-"""Commands about a table's rows: `read`, `plan`.
+"""The commands `read` and `plan`.
 
-Owns: their arguments, and how many rows a terminal is shown. Must not know: formats (see `sinks`), how a scan is planned.
-Invariants: rows are streamed; nothing is left out of a pipe or a file that was not asked to be left out.
+Owns: their arguments, and how many rows are shown on a terminal.
+Must not know: file formats (see `sinks`), or how a scan is planned.
+Invariants: rows are streamed. A pipe or a file gets every row, unless the user asked for fewer.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .exit_codes import OK
 from .output import Output
 
 TERMINAL_ROWS = 100
-"""Rows that a terminal is shown where `--limit` does not say."""
+"""The number of rows that are shown on a terminal without `--limit`."""
 
 _FORMATS = ("table", "json", "csv", "parquet", "arrow")
 _EXTENSIONS = {
@@ -33,15 +34,17 @@ def register(commands: Commands) -> None:
     parser = add_command(commands, "read", read, "Show or export rows.", example)
     add_branch(parser)
     add_travel(parser)
-    parser.add_argument("--columns", metavar="A,B", help="these columns, in this order")
+    parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many rows")
+    parser.add_argument("--limit", type=int, metavar="N", help="read at most N rows")
     parser.add_argument(
-        "--format", choices=_FORMATS, help="table (default), json: an object per line, csv, parquet, arrow"
+        "--format", choices=_FORMATS, help="table (default), json (one object per line), csv, parquet or arrow"
     )
-    parser.add_argument("--output", metavar="FILE", help="instead of standard output; its extension names the format")
+    parser.add_argument("--output", metavar="FILE", help="write to this file; its extension decides the format")
     example = 'lakelatch plan s3://lake/flights --where "month = 1"'
-    parser = add_command(commands, "plan", plan, "Say what a read would open, and what not, and why.", example)
+    parser = add_command(
+        commands, "plan", plan, "Show which files a read would open, and which it would skip and why.", example
+    )
     add_branch(parser)
     add_travel(parser)
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
@@ -53,14 +56,14 @@ def read(args: argparse.Namespace, output: Output) -> int:
 
     file_format = _format(args)
     if args.limit is not None and args.limit < 0:
-        raise InvalidArgument(f"--limit {args.limit} is no number of rows")
+        raise InvalidArgument(f"--limit {args.limit}: must not be negative")
     table = open_as_of(args)
     columns = names(args.columns)
     cut = file_format == "table" and args.output is None and args.limit is None and output.on_terminal
     limit = TERMINAL_ROWS + 1 if cut else args.limit
     schema = arrow_schema_of(table.schema, columns)
     batches = table.to_batches(columns, args.where, limit)
-    first = next(batches, None)  # what cannot be read is said before a file is begun
+    first = next(batches, None)  # reports a read error before the output file is created
     rows = 0
     with open_sink(file_format, schema, args.output, output) as write:
         for batch in itertools.chain([] if first is None else [first], batches):
@@ -69,14 +72,14 @@ def read(args: argparse.Namespace, output: Output) -> int:
             if shown.num_rows:
                 write(shown)
     if cut and rows > TERMINAL_ROWS:
-        output.note(f"the first {TERMINAL_ROWS} rows; --limit shows more")
+        output.note(f"only the first {TERMINAL_ROWS} rows are shown; --limit shows more")
     if args.output is not None:
         output.note(f"{rows} rows written to {args.output}")
     return OK
 
 
 def _format(args: argparse.Namespace) -> str:
-    """The format that was asked for: by name, by `--json`, or by the extension of the output file."""
+    """The output format: from `--json`, from `--format`, or from the extension of the output file."""
     if args.json:
         if args.format not in (None, "json"):
             raise InvalidArgument(f"--json and --format {args.format} contradict each other")

@@ -1,7 +1,8 @@
-"""The command that says what to expect: `simulate`.
+"""The command `simulate`, which forecasts the throughput of many writers.
 
-Owns: its arguments and how its forecast is printed. Must not know: how it is made (`lab.simulate`).
-Invariant: it touches no store; progress goes to stderr.
+Owns: its arguments, and how the forecast is printed.
+Must not know: how the forecast is made (see `lab.simulate`).
+Invariants: it accesses no store. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from .output import Output
 
 _EVERY_S = 3.0
 _ABOUT = (
-    "Say what to expect of many writers on one table: commits per minute, retries, requests. The shipped committer runs on a"
-    " simulated store in virtual time; nothing is written anywhere, and the same arguments give the same numbers."
+    "Forecast the commits per minute, retries and requests of many writers on one table. The shipped committer runs on a"
+    " simulated store in virtual time. No store is accessed, and the same arguments give the same numbers."
 )
 
 
@@ -32,19 +33,31 @@ def register(commands: Commands) -> None:
     )
     parser.set_defaults(run=run)
     parser.add_argument("--writers", type=int, default=8, metavar="N", help="jobs that append at the same time (8)")
-    parser.add_argument("--steps", type=int, default=10, metavar="N", help="commits of each (10)")
-    parser.add_argument("--latency", type=float, default=50.0, metavar="MS", help="of a request, milliseconds (50)")
-    parser.add_argument("--faults", type=float, default=0.0, metavar="X", help="0 never fails, 1 is a very bad day (0)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all dice (0)")
-    parser.add_argument("--trace", metavar="FILE", help="write every request there; the same seed gives the same file")
-    parser.add_argument("--json", action="store_true", help="one JSON object with stable keys")
+    parser.add_argument("--steps", type=int, default=10, metavar="N", help="commits of each job (10)")
+    parser.add_argument(
+        "--latency", type=float, default=50.0, metavar="MS", help="latency of a request in milliseconds (50)"
+    )
+    parser.add_argument(
+        "--faults",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="strength of faults: 0 for none, 1 for a very bad day (0)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random numbers (0)")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write every request to this file; the same seed gives the same file"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object with stable keys")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     from ..lab.simulate import simulate
 
     if args.writers < 1 or args.steps < 1 or args.latency <= 0 or not 0 <= args.faults <= 1:
-        raise InvalidArgument("--writers and --steps are at least 1, --latency is above 0, --faults is between 0 and 1")
+        raise InvalidArgument(
+            "--writers and --steps must be at least 1, --latency above 0, and --faults between 0 and 1"
+        )
     forecast = simulate(
         args.writers,
         commits=args.steps,
@@ -63,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _progress(commits: int, output: Output) -> Callable[[int], None]:
-    """Says on stderr how far it is, every few seconds: a short run says nothing."""
+    """Report progress on stderr every few seconds; a short run reports nothing."""
     said_s = time.monotonic()
 
     def ended(count: int) -> None:
@@ -80,5 +93,5 @@ def _write(path: str, lines: Iterable[str]) -> None:
         Path(path).write_text("".join(f"{line}\n" for line in lines))
     except OSError as error:
         raise InvalidArgument(
-            f"--trace {path}: {error.strerror}", next_step="name a file that can be written"
+            f"--trace {path}: {error.strerror}", next_step="choose a file that can be written"
         ) from error

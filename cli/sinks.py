@@ -1,7 +1,9 @@
-"""Rows onto a terminal, into a pipe or into a file, in one of several formats.
+"""Write rows to a terminal, a pipe or a file, in one of several formats.
 
-Owns: the formats of `read`. Must not know: where rows come from. Invariants: rows are written as they come, memory holds a
-batch; a file appears under its name only when it is whole.
+Owns: the output formats of `read`.
+Must not know: where rows come from.
+Invariants: rows are written as they arrive, and memory holds one batch. A file appears under its name only once it is
+complete.
 """
 
 from __future__ import annotations
@@ -28,20 +30,21 @@ Write = Callable[[Any], None]
 
 @contextmanager
 def open_sink(file_format: str, schema: pa.Schema, path: str | None, output: Output) -> Iterator[Write]:
-    """A place that takes record batches.
+    """Open an output and return a function that writes record batches to it.
 
     Args:
         file_format: one of `FORMATS`.
-        schema: of the batches.
+        schema: the schema of the batches.
         path: a file; None for standard output.
 
     Raises:
-        InvalidArgument: bytes would go to a terminal, or the file cannot be written.
+        InvalidArgument: a binary format would go to a terminal, or the file cannot be written.
     """
     if path is None:
         if file_format in BINARY and output.on_terminal:
             raise InvalidArgument(
-                f"{file_format} is nothing to look at", next_step="name a file with --output, or pipe it"
+                f"{file_format} is a binary format and is not shown on a terminal",
+                next_step="use --output FILE, or a pipe",
             )
         if file_format == "table" and output.on_terminal:
             with _rich_rows(schema, output) as write:
@@ -122,7 +125,7 @@ def _plain_rows(schema: pa.Schema, stream: Any) -> Iterator[Write]:
 
 @contextmanager
 def _rich_rows(schema: pa.Schema, output: Output) -> Iterator[Write]:
-    """On a terminal the rows are few (`read` sees to that): one table."""
+    """Collect all rows and print one table. `read` limits the number of rows on a terminal."""
     rows: list[tuple[Any, ...]] = []
     yield lambda batch: rows.extend(_values(batch))
     output.table(schema.names, rows)

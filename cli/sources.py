@@ -1,8 +1,9 @@
-"""Rows out of files that a person names: Parquet, CSV, JSON lines, Arrow IPC, or standard input.
+"""Read rows from Parquet, CSV, JSON lines or Arrow IPC files, or from standard input.
 
-Owns: formats, their extensions, reading them as streams. Must not know: tables' files, what is done with the rows.
-Invariants: memory is bounded by a few megabytes of each file; text is read as the table's types, never guessed for a
-column that the table has; what cannot be read is one error that names the file.
+Owns: the input formats, their extensions, and reading them as streams.
+Must not know: the table's own files, or what is done with the rows.
+Invariants: a few megabytes of each file are in memory at a time. Text is read as the table's types, which are never guessed
+for a column that the table has. A file that cannot be read causes one error that names the file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ARROW_FILE_MAGIC = b"ARROW1"
 
 
 def format_of_name(name: str, given: str | None = None) -> str:
-    """The format of a file, by its extension (`.gz` and the like do not count) where none is given.
+    """The format of a file: `given`, or else by its extension, where `.gz` and the like do not count.
 
     >>> format_of_name("flights.csv.gz"), format_of_name("-"), format_of_name("rows.txt", "json")
     ('csv', 'arrow', 'json')
@@ -46,7 +47,7 @@ def format_of_name(name: str, given: str | None = None) -> str:
     if parts and parts[-1] in _COMPRESSIONS:
         parts.pop()
     if not parts or parts[-1] not in _EXTENSIONS:
-        raise InvalidArgument(f"{name}: the format is not known", next_step=f"say --format {'|'.join(FORMATS)}")
+        raise InvalidArgument(f"{name}: the format is not known", next_step=f"add --format {'|'.join(FORMATS)}")
     return _EXTENSIONS[parts[-1]]
 
 
@@ -55,12 +56,12 @@ def rows_of(name: str, schema: pa.Schema, file_format: str | None = None, nulls:
 
     Args:
         name: a path, or `-` for standard input.
-        schema: the table's columns: text is read as their types.
-        file_format: one of `FORMATS`; by the extension where None.
-        nulls: texts that mean null in CSV, beside the empty one.
+        schema: the columns of the table; text is read as their types.
+        file_format: one of `FORMATS`; None goes by the extension.
+        nulls: texts that mean null in CSV, in addition to the empty text.
 
     Raises:
-        InvalidArgument: there is no such file, or it is none of its format; names the file.
+        InvalidArgument: the file does not exist or does not have this format; the message names the file.
     """
     kind = format_of_name(name, file_format)
     with _blamed(name):
@@ -116,13 +117,13 @@ def _parquet_rows(name: str) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     if name == STDIN:
-        raise InvalidArgument("Parquet is no stream", next_step="name a file, or send --format arrow")
+        raise InvalidArgument("Parquet cannot be read from a stream", next_step="name a file, or use --format arrow")
     with pq.ParquetFile(name) as file:
         yield from file.iter_batches()
 
 
 def _arrow_reader(source: Any) -> Any:
-    """A reader of the file format where the bytes begin as it does, else of the stream format; a pipe is always a stream."""
+    """A reader for Arrow's file format if the bytes begin with its magic, else for its stream format (as for any pipe)."""
     if _rewound(source):
         head = source.read(len(_ARROW_FILE_MAGIC))
         source.seek(0)
@@ -164,7 +165,7 @@ def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> It
 
 
 def _from_text(texts: list[str | None], kind: pa.DataType) -> pa.Array:
-    """A column that CSV has no form for: hex text, or JSON."""
+    """A column of a type that CSV cannot hold, from hex text or JSON."""
     if _is_binary(kind):
         return from_json(texts, kind)
     return from_json([None if t is None else json.loads(t, parse_float=Decimal) for t in texts], kind)
@@ -176,7 +177,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _json_rows(source: Any, schema: pa.Schema, name: str) -> Iterator[Any]:
-    """JSON lines. A key that the table lacks is kept, so that the writer can refuse it by name."""
+    """Read JSON lines. A key that is not a column of the table is kept, so that the writer can name it when it refuses it."""
     lines = enumerate(_lines(source), 1)
     while block := list(itertools.islice(lines, JSON_ROWS)):
         rows = [_object(line, number, name) for number, line in block if line.strip()]
@@ -202,7 +203,7 @@ def _object(line: bytes, number: int, name: str) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidArgument(f"{name}, line {number}: {error}") from error
     if not isinstance(row, dict):
-        raise InvalidArgument(f"{name}, line {number} is no JSON object")
+        raise InvalidArgument(f"{name}, line {number} is not a JSON object")
     return row
 
 

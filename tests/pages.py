@@ -1,4 +1,4 @@
-"""Pages of the documentation, run as they stand: their Python, then their shell on what it left."""
+"""Runs the code blocks of documentation pages: the Python blocks, and then the shell blocks on the resulting tables."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CHECKOUT = Path(__file__).parents[1]
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The code blocks of a page, named from the checkout's top."""
+    """The code blocks of a page, whose path is relative to the checkout."""
     return re.findall(rf"^```{language}\n(.*?)^```", (CHECKOUT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 def run_python(code: str, folder: Path) -> str:
-    """What it prints."""
+    """Run Python code in a folder and return its output."""
     return _run([sys.executable, "-c", code], folder)
 
 
 def run_shell(code: str, folder: Path) -> str:
-    """What it prints, with `lakelatch` on the path as an installed one is."""
+    """Run shell commands in a folder, with `lakelatch` on the path, and return their output."""
     command = folder / "bin" / "lakelatch"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lakelatch "$@"\n')

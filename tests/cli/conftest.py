@@ -1,4 +1,4 @@
-"""The command, run in this process, and tables to run it on."""
+"""Fixtures that run the command in this process, and tables to run it on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakelatch.cli.main import main
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run of the command came to."""
+    """The exit code and the output of one run of the command."""
 
     code: int
     out: str
@@ -41,7 +41,7 @@ Run = Callable[..., Answer]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs the command with these words; its journal goes to the test's folder."""
+    """A function that runs the command with the given arguments; its journal is kept in the test's folder."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("LAKELATCH_JOURNAL", raising=False)
     monkeypatch.delenv("LAKELATCH_DEBUG", raising=False)
@@ -57,5 +57,5 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture
 def flights(tmp_path: Path) -> ll.Table:
-    """A partitioned table of three snapshots."""
+    """A partitioned table with three snapshots."""
     return flights_table(str(tmp_path / "flights"))

@@ -1,4 +1,4 @@
-"""The commands, each with what it promises to print."""
+"""What each command prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECEIPT_KEYS = [
 
 
 def test_create_write_read(run: Any, tmp_path: Path) -> None:
-    """A table's life, by words alone."""
+    """Create a table, write to it and read it with commands alone."""
     url = tmp_path / "t"
     made = run("create", url, "--column", "id:BIGINT NOT NULL", "--column", "name:STRING", "--column", "day:DATE",
                "--partition-by", "day", "--option", "target-file-size=1 mb", "--comment", "people")  # fmt: skip
@@ -46,7 +46,7 @@ def test_create_write_read(run: Any, tmp_path: Path) -> None:
 
 
 def test_create_from_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """`--like` takes the columns of a Parquet file, `--schema-json` a schema file with its keys."""
+    """`--like` takes the columns of a Parquet file; `--schema-json` takes the columns and keys of a schema file."""
     pq.write_table(
         pa.table({"a": pa.array([1], pa.int16()), "t": pa.array([0], pa.timestamp("us", "UTC"))}),
         tmp_path / "x.parquet",
@@ -72,7 +72,7 @@ def test_create_from_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
 
 
 def test_write_exactly_once(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """G3: the same identity twice is one commit, and the second answer says so."""
+    """G3: the same identity twice makes one commit, and the second receipt says that it was replayed."""
     pq.write_table(pa.table({"carrier": ["AA"], "month": [9]}), tmp_path / "x.parquet")
     words = ("write", flights.url, tmp_path / "x.parquet", "--commit-user", "etl", "--identifier", 7, "--json")
     first, second = run(*words), run(*words)
@@ -84,7 +84,7 @@ def test_write_exactly_once(run: Any, tmp_path: Path, flights: ll.Table) -> None
 
 
 def test_write_modes(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """Overwrite replaces the partition that is named, or those that the rows touch."""
+    """Overwrite replaces the given partition, the partitions that the rows belong to, or the whole table."""
     pq.write_table(pa.table({"carrier": ["XX"]}), tmp_path / "x.parquet")
     assert run("write", flights.url, tmp_path / "x.parquet", "--mode", "overwrite", "--partition", "month=1").code == 0
     assert flights.to_arrow(where="month = 1")["carrier"].to_pylist() == ["XX"]
@@ -123,7 +123,7 @@ def test_several_files_are_one_commit(run: Any, tmp_path: Path, flights: ll.Tabl
     ],
 )
 def test_files_that_do_not_fit(run: Any, tmp_path: Path, flights: ll.Table, name: str, text: str, says: str) -> None:
-    """Nothing is cut or guessed: the message names file and column, nothing is committed, no file is left behind."""
+    """Values are not truncated or guessed: the message names the file or column, nothing is committed, no file remains."""
     (tmp_path / name).write_text(text)
     before = sorted(Path(flights.url).rglob("*"))
     refused = run("write", flights.url, tmp_path / name)
@@ -134,7 +134,7 @@ def test_files_that_do_not_fit(run: Any, tmp_path: Path, flights: ll.Table, name
 
 
 def test_travel_and_plan(run: Any, flights: ll.Table) -> None:
-    """One snapshot, one tag or one moment is read, as it was."""
+    """`read` returns the rows as of a snapshot or a time, and accepts only one of the options for that."""
     assert len(run("read", flights.url, "--snapshot", 1, "--json").lines) == 3
     second = flights.snapshots()[1].time_ms
     assert len(run("read", flights.url, "--timestamp", second, "--json").lines) == 5
@@ -146,7 +146,7 @@ def test_travel_and_plan(run: Any, flights: ll.Table) -> None:
 
 
 def test_log_show_files_schema(run: Any, flights: ll.Table) -> None:
-    """The keys of the JSON are promises; plain output has a header and a line per row."""
+    """The keys of the JSON are stable; plain output has a header and one line per row."""
     log = run("log", flights.url, "--json").lines
     assert [list(row) for row in log] == [LOG_KEYS] * 3
     assert [row["snapshot_id"] for row in log] == [3, 2, 1]
@@ -177,7 +177,7 @@ def test_log_show_files_schema(run: Any, flights: ll.Table) -> None:
 
 
 def test_log_notices_a_replaced_snapshot(run: Any, flights: ll.Table) -> None:
-    """G1: a writer that renames over a snapshot is noticed by `log`, `doctor` and `verify`."""
+    """G1: `log`, `doctor` and `verify` detect a writer that renamed its file over a snapshot."""
     path = Path(flights.url) / "snapshot" / "snapshot-2"
     path.write_bytes(path.read_bytes().replace(b'"uuid": "', b'"uuid": "f'))
     log = run("log", flights.url)
@@ -190,7 +190,7 @@ def test_log_notices_a_replaced_snapshot(run: Any, flights: ll.Table) -> None:
 
 
 def test_log_notices_a_gap(run: Any, flights: ll.Table) -> None:
-    """G6: ids are contiguous; what lacks is named."""
+    """G6: ids are contiguous, so a missing snapshot is reported by name."""
     (Path(flights.url) / "snapshot" / "snapshot-2").unlink()
     log = run("log", flights.url, "--json")
     assert [row["snapshot_id"] for row in log.lines] == [3, 1]
@@ -198,7 +198,7 @@ def test_log_notices_a_gap(run: Any, flights: ll.Table) -> None:
 
 
 def test_explain_with_the_journal(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """`write` keeps a journal where nobody names one, and `explain` finds the commit in it."""
+    """`write` keeps a journal by default, and `explain` finds the commit in it."""
     pq.write_table(pa.table({"carrier": ["AA"], "month": [9]}), tmp_path / "x.parquet")
     kept = run("write", flights.url, tmp_path / "x.parquet", "--json").json["journal"]
     assert kept == str(tmp_path / "state" / "lakelatch" / "journal.jsonl")
@@ -235,7 +235,7 @@ def test_version_is_light() -> None:
 
 
 def test_pipes_round_trip(tmp_path: Path, flights: ll.Table) -> None:
-    """Arrow and CSV go out of one table and into another, nothing lost: null is not the empty text."""
+    """Rows go from one table to another through a pipe, as Arrow or CSV, without loss: null stays distinct from empty text."""
     flights.append(pa.table({"carrier": [""], "month": [4]}))
     for kind in ("arrow", "csv"):
         url = tmp_path / kind
@@ -248,7 +248,7 @@ def test_pipes_round_trip(tmp_path: Path, flights: ll.Table) -> None:
         assert ll.open_table(str(url)).to_arrow().sort_by(order) == flights.to_arrow().sort_by(order)
 
 
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     """`lakelatch read | head` ends quietly."""
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
     table.append(pa.table({"a": range(300_000)}))
@@ -259,7 +259,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
 
 
 def test_no_traceback_unless_asked_for(tmp_path: Path) -> None:
-    """One line and what to do next; LAKELATCH_DEBUG=1 shows where it came from."""
+    """An error is one line and a next step; LAKELATCH_DEBUG=1 adds the traceback."""
     quiet = program("read", tmp_path / "none")
     assert quiet.returncode == 2
     assert quiet.stderr.decode().splitlines()[0].startswith("error: there is no table at")
@@ -269,7 +269,7 @@ def test_no_traceback_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_read_into_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """The extension names the format; what was there stays where a read fails."""
+    """The extension decides the format; if a read fails, an existing file keeps its content."""
     for name in ("x.parquet", "x.arrow", "x.csv", "x.jsonl", "x.txt"):
         assert run("read", flights.url, "--output", tmp_path / name).code == 0
     assert pq.read_table(tmp_path / "x.parquet").num_rows == 5
@@ -284,7 +284,7 @@ def test_read_into_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
 
 
 def test_a_terminal_gets_a_table_and_the_first_rows(tmp_path: Path) -> None:
-    """On a terminal: a drawn table, and so many rows as one can look at; what is left out is said."""
+    """On a terminal, `read` draws a table of the first 100 rows and says how to see more."""
     import pty
 
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))

@@ -1,4 +1,4 @@
-"""`doctor`, and the race that it can run: what a store promises, and whether it keeps it."""
+"""`doctor` and its race: whether a store keeps what it promises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelatch.core.errors import StoreUnavailable
 
 
 class IgnoresConditions(MemoryStore):
-    """A store as old S3 servers are: the condition is not known, and every create overwrites."""
+    """A store like old S3 servers: it ignores the condition, so every create overwrites."""
 
     def __init__(self, url: str, storage_options: Any = None) -> None:
         self.outer_url = url
@@ -39,7 +39,7 @@ class IgnoresConditions(MemoryStore):
 
 
 class ChecksThenPuts(MemoryStore):
-    """A store that looks first and writes then: alone it is right, in a race it is not (H1)."""
+    """A store that checks and then writes: correct with one writer, wrong in a race (H1)."""
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         absent = not any(info.key == key for info in self.list(""))
@@ -52,7 +52,7 @@ class ChecksThenPuts(MemoryStore):
 
 
 class OtherClock(MemoryStore):
-    """A store whose clock is an hour behind."""
+    """A store whose clock is an hour late."""
 
     def head(self, key: str) -> ObjectInfo:
         found = super().head(key)
@@ -60,7 +60,7 @@ class OtherClock(MemoryStore):
 
 
 class Refusing(MemoryStore):
-    """A store whose identity may not do what the URL names: `refusing://delete/…`."""
+    """A store that denies the operation that the URL names: `refusing://delete/…`."""
 
     def __init__(self, url: str, storage_options: Any = None) -> None:
         super().__init__(url, storage_options)
@@ -80,7 +80,7 @@ class Refusing(MemoryStore):
 
 
 class LateListings(MemoryStore):
-    """A store whose listings lack the newest object, and show the last one that was deleted."""
+    """A store whose listings omit the newest object and still show the last one that was deleted."""
 
     newest = ""
 
@@ -100,7 +100,7 @@ class LateListings(MemoryStore):
 
 
 class Silent(MemoryStore):
-    """A store that answers nothing."""
+    """A store that never answers."""
 
     def list(self, prefix: str) -> Any:
         raise StoreUnavailable(f"{self.url} did not answer")
@@ -108,7 +108,7 @@ class Silent(MemoryStore):
 
 @pytest.fixture
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stores of this file, as an installed package would offer them."""
+    """Registers the stores of this file as an installed package would."""
     kinds = {"late": OtherClock, "silent": Silent, "refusing": Refusing, "lagging": LateListings}
     stores = {"careless": IgnoresConditions, **{scheme: _of(scheme, kind) for scheme, kind in kinds.items()}}
     points = [SimpleNamespace(name=name, load=lambda store=store: store) for name, store in stores.items()]
@@ -124,7 +124,7 @@ def checks(answer: Any) -> dict[str, str]:
 
 
 def test_a_good_store(run: Any, flights: ll.Table) -> None:
-    """Everything is ok, and nothing is left behind."""
+    """Every check is ok, and no object remains."""
     before = sorted(Path(flights.url).rglob("*"))
     answer = run("doctor", flights.url, "--json")
     assert answer.code == 0, answer
@@ -149,7 +149,7 @@ def test_a_good_store(run: Any, flights: ll.Table) -> None:
     assert run("doctor", flights.url).out.splitlines()[0].split() == ["check", "status", "detail", "next"]
 
 
-def test_where_no_table_is_yet(run: Any) -> None:
+def test_a_store_without_a_table(run: Any) -> None:
     answer = run("doctor", "memory://doctor-empty/t", "--json")
     assert (answer.code, checks(answer)["table"], checks(answer)["atomic create"]) == (0, "warn", "ok")
     assert list(MemoryStore("memory://doctor-empty").list("")) == []
@@ -157,7 +157,7 @@ def test_where_no_table_is_yet(run: Any) -> None:
 
 @pytest.mark.usefixtures("offered")
 def test_a_store_that_ignores_conditions(run: Any) -> None:
-    """G9: it is called unsafe, by `doctor` and by the first commit."""
+    """G9: `doctor` reports that the store is unsafe."""
     answer = run("doctor", "careless://doctor-careless/t", "--json")
     assert (answer.code, checks(answer)["atomic create"]) == (1, "fail")
     failed = next(c for c in answer.json["checks"] if c["check"] == "atomic create")
@@ -171,8 +171,8 @@ def detail_of(answer: Any, name: str) -> str:
 
 @pytest.mark.usefixtures("offered")
 @pytest.mark.parametrize(("right", "code", "status"), [("write", 1, "fail"), ("delete", 1, "warn")])
-def test_a_right_that_is_missing(run: Any, right: str, code: int, status: str) -> None:
-    """What is refused is named; without the right to delete commits work all the same, and what was left is said."""
+def test_a_missing_permission(run: Any, right: str, code: int, status: str) -> None:
+    """`doctor` names the refused operation; without permission to delete, it also reports the objects that remain."""
     answer = run("doctor", f"refusing://{right}/t", "--json")
     assert (answer.code, checks(answer)["permissions"]) == (code, status)
     assert detail_of(answer, "permissions").startswith(f"may not {right}: ")
@@ -182,14 +182,16 @@ def test_a_right_that_is_missing(run: Any, right: str, code: int, status: str) -
 
 @pytest.mark.usefixtures("offered")
 def test_listings_that_lag(run: Any) -> None:
-    """H7: a store whose listings are behind is told from one whose are not."""
+    """H7: `doctor` detects listings that are out of date."""
     answer = run("doctor", "lagging://doctor-lagging/t", "--json")
     assert (answer.code, checks(answer)["list"]) == (1, "fail")
-    assert detail_of(answer, "list").startswith("4 of 4 listings lacked what had just been made, 1 deleted objects")
+    assert detail_of(answer, "list").startswith(
+        "4 of 4 listings lacked an object that was just created, 1 deleted objects"
+    )
 
 
-def test_what_to_expect(run: Any, flights: ll.Table) -> None:
-    """Of one writer and of many, at the latency that was measured."""
+def test_the_commits_per_minute_to_expect(run: Any, flights: ll.Table) -> None:
+    """`doctor` estimates the throughput of one and of many writers at the latency that it measured."""
     few, many = (run("doctor", flights.url, "--json", "--writers", n) for n in (1, 16))
     numbers = [
         re.findall(r"(\d+) times a minute, (\d+) at once (\d+) together", detail_of(a, "expect")) for a in (few, many)
@@ -202,7 +204,7 @@ def test_what_to_expect(run: Any, flights: ll.Table) -> None:
 
 
 @pytest.mark.usefixtures("offered")
-def test_a_clock_that_is_wrong(run: Any) -> None:
+def test_a_wrong_clock(run: Any) -> None:
     answer = run("doctor", "late://doctor-late/t", "--json")
     assert (answer.code, checks(answer)["clock"]) == (0, "warn")
     assert "3600 s behind" in next(c["detail"] for c in answer.json["checks"] if c["check"] == "clock")
@@ -210,14 +212,14 @@ def test_a_clock_that_is_wrong(run: Any) -> None:
 
 @pytest.mark.usefixtures("offered")
 def test_a_store_that_does_not_answer(run: Any) -> None:
-    """Exit code 5, for `doctor` and for any command."""
+    """`doctor` and every other command end with exit code 5."""
     assert run("doctor", "silent://doctor-silent/t").code == 5
     asked = run("log", "silent://doctor-silent/t", "--json")
     assert (asked.code, asked.error["code"]) == (5, "store-unavailable")
 
 
 def test_race_of_threads() -> None:
-    """H1: a race tells a store that checks and then puts from one that creates atomically; a single probe cannot."""
+    """H1: a race detects a store that checks and then puts; a single probe cannot."""
     good = race(MemoryStore("memory://race-good"), 4, 10, "r-", threads=True)
     assert (good.right, good.is_safe) == (10, True)
     bad = race(ChecksThenPuts("memory://race-bad"), 4, 10, "r-", threads=True)
@@ -227,7 +229,7 @@ def test_race_of_threads() -> None:
 
 
 def test_race_of_processes(run: Any, flights: ll.Table) -> None:
-    """Processes race on a local disk: one winner each time, and nothing is left."""
+    """Processes race on a local disk: every round has one winner, and no file remains."""
     before = sorted(p for p in Path(flights.url).rglob("*") if p.is_file())
     answer = run("doctor", flights.url, "--race", 3, "--rounds", 5, "--json")
     assert (answer.code, checks(answer)["race"]) == (0, "ok")
@@ -237,7 +239,7 @@ def test_race_of_processes(run: Any, flights: ll.Table) -> None:
 
 
 def test_race_with_a_racer_that_fails() -> None:
-    """A racer that cannot reach the store ends the race with its error, and none of the others waits for ever."""
+    """A racer that cannot reach the store ends the race with its error, and no other racer waits for ever."""
 
     class Failing(MemoryStore):
         def put_if_absent(self, key: str, data: bytes) -> PutOutcome:

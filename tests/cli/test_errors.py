@@ -1,4 +1,4 @@
-"""Errors at the command line: one exit code per reaction, one form, no secrets."""
+"""Errors on the command line: their exit codes, their form, and that they show no secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(kind: type[errors.LakelatchError]) -> errors.LakelatchError:
 def test_exit_code(
     kind: type[errors.LakelatchError], run: Any, tmp_path: Path, flights: ll.Table, monkeypatch: Any
 ) -> None:
-    """Each class of error has its exit code, which scripts may rely on; what is said is one line and a next step."""
+    """Each class of error has a stable exit code; the output is one line and a next step."""
     error = made(kind)
     assert exit_code_of(error) == EXPECTED[kind.code]
 
@@ -58,7 +58,7 @@ def test_exit_code(
 
 
 def test_a_real_conflict(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """Two overwrites of one partition: the later one loses, with exit code 3, and nothing of it is left."""
+    """Of two overwrites of one partition, the later one fails with exit code 3 and leaves nothing in the table."""
     import pyarrow as pa
 
     (tmp_path / "x.csv").write_text("carrier,month\nAA,1\n")
@@ -81,7 +81,7 @@ def test_a_real_conflict(run: Any, tmp_path: Path, flights: ll.Table) -> None:
 
 
 def test_damage(run: Any, flights: ll.Table) -> None:
-    """A damaged table is exit code 1, and says what to run."""
+    """A damaged table leads to exit code 1, and the message says which command to run."""
     for path in (Path(flights.url) / "manifest").glob("manifest-list-*"):
         path.write_bytes(b"Obj\x01")
     read = run("read", flights.url)
@@ -100,14 +100,14 @@ def test_damage(run: Any, flights: ll.Table) -> None:
     ],
 )  # fmt: skip
 def test_usage(words: tuple[str, ...], run: Any, flights: ll.Table) -> None:
-    """What cannot be meant is exit code 2."""
+    """Invalid arguments lead to exit code 2."""
     answer = run(*(flights.url if word == "URL" else word for word in words))
     assert (answer.code, answer.out) == (2, "")
     assert answer.err
 
 
 def test_help(run: Any) -> None:
-    """Every command has a help text with an example, and the exit codes are told."""
+    """Every command has a help text with an example, and the top level lists the exit codes."""
     top = run("--help")
     assert (top.code, "exit codes" in top.out) == (0, True)
     for command in ("create", "write", "read", "log", "show", "files", "schema", "plan", "explain", "verify", "doctor"):
@@ -134,7 +134,7 @@ SECRET = "s3cr3t-of-the-day"
     ],
 )  # fmt: skip
 def test_no_secret_is_printed(words: tuple[str, ...], run: Any, flights: ll.Table, monkeypatch: Any) -> None:
-    """H19: whatever goes wrong, the value of a secret option is not shown, not even where a traceback was asked for."""
+    """H19: no error shows the value of a secret option, not even with a traceback."""
     for debug in ("", "1"):
         monkeypatch.setenv("LAKELATCH_DEBUG", debug)
         for more in ((), ("--json",)):
@@ -144,7 +144,7 @@ def test_no_secret_is_printed(words: tuple[str, ...], run: Any, flights: ll.Tabl
 
 
 def test_on_s3(run: Any, tmp_path: Path, s3: tuple[str, dict[str, Any]]) -> None:
-    """The whole of it against a real S3 server, options by hand."""
+    """The commands against a real S3 server, with explicit storage options."""
     import json
 
     base, options = s3

@@ -1,4 +1,4 @@
-"""`expire`, `compact`, `rollback`, `clean`: shown first, done with --apply, the same in JSON."""
+"""`expire`, `compact`, `rollback`, `clean`: they show the plan first and carry it out with --apply, also in JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY_MS = 24 * 3_600_000
 
 @pytest.fixture
 def old_flights(flights: ll.Table) -> ll.Table:
-    """The three snapshots of `flights`, two days ago."""
+    """The table `flights`, its three snapshots dated two days back."""
     for path in Path(flights.url).glob("snapshot/snapshot-*"):
         raw = json.loads(path.read_bytes())
         path.write_text(json.dumps({**raw, "timeMillis": raw["timeMillis"] - 2 * DAY_MS}))
@@ -55,15 +55,15 @@ def test_expire_by_time(run: Any, old_flights: ll.Table) -> None:
     assert run("expire", old_flights.url, "--retain-min", 1, "--max-deletes", 1, "--json").json["snapshots"] == [1]
 
 
-def test_what_cannot_be_meant_is_said(run: Any, old_flights: ll.Table) -> None:
+def test_invalid_arguments_of_expire(run: Any, old_flights: ll.Table) -> None:
     assert run("expire", old_flights.url, "--older-than", "2024-01-01").code == 2
     wrong = run("expire", old_flights.url, "--retain-max", 1, "--retain-min", 2)
     assert wrong.code == 2
     assert "retain_max" in wrong.err
 
 
-def test_a_broken_tag_stops_it(run: Any, old_flights: ll.Table) -> None:
-    """H11: the file is named, and nothing goes."""
+def test_a_broken_tag_stops_expire(run: Any, old_flights: ll.Table) -> None:
+    """H11: the error names the file, and nothing is deleted."""
     old_flights.store.put("tag/tag-broken", b"{")
     before = files(old_flights)
     answer = run("expire", old_flights.url, "--retain-max", 1, "--apply")
@@ -88,7 +88,7 @@ def test_rollback_shows_first_and_commits_with_apply(run: Any, flights: ll.Table
 
 
 def test_clean_shows_first_and_deletes_with_apply(run: Any, flights: ll.Table) -> None:
-    """Only what is older than a day; by JSON with size and age."""
+    """Only files older than a day are orphans; the JSON lists their sizes."""
     old, young = (Path(flights.url, f"manifest/manifest-{name}") for name in ("old", "young"))
     for path in (old, young):
         path.write_bytes(b"left")
@@ -129,6 +129,6 @@ def test_compact_shows_first_and_rewrites_with_apply(run: Any, flights: ll.Table
     assert run("compact", flights.url, "--apply").out.startswith("nothing to compact")
 
 
-def test_a_compaction_that_cannot_be_meant(run: Any, flights: ll.Table) -> None:
+def test_invalid_arguments_of_compact(run: Any, flights: ll.Table) -> None:
     assert "whole partitions" in run("compact", flights.url, "--where", "carrier = 'AA'").err
     assert run("compact", flights.url, "--target-size", "large").code == 2

@@ -1,4 +1,4 @@
-"""`resolve` and `recover`: what became of a commit whose writer was told nothing."""
+"""`resolve` and `recover` find out how a commit ended after its writer died."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ll.open_table(sys.argv[1], journal=sys.argv[2]).append(
 
 @pytest.fixture
 def crash(tmp_path: Path, flights: ll.Table) -> Any:
-    """Lets a writer process die before, or after, its publish; answers where its journal is."""
+    """A function that lets a writer process die before or after its publish, and returns the path of its journal."""
 
     def crashed(when: str = "before", journal: str | None = None) -> str:
         where = journal or str(tmp_path / "journal.jsonl")
@@ -56,8 +56,10 @@ def test_resolve_finishes_a_commit_by_its_identity(run: Any, flights: ll.Table, 
 
 
 @pytest.mark.parametrize("journal", [None, "object"])
-def test_resolve_finds_what_landed_unheard(run: Any, flights: ll.Table, crash: Any, journal: str | None) -> None:
-    """From the journal that was named, or the one beside the table without a word."""
+def test_resolve_finds_a_commit_that_landed_before_the_crash(
+    run: Any, flights: ll.Table, crash: Any, journal: str | None
+) -> None:
+    """It reads the given journal, or by default the one beside the table."""
     where = crash("after", journal)
     words = ["resolve", flights.url] if journal else ["resolve", flights.url, "--journal", where]
     done = run(*words, "--writers-are-gone")
@@ -66,8 +68,8 @@ def test_resolve_finds_what_landed_unheard(run: Any, flights: ll.Table, crash: A
     assert run(*words).err == "no commits\n"
 
 
-def test_resolve_says_when_another_won(run: Any, tmp_path: Path, flights: ll.Table, crash: Any) -> None:
-    """Exit code 3, as a conflict has: nothing of it landed, the job can run again."""
+def test_resolve_reports_that_another_writer_won(run: Any, tmp_path: Path, flights: ll.Table, crash: Any) -> None:
+    """Exit code 3, as for a conflict: nothing of the commit landed, so the job can run again."""
     journal = crash()
     flights.append(flights.to_arrow())
     done = run("resolve", flights.url, "--journal", journal, "--writers-are-gone", "--json")
@@ -82,7 +84,7 @@ def test_resolve_without_a_journal_proves_nothing_missing(run: Any, tmp_path: Pa
     assert run("resolve", flights.url, "--journal", tmp_path / "none").code == 2
 
 
-def test_recover_says_first_and_does_it_then(run: Any, flights: ll.Table, crash: Any) -> None:
+def test_recover_shows_first_and_finishes_with_apply(run: Any, flights: ll.Table, crash: Any) -> None:
     journal = crash()
     dry = run("recover", journal, "--writers-are-gone")
     assert dry.code == 4

@@ -1,4 +1,4 @@
-"""Values as text, and back: nothing is lost on the way."""
+"""Values convert to text and back without loss."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ARRAYS = {
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("start", [0, 1])
 def test_json_and_back(name: str, start: int) -> None:
-    """Each type survives JSON text, in slices too."""
+    """Values of each type survive a round trip through JSON text, also in sliced arrays."""
     array = ARRAYS[name].slice(start)
     text = json.dumps(to_json(array), allow_nan=False)
     back = from_json(json.loads(text, parse_float=Decimal), array.type)
@@ -51,15 +51,15 @@ def test_json_and_back(name: str, start: int) -> None:
     ("value", "kind"),
     [("x", pa.float64()), (1.5, pa.int64()), ("00ff", pa.binary()), (True, pa.decimal128(5, 1)), (1, pa.string())],
 )
-def test_what_is_none_of_the_type(value: Any, kind: pa.DataType) -> None:
-    """Nothing is guessed."""
+def test_a_value_of_another_type_is_refused(value: Any, kind: pa.DataType) -> None:
+    """Values are never guessed."""
     with pytest.raises((pa.ArrowException, TypeError, ValueError, ArithmeticError)):
         from_json([value], kind)
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_every_type_through_files(run: Any, tmp_path: Path, kind: str) -> None:
-    """A table of all types goes into a text file and from there into another table, unchanged."""
+    """A table with columns of all types is exported to a text file and imported into another table unchanged."""
     arrays = {name: array for name, array in ARRAYS.items() if name != "float"}
     rows = max(len(a) for a in arrays.values())
     columns = {n: pa.concat_arrays([a, pa.nulls(rows - len(a), a.type)]) for n, a in arrays.items()}

@@ -1,4 +1,4 @@
-"""`verify`: a sound table has no findings, and every planted damage has one that names its file."""
+"""`verify` has no findings for a sound table, and for every planted damage one that names the damaged file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def findings(table: ll.Table, **how: Any) -> list[Finding]:
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda d: d.__name__)
 def test_damage_is_found(damage: Damage, run: Any, flights: ll.Table) -> None:
-    """Whatever is wrong is found, by name, without a traceback, and ends in exit code 1."""
+    """Damage is reported with the name of the file, without a traceback, and with exit code 1."""
     named = damage(Planted(flights))
     found = findings(flights, snapshots="all")
     assert any(named in f.file and f.severity == "error" for f in found), found
@@ -38,28 +38,28 @@ def test_damage_is_found(damage: Damage, run: Any, flights: ll.Table) -> None:
 
 
 def test_a_sound_table(run: Any, flights: ll.Table) -> None:
-    """No findings where nothing is wrong: newest, all, one, with data."""
+    """A sound table has no findings, whichever snapshots are checked, with data files or without."""
     for words in ((), ("--all",), ("--snapshot", 1), ("--all", "--data")):
         answer = run("verify", flights.url, *words, "--json")
         assert (answer.code, answer.json["findings"]) == (0, [])
     assert flights.verify("all", data=True) == []
-    assert "nothing is wrong" in run("verify", flights.url).err
+    assert "no problems found" in run("verify", flights.url).err
 
 
 @pytest.mark.parametrize("snapshots", [None, "all"])
-def test_a_table_that_nobody_wrote_to(tmp_path: Path, snapshots: Any) -> None:
-    """It has a schema and no snapshot: sound, and nothing to look at."""
+def test_a_table_without_snapshots(tmp_path: Path, snapshots: Any) -> None:
+    """A table with a schema and no snapshot is sound."""
     assert ll.create_table(str(tmp_path / "t"), pa.schema({"v": pa.int64()})).verify(snapshots) == []
 
 
-def test_what_was_never_verified(run: Any, tmp_path: Path, flights: ll.Table) -> None:
-    """No table is a usage error; a snapshot that is not there is a finding."""
+def test_a_missing_table_or_snapshot(run: Any, tmp_path: Path, flights: ll.Table) -> None:
+    """A missing table is a usage error; a missing snapshot is a finding."""
     assert run("verify", tmp_path / "none").code == 2
     assert run("verify", flights.url, "--snapshot", 9).code == 1
 
 
 def test_harmless_hints(run: Any, flights: ll.Table) -> None:
-    """H7: a low or missing hint changes nothing; garbage is a warning, and no problem."""
+    """H7: a low or missing hint has no finding; an unreadable hint is a warning, not an error."""
     latest = Path(flights.url) / "snapshot" / "LATEST"
     for text, warnings in (("1", 0), ("abc", 1)):
         latest.write_text(text)
@@ -70,7 +70,7 @@ def test_harmless_hints(run: Any, flights: ll.Table) -> None:
 
 
 def test_many_files_are_listed(tmp_path: Path) -> None:
-    """Files are asked for by folder where there are many: far fewer requests than files, and a missing one is found."""
+    """Many files are checked by listing their folder, not by one request per file, and a missing file is still found."""
     from lakelatch.backends.metered import MeteredStore
 
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("a", pa.int64())]))
@@ -85,7 +85,7 @@ def test_many_files_are_listed(tmp_path: Path) -> None:
 
 
 def test_lineage_through_manifest_compaction(tmp_path: Path) -> None:
-    """G6: where manifests were rewritten, the files before and after are compared, and are the same."""
+    """G6: after a manifest compaction, the files before and after it are compared, and are the same."""
     schema = pa.schema([("a", pa.int64())])
     options = {"manifest.merge-min-count": "3", "manifest.full-compaction-threshold-size": "4 kb"}
     table = ll.create_table(str(tmp_path / "t"), schema, options=options)
@@ -96,11 +96,11 @@ def test_lineage_through_manifest_compaction(tmp_path: Path) -> None:
 
 
 def test_footers(run: Any, flights: ll.Table) -> None:
-    """`--data` finds row counts and statistics that the files contradict; without it they pass."""
+    """Row counts and statistics that contradict the files are found with `--data` only."""
     planted = Planted(flights)
     entries = planted.entries(1)
     path = next(iter(planted.root.glob(f"*/bucket-0/{entries[0].file.file_name}")))
-    # Other rows of the same number, in a file whose new size the manifest is told.
+    # Replace the rows with the same number of other rows, and record the new file size in the manifest.
     table = pq.read_table(path)
     other = table.set_column(0, "carrier", pa.array(["ZZ"] * table.num_rows))
     pq.write_table(other.cast(table.schema), path)
@@ -120,19 +120,19 @@ def _of_size(entry: ManifestEntry, path: Path) -> ManifestEntry:
 
 BROKEN = golden_tables.packed(set_name="bad")
 NOT_IN_METADATA = ("bad/data_page_damaged", "bad/tag_name_traversal")
-"""Damage inside a page, which only reading finds; and a good table."""
+"""Damage inside a page, which is found only by reading the rows, and a table without damage."""
 
 
 @pytest.mark.parametrize("name", sorted(set(golden_tables.packed()) - set(BROKEN)))
 def test_tables_of_apache_paimon(name: str, golden: Callable[[str], golden_tables.GoldenTable]) -> None:
-    """What Apache Paimon wrote is sound: no error in any snapshot, tag, manifest or footer."""
+    """Tables written by Apache Paimon have no error in any snapshot, tag, manifest or footer."""
     store = LocalStore(str(golden(name).path))
     assert [f for f in verify_store(store, snapshots="all", data=True) if f.severity == "error"] == []
 
 
 @pytest.mark.parametrize("name", sorted(set(BROKEN) - set(NOT_IN_METADATA)))
 def test_broken_tables(name: str, golden: Callable[[str], golden_tables.GoldenTable], run: Any) -> None:
-    """A table of Apache Paimon with one thing broken: the very thing is named."""
+    """In a table of Apache Paimon with one defect, the finding names the defect."""
     table = golden(name)
     mentions = table.expected["error_mentions"]
     answer = run("verify", table.path, "--all", "--data")

@@ -1,4 +1,4 @@
-"""The page about maintenance is run as it stands: Python first, then the shell on the table that it left."""
+"""Runs the code on the page about maintenance: first the Python blocks, then the shell block on the resulting table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pages import blocks, run_python, run_shell
 PAGE = "docs/maintenance.md"
 
 
-def test_what_the_page_says_is_so(tmp_path: Path) -> None:
+def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     printed = run_python("\n".join(blocks(PAGE, "python")), tmp_path).splitlines()
     assert printed[0].startswith("3 snapshots, 1 to 3: ")
     assert printed[1].startswith("back to snapshot 4, as snapshot 6: 4 files with 4 rows come back, 1 with 1 go")

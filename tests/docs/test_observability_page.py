@@ -1,4 +1,4 @@
-"""The page about logs and telemetry is run as it stands, and what it names is what there is."""
+"""Runs the code on the page about logs and telemetry, and checks the names on the page against the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakelatch.coordinator.watching.watcher import RETRY_REASONS
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 
 
-def test_what_the_page_says_is_so(tmp_path: Path) -> None:
+def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True, timeout=120

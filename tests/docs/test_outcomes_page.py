@@ -1,4 +1,4 @@
-"""The page about outcomes is run as it stands: Python first, then the shell on the table that it left."""
+"""Runs the code on the page about outcomes: first the Python blocks, then the shell block on the resulting table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pages import blocks, run_python, run_shell
 PAGE = "docs/outcomes.md"
 
 
-def test_what_the_page_says_is_so(tmp_path: Path) -> None:
+def test_the_page_runs_and_ends_as_it_says(tmp_path: Path) -> None:
     """G1, G2: every call and command on the page ends as the page says."""
     printed = run_python("\n".join(blocks(PAGE, "python")), tmp_path)
     assert printed.startswith("landed      APPEND by etl-7/1 to ")

@@ -1,4 +1,4 @@
-"""The README's tour is run as it stands: what a reader types works."""
+"""Runs the code in the README's tour exactly as a reader would type it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ README = "README.md"
 
 @pytest.mark.spark
 def test_the_tour_runs(tmp_path: Path) -> None:
-    """Python, then PySpark, then the shell on the table that they left; each as a user types it, in one folder."""
+    """First Python, then PySpark, then the shell on the resulting table, all in one folder."""
     java_home.wire()
     python = blocks(README, "python")
     assert len(python) == 2
@@ -24,7 +24,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     assert run_shell(shell, tmp_path).count('"carrier"') == 4
 
 
-def test_the_two_commands_are_recipes() -> None:
+def test_the_two_commands_exist_in_the_makefile() -> None:
     makefile = (CHECKOUT / "Makefile").read_text()
     commands = re.findall(r"^make (\w+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
     assert commands
@@ -32,6 +32,6 @@ def test_the_two_commands_are_recipes() -> None:
         assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_has_a_target() -> None:
     for target in re.findall(r"\]\(([^)h][^)]*)\)", (CHECKOUT / README).read_text()):
         assert (CHECKOUT / target).exists(), target

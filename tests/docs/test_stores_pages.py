@@ -1,4 +1,4 @@
-"""docs/stores/: every scheme has its line, every option that a page names is one that the store takes, links lead somewhere."""
+"""docs/stores/: every scheme is listed, every option on a page is accepted by the store, and every link has a target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_every_scheme_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("store", URLS)
 def test_every_option_exists(store: str) -> None:
-    """A name that a reader copies from the page must not be refused."""
+    """The store accepts every option name that a reader can copy from its page."""
     section = (PAGES / f"{store}.md").read_text().partition("## Credentials")[2].partition("\n## ")[0]
     cells = [line.strip("| ").split("|")[-1] for line in section.splitlines() if line.startswith("| ")][1:]
     names = re.findall(r"`([a-z_]+)(?:=[^`]*)?`", " ".join(cells))

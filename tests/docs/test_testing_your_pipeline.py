@@ -1,4 +1,4 @@
-"""docs/testing-your-pipeline.md is run as it stands: the job with the bugs fails as the page says, the mended one passes."""
+"""Runs the files in docs/testing-your-pipeline.md: the job with bugs fails as the page says, the corrected one passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing-your-pipeline.md"
 
 
 def files(text: str) -> list[tuple[str, str]]:
-    """(file name, contents) of the page's files, in order."""
+    """The names and contents of the files on the page, in order."""
     return re.findall(r"^```python (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +27,7 @@ def run_tests(folder: Path) -> tuple[int, str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_the_page_keeps_its_word(tmp_path: Path) -> None:
+def test_the_jobs_fail_and_pass_as_the_page_says(tmp_path: Path) -> None:
     java_home.wire()
     text = PAGE.read_text()
     found = files(text)
@@ -55,8 +55,8 @@ def test_the_fixtures_are_listed_with_what_they_do(tmp_path: Path) -> None:
         assert re.search(rf"^{fixture}\b.*\n    \S", shown, re.MULTILINE), shown
 
 
-def test_installed_it_is_found_without_being_asked_for(tmp_path: Path) -> None:
-    """Entry points as a wheel would bring them; `-p` beside them is the same plugin, not a second one."""
+def test_an_installed_plugin_is_found_by_pytest(tmp_path: Path) -> None:
+    """pytest finds the plugin by the entry points of a wheel; an additional `-p` does not load it a second time."""
     try:
         import tomllib
     except ModuleNotFoundError:  # Python 3.10
