@@ -62,6 +62,13 @@ class Done:
     added: dict[str, str]
     removed: dict[str, str]
     marked: set[str]
+    empty: set[str] = field(default_factory=set)
+    """Those of the removed files that held no row any more, all of them being marked: no row changes with them."""
+
+    def changes(self, parts: Iterable[str]) -> bool:
+        """Are there other rows in these partitions afterwards?"""
+        removed = (part for name, part in self.removed.items() if name not in self.empty)
+        return bool({*self.added.values(), *removed}.intersection(parts))
 
     def touches(self, parts: Iterable[str]) -> bool:
         return bool({*self.added.values(), *self.removed.values()}.intersection(parts))
@@ -71,8 +78,9 @@ def replaced_by(read: State, parts: Sequence[str], since: Sequence[Done], serial
     """The files that an overwrite of partitions removes; None where it is a conflict."""
     ours = {name for name, held in read.items() if held.part in parts}
     for done in since:
-        if done.what in ("overwrite", "drop", "rollback") and done.touches(parts):
+        if done.what in ("overwrite", "drop", "rollback") and done.changes(parts):
             return None
+        ours -= done.empty
         if done.marked & ours or (done.what == "append" and serializable and done.touches(parts)):
             return None
         if done.what == "compact":
@@ -176,7 +184,8 @@ class Histories:
         marked = {n for n in set(before) & set(state) if before[n].marks != state[n].marks}
         added = {n: state[n].part for n in set(state) - set(before)}
         removed = {n: before[n].part for n in set(before) - set(state)}
-        self.done.append(Done(what, added, removed, marked))
+        empty = {n for n in removed if not before[n].left}
+        self.done.append(Done(what, added, removed, marked, empty))
         snapshot = self.open().timeline.latest()
         assert snapshot is not None
         self.states[snapshot.id] = deepcopy(state)
@@ -338,6 +347,7 @@ def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> 
     return [*before, Step("overwrite", ("a",), 1, False, (tuple(Step(w, ("a",), n, False) for w, n in others),))]
 
 
+@example(story(("drop", 0), first=(("delete", 0), ("delete", 0), ("delete", 0))))
 @example(story(("append", 2), ("compact", 7)))
 @example(story(("append", 2), ("delete", 1)))
 @example(story(("append", 2), ("delete", 1), first=(("delete", 0),)))
