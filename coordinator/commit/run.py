@@ -93,10 +93,10 @@ class Attempt:
     @property
     def needs(self) -> frozenset[str]:
         """The name of every metadata file that the snapshot references, its own and those of others."""
-        base_list, delta, settled = self.base_list, self.delta, self.settled
-        assert base_list is not None and delta is not None and settled is not None  # a snapshot is made of all three
-        lists = {base_list.name, delta.list.name, settled.index_manifest or delta.list.name}
-        return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *delta.lines))))
+        if self.base_list is None or self.delta is None or self.settled is None:
+            return frozenset()  # an earlier attempt landed, or another process with the same identity
+        lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
+        return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
 
 
 @dataclass

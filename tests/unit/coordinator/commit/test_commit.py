@@ -272,6 +272,20 @@ def test_an_identity_lands_once_across_processes_and_foreign_snapshots(store: La
     assert parts(first) == {"part=a": 2, "part=b": 1}
 
 
+def test_a_commit_that_a_twin_made_leaves_no_file_behind(store: Lab) -> None:
+    """G5: the race was lost to the same identity; what this process wrote for its own snapshot goes, and nothing else."""
+    table, twin = opened(store), opened(store)
+    table.append(rows("a", 1))
+    store.before_create = [lambda: twin.append(rows("b", 2), commit_user="etl", identifier=1), lambda: None]
+    assert table.append(rows("b", 2), commit_user="etl", identifier=1).replayed
+    table.committer.settle()
+    twin.committer.settle()
+    needed = {m.file_name for s in table.snapshots() for m in table.timeline.manifests(s)}
+    lists = {name for s in table.snapshots() for name in (s.base_manifest_list, s.delta_manifest_list)}
+    assert {info.key.rpartition("/")[2] for info in store.list("manifest/")} == needed | lists
+    assert table.to_arrow().num_rows == 2
+
+
 def test_an_identity_is_remembered_beyond_the_snapshot_that_carried_it(store: Lab) -> None:
     """G3: snapshots carry what older ones held."""
     table = opened(store)
