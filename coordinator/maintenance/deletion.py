@@ -77,8 +77,6 @@ def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Step
     listed = list_roots(usage.reach.timeline)
     refuse_replaced(steps, seen, listed)
     new = [info for info in listed if info not in seen]
-    if not new:
-        return steps
     kept = usage.reach.kept_by(read_roots(usage.reach.timeline, new))
     return steps.without({key for named in kept for key in named.keys} | usage.live(kept))
 

@@ -78,7 +78,7 @@ class ReadBack:
 
     snapshot: SnapshotRef
     look: int
-    doubtful: bool = False
+    doubtful: bool
 
 
 @dataclass(frozen=True, slots=True)

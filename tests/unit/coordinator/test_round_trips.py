@@ -142,6 +142,18 @@ def warm_append(world: World) -> str:
     return world.cost_of(lambda: table.append(rows("a", 1)), table)
 
 
+def warm_append_to_one_bucket(world: World) -> str:
+    """The bucket's last number is known from the commit before."""
+    table = world.fill(2, bucket="1", **{"bucket-key": "v"})
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def cold_append_to_one_bucket(world: World) -> str:
+    world.fill(2, bucket="1", **{"bucket-key": "v"})
+    table = world.opened()
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
 def cold_append(world: World) -> str:
     world.fill(2)
     table = world.opened()
@@ -338,6 +350,11 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "schemas, 2 list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
     warm_append: "create snapshot, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    warm_append_to_one_bucket: "create snapshot, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    cold_append_to_one_bucket: (
+        "create snapshot, 2 get list, 2 get manifest, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, "
+        "2 put list, put manifest"
+    ),
     cold_append: (
         "create snapshot, 2 get list, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, 2 "
         "put list, put manifest"

@@ -122,3 +122,10 @@ def test_a_commit_that_writes_no_file_does_not_care_for_the_layout() -> None:
     meanwhile(table, altered(table, bucket="4"))
     table.truncate()
     assert values(table) == []
+
+
+def test_nothing_happened_between_a_snapshot_and_itself(table: Table) -> None:
+    latest = table.timeline.latest()
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    assert since.since(latest, latest) == []
+    assert isinstance(since.since(latest, table.timeline.snapshot(1)), Conflict), "the base is older than what was read"

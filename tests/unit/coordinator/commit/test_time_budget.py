@@ -51,7 +51,7 @@ def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: 
     driver = Driver(run, unused, unused, unused, unused, unused, budget, unused)
     driver.answer(do.Publish(OURS, 1))
     for look in range(1, 20):
-        assert driver.answer(do.ReadBack(OURS, look)) is not None
+        assert driver.answer(do.ReadBack(OURS, look, True)) is not None
     assert run.now_s <= bound_s + 2 * LEAST_LOOK_S + 0.1
     asked = run.asked
     assert isinstance(driver.answer(do.Publish(OURS, 2)), ev.AnswerLost)

@@ -31,6 +31,7 @@ from lakelatch.coordinator.history.lineage import (
     Standing,
     Untold,
     _as_prepared,
+    _built_on,
     base_stands,
     check_lineage,
     did_it_land,
@@ -286,3 +287,16 @@ def test_a_root_that_goes_while_it_is_read_is_left_out(store: Fragile) -> None:
     infos = list_roots(timeline)
     delete(store, 1)
     assert sorted(root.snapshot.id for root in read_roots(timeline, infos)) == [2, 3]
+
+
+def test_the_first_snapshot_is_a_fork_only_where_earliest_passed_it(store: Fragile) -> None:
+    """H21: what stands above it may be left of a table that was dropped, unless an expiry is known to have come by."""
+    table = filled(store, 1, 2)
+    first = _as_prepared(table.timeline.snapshot(1))
+    other = replace(first, snapshot=replace(first.snapshot, identity="another"))
+    store.put("snapshot/EARLIEST", b"2")
+    assert isinstance(_built_on(opened(store).timeline, table.timeline.snapshot(2), other), Fork)
+    store.put("snapshot/EARLIEST", b"1")
+    assert isinstance(_built_on(opened(store).timeline, table.timeline.snapshot(2), other), Untold)
+    store.delete_many(["snapshot/EARLIEST"])
+    assert isinstance(_built_on(opened(store).timeline, table.timeline.snapshot(2), other), Untold)

@@ -40,7 +40,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.identities import memory as identity
 from lakelatch.coordinator.identities import pages
 from lakelatch.coordinator.identities import recall as identity_recall
-from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, memory_of
+from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory, memory_of, name_of
 from lakelatch.coordinator.identities.pages import Leaf, Page, bits_of, parse_leaf, parse_page
 from lakelatch.coordinator.identities.recall import Known, named_files, recall
 from lakelatch.coordinator.journal.file_journal import FileJournal
@@ -700,3 +700,17 @@ def test_a_memory_from_the_second_snapshot_on_is_not_all_history() -> None:
     """G3: the user of snapshot 1 is not among those that it knows."""
     assert Memory(since=1).complete
     assert not Memory(since=2).complete
+
+
+def test_the_newer_of_two_memories_wins() -> None:
+    """Its page, and what it says of a user whom both know."""
+    ref = SnapshotRef(1, "a")
+    newer, older = Memory(5, {"etl": (7, ref)}, "new"), Memory(2, {"etl": (3, ref), "job": (1, ref)}, "old")
+    assert newer.over(older) == Memory(2, {"job": (1, ref), "etl": (7, ref)}, "new")
+    assert Memory(5).over(older).page == "old"
+
+
+def test_a_name_that_ends_like_a_hash_is_a_name() -> None:
+    long = "x" * 10_000 + "sha256:"
+    read = identity.users_from_json({long: [1, 2, "a"], name_of("y" * 10_000): [3, 4, "b"]})
+    assert sorted(read) == sorted([name_of(long), name_of("y" * 10_000)])

@@ -74,7 +74,7 @@ def test_publish_waits_for_every_upload_in_whatever_order_they_are_acknowledged(
 def test_a_refusal_is_read_back_before_it_is_believed() -> None:
     """H3: 412 against our own object."""
     state, effects = run(*TO_PUBLISH, ev.PublishRefused())
-    assert effects == (do.ReadBack(OURS, 1),)
+    assert effects == (do.ReadBack(OURS, 1, False),)
     _, effects = step(state, ev.FoundOurs())
     assert effects == (do.VerifyLineage(BASE, OURS, 1),)
 

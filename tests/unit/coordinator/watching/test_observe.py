@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import subprocess
@@ -197,3 +198,10 @@ def test_nothing_is_imported_or_printed_where_nobody_asked(before: str, tmp_path
         [sys.executable, "-c", before + SILENT], check=False, cwd=tmp_path, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_program_that_configures_no_logging_sees_nothing() -> None:
+    """Without a handler of its own, Python would print warnings to stderr."""
+    importlib.import_module("lakelatch.coordinator.watching.logs")
+    for name in ("lakelatch.commit", "lakelatch.request"):
+        assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger(name).handlers)
