@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_places
 from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
-from ...core.metadata.folding import live
+from ...core.metadata.folding import fold
 from .request import CommitRequest, Target
 
 
@@ -45,8 +45,11 @@ class Followed:
 
 
 def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
-    """The live files of the partitions that an overwrite replaces, as of the snapshot that it read."""
-    return {e.identity: e for e in live(entries) if target(e.partition)}
+    """The files of the partitions that an overwrite replaces, as of the snapshot that it read.
+
+    A DELETE without its ADD does not stop it: an overwrite, or a rollback, is the way out of such a state.
+    """
+    return {key: e for key, e in fold(entries).items() if e.kind == ADD and target(e.partition)}
 
 
 def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed]) -> Followed | Conflict:

@@ -15,7 +15,7 @@ from typing import Any
 from ...backends.store import ObjectNotFound, Unknown
 from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
 from ...core.metadata.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
-from ...core.metadata.folding import live
+from ...core.metadata.folding import fold, live
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
@@ -100,7 +100,8 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
     if latest is None or latest.identity == target.identity:
         raise InvalidArgument(f"snapshot {target.id} is the newest: there is nothing to roll back")
     wanted = {e.identity: e for e in live(timeline.entries(timeline.manifests(target)))}
-    have = {e.identity: e for e in live(timeline.entries(timeline.manifests(latest)))}
+    # The newest state may be what is wrong with the table: a DELETE that met no ADD is no reason not to leave it.
+    have = {key: e for key, e in fold(timeline.entries(timeline.manifests(latest))).items() if e.kind == ADD}
     added = tuple(e for identity, e in wanted.items() if identity not in have)
     removed = tuple(e for identity, e in have.items() if identity not in wanted)
     index = tuple(e for e in timeline.index_entries(target) if e.kind == ADD)

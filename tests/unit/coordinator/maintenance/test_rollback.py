@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from damage import deletes_what_never_was, flights_table
+from planted import Planted
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
@@ -216,3 +219,17 @@ def test_expiry_keeps_what_came_back(table: Table) -> None:
     assert [s.id for s in table.snapshots()] == [6]
     assert values(table) == [1, 2, 9]
     assert table.verify("all", data=True) == []
+
+
+def test_a_state_that_cannot_be_read_is_left_for_an_earlier_one(tmp_path: Path) -> None:
+    """A manifest of the newest snapshot deletes a file that nobody added: a rollback is the way back."""
+    table = flights_table(str(tmp_path / "t"))
+    deletes_what_never_was(Planted(table))
+    broken = ll.open_table(table.url)
+    with pytest.raises(TableCorrupt, match="data-ghost-0"):
+        broken.to_arrow()
+    assert broken.rollback(snapshot=2).snapshot_id == 4
+    again = ll.open_table(table.url)
+    assert again.to_arrow().num_rows == 5
+    again.append(again.to_arrow())
+    assert again.to_arrow().num_rows == 10
