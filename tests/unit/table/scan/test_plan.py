@@ -390,7 +390,7 @@ def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     table = Metadata(PLAIN)
     entry = table.entry("x", {"a": (1, 1, 0)})
     other = entry._replace(file=entry.file._replace(file_name=name))
-    with pytest.raises(Unsupported, match=f"{name} is of format '{name.rpartition('.')[2]}'"):
+    with pytest.raises(Unsupported, match=f"{name} has format '{name.rpartition('.')[2]}'"):
         table.plan(None, [other])
     assert names(table.plan(col("a") == 2, [other])) == []
 
