@@ -118,7 +118,7 @@ def test_small_files_become_one_per_partition(table: Table) -> None:
 def test_partitions_are_chosen_and_rows_are_not(table: Table) -> None:
     assert table.compact("part = 'a'").files_before == 6
     assert table.compact(where=ll.col("part") == "c", min_files=2).files_before == 4
-    with pytest.raises(InvalidArgument, match=r"takes whole partitions, and .*v = 3"):
+    with pytest.raises(InvalidArgument, match=r"rewrites whole partitions, but .*v = 3"):
         table.compact("part = 'b' AND v = 3")
     for wrong in ({"min_files": 1}, {"target_size": "12 parsec"}, {"target_size": 0}):
         with pytest.raises(InvalidArgument):
@@ -161,7 +161,7 @@ def test_nulls_of_a_column_that_is_not_null_by_now_are_told(table: Table) -> Non
     raw = table.schema
     fields = tuple(replace(f, type=replace(f.type, nullable=f.name != "v")) for f in raw.fields)
     table.store.put("schema/schema-1", replace(raw, id=1, fields=fields).to_json())
-    with pytest.raises(Unsupported, match="column 'v' is NOT NULL"):
+    with pytest.raises(Unsupported, match="column 'v' has become NOT NULL"):
         again(table).compact("part = 'a'")
     assert data_keys(table) == named(table)
     table.store.delete_many(["schema/schema-1"])
@@ -341,7 +341,7 @@ def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, mon
     monkeypatch.setattr("lakelatch.table.maintenance.run_compaction", in_small_batches)
     seen: list[tuple[int, int]] = []
     table.store.refuse = lambda key: key.startswith("part=b/")  # type: ignore[attr-defined]
-    with pytest.raises(StoreUnavailable, match="6 files were compacted before, and stay so"):
+    with pytest.raises(StoreUnavailable, match="6 files were compacted before and remain compacted"):
         table.compact(progress=lambda done, total: seen.append((done, total)))
     assert seen == [(6, 11)]
     assert data_keys(table) == named(table)
@@ -369,7 +369,7 @@ def test_rows_that_the_manifest_does_not_know_stop_it() -> None:
     table.append(rows("a", [1, 2, 3]))
     (longer,) = data_keys(table) - set(keys)
     table.store.put(keys[0], table.store.get(longer))
-    with pytest.raises(TableCorrupt, match="hold 10 rows; their manifests say 8|" + keys[0].rpartition("/")[2]):
+    with pytest.raises(TableCorrupt, match="have 10 rows, but their manifests say 8|" + keys[0].rpartition("/")[2]):
         table.compact()
 
 

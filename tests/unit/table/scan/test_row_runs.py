@@ -189,7 +189,7 @@ def test_damaged_blobs_name_their_file() -> None:
     run = Run()
     run.parquet("d.parquet", {"id": pa.array([1, 2], pa.int32())})
     run.blob("b.blob", [b"x", PLACEHOLDER])
-    with pytest.raises(TableCorrupt, match=r"row 1: looked for in data file b\.blob"):
+    with pytest.raises(TableCorrupt, match=r"row 1; the newest is data file b\.blob"):
         run.read(PIC)
     with pytest.raises(ValueError, match="cut off"):
         decode_lengths(b"\x80", 0)
