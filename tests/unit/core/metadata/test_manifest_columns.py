@@ -163,7 +163,9 @@ def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
     }
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(record), [{"_VERSION": 2, "_KIND": 0}])
-    with pytest.raises(LakelatchError, match="m0: a manifest entry lacks or garbles a field: KeyError\\('_PARTITION'"):
+    with pytest.raises(
+        LakelatchError, match="m0: a field of a manifest entry is missing or wrong: KeyError\\('_PARTITION'"
+    ):
         decoded(out.getvalue())
 
 

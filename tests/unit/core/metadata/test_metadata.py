@@ -238,7 +238,7 @@ def test_an_entry_without_its_file_is_refused_by_field() -> None:
     table = pa.Table.from_pylist([row, {**row, "_FILE": {"_FILE_NAME": "a"}}])
     sink = io.BytesIO()
     pq.write_table(table, sink)
-    with pytest.raises(TableCorrupt, match="manifest-x: a manifest entry lacks or garbles a field"):
+    with pytest.raises(TableCorrupt, match="manifest-x: a field of a manifest entry is missing or wrong"):
         decode_manifest(sink.getvalue(), "manifest-x")
 
 
