@@ -4,8 +4,8 @@ Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: h
 (see `pruning`). Source: format/statistics §1.
 
 Invariants: A minimum is never above, and a maximum never below, any value of the column in the format's order
-(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is null, which is always safe.
-Binary columns are written without bounds, as by Apache Paimon, whose filters would give wrong results with them.
+(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is null, which is
+always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give wrong results with them.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_by_id_asks_for_one_file() -> None:
 
 @pytest.mark.parametrize("snapshot_id", [0, -1, 2, 9])
 def test_an_id_outside_of_the_range_says_the_range(snapshot_id: int) -> None:
-    """The answer to a wrong question says what can be asked."""
+    """The error for an unknown snapshot lists those that exist."""
     with pytest.raises(InvalidArgument, match="there are snapshots 3 to 5"):
         snapshot_at(timeline({3: 1, 4: 2, 5: 3}), snapshot=snapshot_id)
     with pytest.raises(InvalidArgument, match="no snapshot yet"):
@@ -82,7 +82,7 @@ def test_tags_outlive_their_snapshots() -> None:
 
 @pytest.mark.parametrize("tag", ["../snapshot/snapshot-7", "a/b", "..", "", " ", "a\\b", "a\0"])
 def test_hostile_tag_names_are_refused_unasked(tag: str) -> None:
-    """H16: no request is sent for a name that is no file name."""
+    """H16: no request is sent for a name that is not a file name."""
     there = timeline({7: 1})
     with pytest.raises(InvalidArgument):
         snapshot_at(there, tag=tag)
@@ -118,7 +118,7 @@ def test_time_travel_reads_few_snapshots() -> None:
     assert there.store.snapshot().by_operation["get"] <= 10 + 8
 
 
-def test_snapshots_that_expire_meanwhile_are_no_error() -> None:
+def test_snapshots_that_expire_meanwhile_are_not_an_error() -> None:
     """What was listed and is gone was the oldest: the answer is among those that are left."""
     there = timeline({i: i * 1_000_000 for i in range(1, 9)})
     listed = there.snapshot_ids()

@@ -106,7 +106,7 @@ def alike(count: int, decoys: int = 0, seed: int = 7) -> list[ManifestEntry]:
 
 
 def test_records_that_begin_alike_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever their bytes lie; those that begin otherwise, DELETEs among ADDs, are found behind them."""
+    """Records are found at any offset. Those that begin differently, such as DELETEs among ADDs, are found after the others."""
     entries = alike(2000)
     with monkeypatch.context() as patched:
         patched.delattr(avro_columns, "_block_by_block")
@@ -130,7 +130,7 @@ def test_damage_of_records_that_begin_alike(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_damage_is_told_as_a_reader_record_by_record_tells_it(seed: int) -> None:
+def test_damage_is_reported_as_by_a_reader_record_by_record(seed: int) -> None:
     """Bytes changed, cut off or doubled: never other entries, never another kind of error."""
     rng = random.Random(seed)
     data = bytearray(encode_manifest(sample(40), compression=rng.choice(["none", "zstd", "snappy"])))
@@ -171,7 +171,7 @@ def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
 
 @pytest.mark.parametrize(("field", "kind", "value"), [("_FILE_SIZE", "string", "5"), ("_FILE_NAME", "long", 7)])
 def test_a_field_of_another_type_is_never_taken_for_the_one_it_should_be(field: str, kind: str, value: object) -> None:
-    """A place among the bytes is no number, nor a number a place: such manifests go the way of the plain reader."""
+    """An offset in the bytes is not a number, and a number is not an offset. The plain reader decodes such manifests."""
     reader = fastavro.reader(io.BytesIO(encode_manifest(sample(3))))
     records, schema = list(reader), json.loads(json.dumps(reader.writer_schema))
     (file,) = (part["type"] for part in schema["fields"] if part["name"] == "_FILE")

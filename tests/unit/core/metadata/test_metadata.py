@@ -184,7 +184,7 @@ def test_a_garbled_snapshot_names_file_and_field(key: str, value: object) -> Non
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"version": 3}', b"\xff\xfe"])
-def test_garbage_is_no_snapshot_and_no_schema(data: bytes) -> None:
+def test_garbage_is_neither_a_snapshot_nor_a_schema(data: bytes) -> None:
     with pytest.raises(TableCorrupt, match="snapshot-1"):
         parse_snapshot(data, "snapshot-1")
     with pytest.raises(TableCorrupt, match="schema-0"):
@@ -320,7 +320,7 @@ def test_option_texts_are_read_as_the_format_spells_them() -> None:
     ],
 )
 def test_types_that_no_reader_opens_are_not_created(data_type: object, why: str) -> None:
-    """G8: a table with such a column could be opened by nobody."""
+    """G8: no reader could open a table with such a column."""
     with pytest.raises(InvalidArgument, match=why):
         new_schema((ty.Field(0, "a", ty.parse_type(data_type)),))
 

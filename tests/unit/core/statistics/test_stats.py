@@ -69,7 +69,7 @@ def test_modes() -> None:
 
 
 def test_dense_and_sparse() -> None:
-    """G8: a column without statistics is left out, or keeps its place with nulls."""
+    """G8: a column without statistics is left out, or keeps its position with nulls."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
     table = pa.table({"a": pa.array([1, 2], pa.int32()), "b": pa.array([3, None], pa.int32())})
     dense, columns = collect_stats(table, fields, {"a": NONE, "b": FULL})
@@ -168,7 +168,7 @@ def test_every_nan_is_one() -> None:
     ],
 )
 def test_types(array: Any, data_type: Any, expected: ColumnStats) -> None:
-    """G8: bounds where the format has them, null where it has none or they cannot be told."""
+    """G8: bounds for types that have them, and null for types without bounds or if they are unknown."""
     assert one(array, data_type=data_type) == expected
 
 
@@ -237,7 +237,7 @@ def test_reading_foreign_statistics() -> None:
 
 
 def test_which_columns_statistics_are_about() -> None:
-    """G8: `_VALUE_STATS_COLS`, else `_WRITE_COLS`, else the schema; a column nobody knows says nothing."""
+    """G8: `_VALUE_STATS_COLS`, else `_WRITE_COLS`, else the schema. With an unknown column, the statistics are not used."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
     assert file_stats_fields(fields, None, None) == fields
     assert file_stats_fields(fields, ["b", "a"], None) == fields[::-1]

@@ -156,7 +156,7 @@ def test_files_of_older_schemas_are_rewritten_in_the_newest(table: Table) -> Non
     assert {e.file.schema_id for e in table.entries()} == {1}
 
 
-def test_nulls_of_a_column_that_is_not_null_by_now_are_told(table: Table) -> None:
+def test_nulls_in_a_column_that_became_not_null_are_reported(table: Table) -> None:
     table.append(pa.table({"part": ["a"], "v": pa.array([None], pa.int64())}))
     raw = table.schema
     fields = tuple(replace(f, type=replace(f.type, nullable=f.name != "v")) for f in raw.fields)
@@ -299,8 +299,8 @@ def expire_through(table: Table, last: int) -> None:
     table.store.put("snapshot/EARLIEST", str(table.timeline.snapshot_ids()[0]).encode())
 
 
-def test_an_expired_history_is_no_reason_to_give_up(table: Table) -> None:
-    """What others did cannot be seen any more: then the live files themselves are asked."""
+def test_an_expired_history_does_not_make_compaction_give_up(table: Table) -> None:
+    """Other writers' commits cannot be read any more, so the live files are compared instead."""
 
     def appends_and_expires() -> None:
         other = again(table)
@@ -335,7 +335,7 @@ def test_files_that_were_compacted_and_expired_meanwhile_are_given_up(table: Tab
 
 
 def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, monkeypatch: Any) -> None:
-    """Each batch stands; a failing one leaves nothing behind."""
+    """Each committed batch remains. A failing batch leaves no files."""
     before = values(table)
     in_small_batches = partial(compacting.run_compaction, batch_bytes=1)
     monkeypatch.setattr("lakelatch.table.maintenance.run_compaction", in_small_batches)
@@ -351,7 +351,7 @@ def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, mon
     assert values(table) == before
 
 
-def test_a_missing_file_is_told_and_nothing_changes() -> None:
+def test_a_missing_file_is_reported_and_nothing_changes() -> None:
     table = created()
     fill(table, "a", 0, 6)
     gone = min(data_keys(table))

@@ -65,7 +65,7 @@ def test_the_manifest_knows_nan_and_nothing_of_bytes(tmp_path: Path) -> None:
     assert (binary.min, binary.max, binary.null_count) == (None, None, 1)
 
 
-def test_a_column_with_a_dot_is_no_field_of_a_row(tmp_path: Path) -> None:
+def test_a_column_with_a_dot_is_not_a_field_of_a_row(tmp_path: Path) -> None:
     """G1: in Parquet, `a.b` and field b of a ROW a have one path: the bounds of one must not hide rows of the other."""
     row = pa.struct([("b", pa.string()), ("n", pa.int64())])
     first = pa.table({"a": pa.array([{"b": "m", "n": 0}], row), "a.b": ["z"], "a.n": [9]})

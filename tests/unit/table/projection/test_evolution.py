@@ -170,7 +170,7 @@ def test_collections_become_text_and_slices_of_them() -> None:
     assert read_as(column.slice(1), old, string()).to_pylist() == texts[1:]
 
 
-def test_a_text_that_means_nothing_is_told_with_its_column() -> None:
+def test_a_text_that_cannot_be_cast_is_reported_with_its_column() -> None:
     """G8: Apache Paimon fails such a read, too; lakelatch says which value and what to do."""
     with pytest.raises(InvalidArgument, match=r"data file f: column 'c'.*' -7 ' is not a valid INT") as caught:
         read_as(pa.array(["1", " -7 "]), string(), INT)
@@ -241,7 +241,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("data_type", "array", "values"), LAYOUTS)
 def test_odd_layouts_become_the_column_s_type(data_type: str, array: Any, values: list[Any]) -> None:
-    """G8: whatever Arrow layout a writer left behind, the result has the type of the table."""
+    """G8: whatever Arrow layout a writer used, the result has the table's type."""
     column = parse_type(data_type)
     result = read_as(array, column, column)
     assert result.type == to_arrow(column)

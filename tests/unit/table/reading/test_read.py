@@ -79,7 +79,7 @@ def parquet(columns: dict[str, Any], **more: Any) -> bytes:
 
 
 def test_columns_in_any_order_and_none() -> None:
-    """A result has the columns that were asked for, in that order; none of them still counts the rows."""
+    """A result has the requested columns, in that order. A result without columns still has the right number of rows."""
     table = parted()
     assert rows_of(table.to_arrow()) == rows_of(ROWS)
     assert table.to_arrow(columns=["s", "m"]).column_names == ["s", "m"]
@@ -112,7 +112,7 @@ def test_partition_values_are_the_manifest_s() -> None:
     assert rows_of(table.to_arrow()) == rows_of(ROWS)
 
 
-def test_null_and_empty_partitions_are_told_apart() -> None:
+def test_null_and_empty_partitions_are_distinguished() -> None:
     """They share a directory; the manifest knows (format/binary-row §3)."""
     table = new_table([Field(0, "p", string()), Field(1, "x", AtomicType("INT"))], partition_keys=["p"])
     rows = pa.table({"p": [None, "", " ", "a/b"], "x": pa.array([1, 2, 3, 4], pa.int32())})
@@ -306,7 +306,7 @@ def broken(change: Any) -> Table:
     ],
 )
 def test_damage_is_one_error_that_names_the_file(change: Any, words: str) -> None:
-    """A missing, cut off or foreign file is `TableCorrupt`, told once; the other partitions still read."""
+    """A missing, cut off or foreign file raises one `TableCorrupt`. The other partitions can still be read."""
     table = broken(change)
     key = next(k for k in [*data_keys(parted()), *data_keys(table)] if k.startswith("m=2/"))
     with pytest.raises(TableCorrupt, match=words) as caught:
@@ -319,7 +319,7 @@ def test_damage_is_one_error_that_names_the_file(change: Any, words: str) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_damage_is_anything_but_an_error_of_ours(data: st.DataObject) -> None:
+def test_damage_raises_only_lakelatch_errors(data: st.DataObject) -> None:
     """Any bytes at all: rows, or an error of the one tree."""
 
     def change(good: bytes) -> bytes:

@@ -45,7 +45,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_an_error_comes_where_its_item_would_have_come_once() -> None:
-    """What was read before the damage is handed over; the damage is told once."""
+    """Items that were read before the damage are passed on. The damage is reported once."""
 
     def broken() -> Iterator[int]:
         yield 10
