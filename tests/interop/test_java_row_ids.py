@@ -15,7 +15,7 @@ import lakelatch as ll
 pytestmark = pytest.mark.java
 
 
-def test_row_ids_go_on_where_the_other_side_ended(tmp_path: Path, paimon_java: Any) -> None:
+def test_row_ids_continue_after_those_of_the_other_side(tmp_path: Path, paimon_java: Any) -> None:
     """G8: `nextRowId`, first row ids and sequence numbers as Java gives them; no id twice, none given again."""
     schema = ll.Schema([("p", "INT"), ("id", "INT")])
     table = ll.create_table(

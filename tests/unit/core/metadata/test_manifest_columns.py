@@ -1,4 +1,4 @@
-"""Manifests decoded side by side give what a reader record by record gives: entries, or the same refusal."""
+"""Manifests decoded as columns give the same entries, or the same error, as a reader that decodes record by record."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ def test_records_that_begin_alike_are_found_at_once(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("decoys", [4, 40, 400])
-def test_what_only_looks_like_a_record_is_none(decoys: int) -> None:
+def test_bytes_that_only_look_like_a_record_are_not_decoded(decoys: int) -> None:
     entries = alike(1000, decoys)
     assert decoded(encode_manifest(entries)) == entries
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_damage_of_records_that_begin_alike(seed: int) -> None:
-    """As of others: never other entries, never another kind of error."""
+    """Like damage of other records: never wrong entries, never another kind of error."""
     rng = random.Random(seed)
     data = bytearray(encode_manifest(alike(300, rng.choice([0, 50])), compression="none"))
     for _ in range(rng.randint(1, 2)):
@@ -131,7 +131,7 @@ def test_damage_of_records_that_begin_alike(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_damage_is_reported_as_by_a_reader_record_by_record(seed: int) -> None:
-    """Bytes changed, cut off or doubled: never other entries, never another kind of error."""
+    """Bytes changed, cut off or doubled: never wrong entries, never another kind of error."""
     rng = random.Random(seed)
     data = bytearray(encode_manifest(sample(40), compression=rng.choice(["none", "zstd", "snappy"])))
     for _ in range(rng.randint(1, 3)):
@@ -155,7 +155,7 @@ def outcome(decode: object) -> object:
         return type(error), "m0" in error.message
 
 
-def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
+def test_values_that_no_writer_writes_are_refused_by_field() -> None:
     record = {
         "type": "record",
         "name": "r",

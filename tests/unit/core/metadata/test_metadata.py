@@ -277,7 +277,7 @@ def test_minor_merge_is_due_at_the_count_and_full_at_the_size() -> None:
     assert full.mode == "full"
 
 
-def test_a_merge_is_reused_only_where_its_inputs_stand_side_by_side() -> None:
+def test_a_merge_is_reused_only_if_its_inputs_are_adjacent() -> None:
     """Story g: W merged m1…m3, and so did the winner."""
     lines = [summarise(f"m{i}", 100, [entry("a")], (), 0) for i in range(5)]
     merged = summarise("merged", 9, [entry("a")], (), 0)
@@ -291,7 +291,7 @@ def test_a_merge_is_reused_only_where_its_inputs_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "", "a\x00b", "/abs", "a\\b"])
-def test_a_name_that_climbs_is_refused(name: str) -> None:
+def test_a_name_that_would_leave_the_folder_is_refused(name: str) -> None:
     """H16."""
     with pytest.raises(TableCorrupt, match="manifest-list-1"):
         safe_name(name, "manifest-list-1")
@@ -301,7 +301,7 @@ def test_a_name_that_climbs_is_refused(name: str) -> None:
         TablePaths().tag(name)
 
 
-def test_option_texts_are_read_as_the_format_spells_them() -> None:
+def test_option_texts_are_parsed_as_the_format_defines_them() -> None:
     assert [parse_size(t) for t in ("1 b", "4 kb", "8mb", "1 GB", "7")] == [1, 4096, 8 << 20, 1 << 30, 7]
     assert [parse_duration_ms(t) for t in ("10 ms", "1h", "2 min", "3d")] == [10, 3_600_000, 120_000, 259_200_000]
     assert len({o.key for o in ALL_OPTIONS}) == len(ALL_OPTIONS) > 30
@@ -332,7 +332,7 @@ def test_fixed_size_lists_are_vectors_of_numbers_only() -> None:
 
 
 def test_properties_that_another_writer_copied_are_not_its_own() -> None:
-    """G6: Apache Paimon's manifest compaction copies the properties of the snapshot before, with what we said of that one."""
+    """G6: Apache Paimon's manifest compaction copies the previous snapshot's properties, also those of lakelatch."""
     ours = replace(SNAPSHOT, writer_version="lakelatch-0.1.0", properties={"lakelatch.base": "2:x", "k": "v"})
     assert ours.own_properties == ours.properties
     for copied in (replace(ours, writer_version=None), replace(ours, writer_version="paimon-2.1")):

@@ -1,4 +1,4 @@
-"""Statistics: truncation, floats, footers; against what Apache Paimon wrote, where its files are at hand."""
+"""Statistics: truncation, floats, footers, and a comparison with Apache Paimon's if its files are available."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_batches_add_up() -> None:
 
 @pytest.mark.parametrize("values", [["b", None, "äa", "x" * 40], [None, None], [], ["y" * 5000, "a"]])
 def test_text_bounds_from_the_parquet_footer(values: list[str | None]) -> None:
-    """G4: what the encoder measured is what we would have measured; what it left out is unknown, never wrong."""
+    """G4: the encoder's bounds equal those that lakelatch computes. Bounds that it left out are unknown, never wrong."""
     fields = [Field(0, "s", string()), Field(1, "n", AtomicType("INT"))]
     table = pa.table({"s": pa.array(values, pa.string()), "n": pa.array(range(len(values)), pa.int32())})
     buffer = io.BytesIO()
@@ -236,7 +236,7 @@ def test_reading_foreign_statistics() -> None:
     assert decode_stats(SimpleStats(far, far, (0,)), fields[1:]) == [ColumnStats(None, None, 0)]
 
 
-def test_which_columns_statistics_are_about() -> None:
+def test_the_columns_of_statistics() -> None:
     """G8: `_VALUE_STATS_COLS`, else `_WRITE_COLS`, else the schema. With an unknown column, the statistics are not used."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
     assert file_stats_fields(fields, None, None) == fields

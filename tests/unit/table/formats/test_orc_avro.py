@@ -1,4 +1,4 @@
-"""ORC and Avro data files: values, columns, positions, and what damage of each kind is called."""
+"""ORC and Avro data files: values, columns, positions, and the errors for each kind of damage."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_orc_rows_within_rows_keep_their_nulls(shape: str) -> None:
         assert [v for (v,) in found] == part["v"].to_pylist(), f"rows {start} to {start + count}"
 
 
-def test_orc_names_with_points() -> None:
-    """G8: liborc takes `a.b` for the field of a column; the column of that name is meant."""
+def test_orc_names_with_dots() -> None:
+    """G8: a column with the name `a.b` is read, although liborc reads `a.b` as the field of a column."""
     data = orc_bytes({"a.b": pa.array([1], pa.int32()), "a": pa.array([{"b": 2}], pa.struct([("b", pa.int32())]))})
     row = {"type": "ROW", "fields": [{"id": 9, "name": "b", "type": "INT"}]}
     columns = {"a.b": "INT", "a": row}
@@ -157,7 +157,7 @@ def test_columns_that_a_file_lacks() -> None:
 
 
 def test_the_number_of_rows_is_the_manifest_s() -> None:
-    """G8: a file with another number is another's."""
+    """G8: a file with another number of rows is not the file of the manifest."""
     data = orc_bytes({"id": pa.array([1, 2], pa.int32())})
     with pytest.raises(TableCorrupt, match=r"data-1\.orc has 2 rows; its manifest says 3"):
         values_of(opened(data, 3, "orc", COLUMNS))

@@ -54,7 +54,7 @@ def test_no_column_may_have_bounds(tmp_path: Path) -> None:
     assert ParquetForm.of([Field(0, "d", parse_type("DECIMAL(38, 0)"))]).dictionaries == ()
 
 
-def test_the_manifest_knows_nan_and_nothing_of_bytes(tmp_path: Path) -> None:
+def test_the_manifest_counts_nan_and_has_no_bounds_of_bytes(tmp_path: Path) -> None:
     """G4, G8: NaN is a float's largest value; binary columns have null counts alone."""
     rows = pa.table({"f": [1.0, math.nan, None], "b": [b"\x00", b"\xff", None]})
     table = ll.create_table(str(tmp_path / "t"), rows.schema, options={"metadata.stats-mode": "full"})

@@ -74,7 +74,7 @@ def test_nested_fields_are_found_by_id() -> None:
     assert result.to_pylist() == [[("k", [{"x": None, "zz": 2, "y": 1}, None])], None, [], [("l", None), ("m", [])]]
 
 
-def test_a_row_of_which_nothing_is_left_is_null() -> None:
+def test_a_row_without_remaining_fields_is_null() -> None:
     """G8: as Apache Paimon reads it (format/data-files §5)."""
     old, new = RowType((Field(1, "x", INT),)), RowType((Field(2, "x", INT),))
     assert read_as(pa.array([{"x": 1}], to_arrow(old)), old, new).to_pylist() == [None]
@@ -161,7 +161,7 @@ def test_casts_reach_into_collections(old: str, new: str, values: list[Any], exp
             assert result.to_pylist() == [value(v) for v in expected][len(values) - len(part) :]
 
 
-def test_collections_become_text_and_slices_of_them() -> None:
+def test_collections_and_slices_of_them_become_text() -> None:
     """G8: as Apache Paimon prints them."""
     old = ArrayType(MapType(string(False), INT))
     column = pa.array([[[("a", 1), ("b", None)], None], [], None, [[]]], to_arrow(old))

@@ -1,4 +1,4 @@
-"""Tables with file indexes: what they spare a read, and that they never cost a row, whatever happens to the table."""
+"""Tables with file indexes: reads skip files and rows, and never miss a row, whatever happens to the table."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def test_files_are_left_out_by_the_index_in_their_manifest() -> None:
     assert found(table, col("x") == 2) == [2, 2]
 
 
-def test_statistics_are_asked_before_indexes() -> None:
-    """A file that bounds rule out has its index left alone."""
+def test_statistics_are_used_before_indexes() -> None:
+    """The index of a file is not read if bounds rule the file out."""
     table = numbers({"metadata.stats-mode": "full"}, [1, 2], [5, 9])
     plan = table.plan(col("x") == 7)
     assert (plan.files_pruned_by_statistics, plan.files_pruned_by_index) == (1, 1)
@@ -188,7 +188,7 @@ def test_row_groups_without_a_wanted_row_are_not_read(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_with_deleted_rows(file_format: str, bits: int) -> None:
-    """G8: an index knows nothing of deletion vectors; both kinds are taken out of what it leaves."""
+    """G8: indexes include deleted rows. Deletion vectors of both kinds are applied to the rows that an index leaves."""
     values = [i % 10 for i in range(5000)]
     table = numbers({**BESIDE, "file.format": file_format}, values)
     deleted = set(range(0, 5000, 3))
@@ -211,7 +211,7 @@ def test_a_column_of_partitions_beside_one_with_an_index() -> None:
 # --------------------------------------------------------------------------------------------------- columns that change
 
 
-def test_an_index_speaks_of_the_columns_that_its_file_has() -> None:
+def test_an_index_is_used_for_the_columns_that_its_file_has() -> None:
     """Columns are matched by field id. The index is used for a widened type, but not for a changed type or a reused name."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT")), Field(2, "c", AtomicType("FLOAT"))]
     table = table_of(fields, {"file-index.bitmap.columns": "a,b,c"})
@@ -263,7 +263,7 @@ def test_char_in_orc() -> None:
 
 
 @pytest.mark.parametrize("wide", [0, 600])
-def test_where_an_index_lies(wide: int) -> None:
+def test_the_location_of_an_index(wide: int) -> None:
     """Small ones in the manifest, larger ones beside the file, by the option's size."""
     table = table_of([Field(0, "x", string())], {"file-index.bitmap.columns": "x"})
     table.append(pa.table({"x": ["a" * wide]}))
@@ -322,7 +322,7 @@ def test_a_write_that_fails_leaves_no_index() -> None:
 
 
 class Refusing(MemoryStore):
-    """A store that takes no index."""
+    """A store that fails to write indexes."""
 
     def put(self, key: str, data: bytes) -> None:
         if key.endswith(".index"):
@@ -330,7 +330,7 @@ class Refusing(MemoryStore):
         super().put(key, data)
 
 
-def test_no_commit_without_its_index() -> None:
+def test_a_commit_needs_its_index() -> None:
     """G1: what a snapshot names is durable before it; a sidecar that is not there would fail every filtered read."""
     table = numbers(BESIDE, [1])
     refusing = Refusing(f"memory://indexed-{next(COUNTER)}/t")
