@@ -1,1 +1,1 @@
-"""What a table is: values, bytes, rules. No I/O, clock, randomness, threads or environment in this folder."""
+"""The format's values, bytes and rules. Nothing in this folder uses I/O, clocks, randomness, threads or the environment."""

@@ -1,4 +1,4 @@
-"""Files of BLOBs: one value after the other, and their lengths at the end.
+"""Files of BLOBs: the values one after another, and their lengths at the end.
 
 Owns: the index and the frame around a value. Must not know: stores, columns. Source: format/data-files §7; format/snapshot §1.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 VERSION = 1
 NULL, PLACEHOLDER = -1, -2
-"""Lengths that stand for no value, and for the value of an older file."""
+"""Lengths that mean "null", and "the value is in an older file"."""
 FOOTER_BYTES = 5
 _MAGIC = bytes.fromhex("cf114e58")
 _LENGTH_BYTES, _CRC_BYTES = 8, 4
@@ -21,13 +21,13 @@ FRAME_BYTES = len(_MAGIC) + _LENGTH_BYTES + _CRC_BYTES
 
 
 def index_size(footer: bytes) -> int:
-    """How many bytes before the footer the index takes.
+    """The number of bytes that the index takes before the footer.
 
     Raises:
-        ValueError: no footer of a file of BLOBs.
+        ValueError: not the footer of a file of BLOBs.
     """
     if len(footer) != FOOTER_BYTES or footer[-1] != VERSION:
-        raise ValueError(f"it does not end as a file of BLOBs of version {VERSION} does")
+        raise ValueError(f"it does not end like a file of BLOBs of version {VERSION}")
     return int.from_bytes(footer[:-1], "little", signed=True)
 
 
@@ -35,11 +35,11 @@ def decode_lengths(index: bytes, data_size: int) -> Any:
     """The length of each value with its frame, or NULL, or PLACEHOLDER.
 
     Args:
-        index: differences between lengths, zigzag, of variable length.
-        data_size: bytes before the index.
+        index: the differences between lengths, as zigzag varints.
+        data_size: the number of bytes before the index.
 
     Raises:
-        ValueError: damaged: the values do not take the bytes that are there.
+        ValueError: damaged: the lengths do not add up to `data_size`.
 
     >>> decode_lengths(bytes.fromhex("52061d"), 114).tolist()
     [41, 44, 29]
@@ -59,14 +59,14 @@ def decode_lengths(index: bytes, data_size: int) -> Any:
         differences.append((number >> 1) ^ -(number & 1))
     lengths = list(accumulate(differences))
     if any(length < FRAME_BYTES and length not in (NULL, PLACEHOLDER) for length in lengths):
-        raise ValueError("its index has lengths that no value has")
+        raise ValueError("its index has impossible lengths")
     if sum(length for length in lengths if length > 0) != data_size:
-        raise ValueError("its values take another number of bytes than there are")
+        raise ValueError("the lengths of its values do not add up to its size")
     return np.array(lengths, np.int64)
 
 
 def unframed(frame: bytes) -> bytes:
-    """The value inside of its frame.
+    """The value in its frame.
 
     Raises:
         ValueError: damaged.

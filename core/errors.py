@@ -1,8 +1,8 @@
-"""The error tree: one root, one class per *reaction* of the caller.
+"""The exceptions: one base class, and one class for each way in which a caller can react.
 
-Owns: the classes and their stable codes (`ERRORS`); every message names the thing that is wrong and the next step.
-Must not know: stores, tables, Spark. Expected outcomes (a lost race, an unknown answer) are values, not exceptions;
-only what reaches the caller of the public surface is raised from here.
+Owns: the classes and their stable codes (`ERRORS`). Must not know: stores, tables, Spark.
+Invariants: Every message names what is wrong and the next step. Expected outcomes (a lost race, an unknown answer) are values;
+an exception is raised only for what reaches the caller of the public API.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Resolved = TypeVar("Resolved")
 
 
 class LakelatchError(Exception):
-    """Root of everything that lakelatch raises on purpose.
+    """The base class of all errors that lakelatch raises on purpose.
 
     Args:
         message: what is wrong, naming the file, field, column or option.
-        next_step: what the caller can do about it; falls back to the class's own advice.
+        next_step: what the caller can do about it; the class's own advice by default.
 
     >>> error = InvalidArgument("column 'x' is not in the table", next_step="add it with evolve=True")
     >>> error.code, error.next_step
@@ -30,7 +30,7 @@ class LakelatchError(Exception):
     code: ClassVar[str] = "lakelatch"
     advice: ClassVar[str] = ""
     sent: bool = True
-    """For a commit: may a snapshot that names its data files have been sent? Where not, the files can go (H5)."""
+    """For a commit: may a snapshot that names its data files have been sent? If not, the files can be deleted (H5)."""
 
     def __init__(self, message: str, *, next_step: str | None = None) -> None:
         super().__init__(message)
@@ -52,24 +52,24 @@ def _rebuild(kind: type[LakelatchError], message: str, next_step: str, state: di
 
 
 class CommitConflict(LakelatchError):
-    """Another commit changed what this one had read: nothing was committed, plan again on the newest snapshot."""
+    """Another commit changed what this one had read. Nothing was committed; plan again on the newest snapshot."""
 
     code = "commit-conflict"
     advice = "read the newest snapshot and plan the operation again"
 
 
 class RetriesExhausted(LakelatchError):
-    """Contention outlasted the budget: nothing was committed, and nothing of it can still land."""
+    """Other writers kept winning until the retries or the time ran out. Nothing was committed, and nothing can still land."""
 
     code = "retries-exhausted"
     advice = "raise commit.max-retries or commit.timeout, or write with fewer jobs at once"
 
 
 class OutcomeUnknown(LakelatchError, Generic[Resolved]):
-    """The answer to the publish never came: the commit may or may not have landed.
+    """The store never answered the publish, so the commit may or may not have landed.
 
     Attributes:
-        identity: what to look for: ``{"snapshot_id", "snapshot_uuid", "commit_user", "identifier"}``.
+        identity: identifies the commit: ``{"snapshot_id", "snapshot_uuid", "commit_user", "identifier"}``.
     """
 
     code = "outcome-unknown"
@@ -88,16 +88,16 @@ class OutcomeUnknown(LakelatchError, Generic[Resolved]):
         self._resolver = resolver
 
     def resolve(self, timeout: float = 60.0) -> Resolved:
-        """Look the commit up, and roll it forward where its name is still free.
+        """Look the commit up. If its name is still free, publish it.
 
         Args:
-            timeout: seconds to keep asking the store.
+            timeout: the number of seconds to keep asking the store.
 
         Returns:
             The `Receipt` of a commit that landed; for `alter` the schema, for `create_table` the key of its schema file.
 
         Raises:
-            CommitConflict: not committed: another's snapshot holds the name.
+            CommitConflict: not committed, because another writer's snapshot has the name.
             OutcomeUnknown: still no answer.
         """
         if self._resolver is None:
@@ -114,21 +114,21 @@ class OutcomeUnknown(LakelatchError, Generic[Resolved]):
 
 
 class Fenced(LakelatchError):
-    """The snapshot was created on a name that expiry or a rollback had freed: it is no part of the table's history."""
+    """The snapshot was created under a name that expiry or a rollback had freed, so it is not part of the table's history."""
 
     code = "fenced"
     advice = "open the table again and repeat the operation; the rows were not added"
 
 
 class StoreUnavailable(LakelatchError):
-    """The store did not answer, or refused for a reason that is not the table's: nothing was committed."""
+    """The store did not answer, or refused for a reason other than the table. Nothing was committed."""
 
     code = "store-unavailable"
     advice = "check the network, the URL and the credentials, then run it again"
 
 
 class UnsafeBackend(LakelatchError):
-    """The store cannot create an object atomically, so two writers could overwrite each other (H1)."""
+    """The store cannot create an object atomically, so that two writers could overwrite each other's snapshots (H1)."""
 
     code = "unsafe-backend"
     advice = "use a store with conditional create, or name the risk with storage option 'allow_unsafe'"
@@ -142,34 +142,34 @@ class TableNotFound(LakelatchError):
 
 
 class TableExists(LakelatchError):
-    """There is a table at the URL already."""
+    """There already is a table at the URL."""
 
     code = "table-exists"
     advice = "open it, or pass exist_ok=True"
 
 
 class TableCorrupt(LakelatchError):
-    """A file of the table is missing, cut off or says something impossible; the message names file and field."""
+    """A file of the table is missing, cut off, or has impossible contents. The message names the file and the field."""
 
     code = "table-corrupt"
     advice = "run `lakelatch verify` on the table; snapshots that do not use the file still read"
 
 
 class Unsupported(LakelatchError):
-    """The table uses a feature that this version cannot honour; the message names feature and option."""
+    """The table uses a feature that this version does not support. The message names the feature and the option."""
 
     code = "unsupported"
     advice = "see the README for what is supported"
 
 
 class InvalidArgument(LakelatchError):
-    """An argument, option or value that cannot be meant."""
+    """An argument, option or value is not valid."""
 
     code = "invalid-argument"
 
 
 class ProtocolViolation(LakelatchError):
-    """The commit machine was given an event that its phase does not know; nothing changed. A defect of lakelatch."""
+    """The commit machine received an event that is not allowed in its phase. Nothing changed. This is a bug in lakelatch."""
 
     code = "protocol-violation"
     advice = "report it with the commit's journal"
@@ -195,7 +195,7 @@ ERRORS: Mapping[str, type[LakelatchError]] = MappingProxyType(
         )
     }
 )
-"""The class of each code: codes are what `--json`, journals, metrics and the docs say, and never change.
+"""The class of each code. Codes appear in `--json`, journals, metrics and the docs, and never change.
 
 >>> ERRORS["commit-conflict"].__name__
 'CommitConflict'

@@ -1,6 +1,6 @@
-"""JSON as files and properties of a table hold it.
+"""The JSON in files and properties of a table.
 
-Owns: what counts as JSON. Must not know: what a document means.
+Owns: which text is accepted as JSON. Must not know: what a document means.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 
 def parse_json(text: bytes | str) -> Any:
-    """The value of a document in UTF-8.
+    """The value of a JSON document in UTF-8.
 
     Raises:
-        ValueError: it is none, it says a number that is not finite (which the JSON standard does not know, though Python's
-            module does), or it is nested deeper than any real one.
+        ValueError: it is not JSON, it has a number that is not finite (which Python's module accepts, but the JSON standard
+            does not), or it is nested too deeply.
 
     >>> parse_json(b'{"id": 7}')
     {'id': 7}
@@ -29,7 +29,7 @@ def parse_json(text: bytes | str) -> Any:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is no number of JSON")
+        raise ValueError(f"{text} is not a JSON number")
     return number
 
 

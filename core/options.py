@@ -1,9 +1,9 @@
 """Table options: names, types, defaults.
 
-Owns: parsing of option texts (memory sizes, durations, booleans) and the options that lakelatch honours.
+Owns: parsing the texts of options (memory sizes, durations, booleans), and the options that lakelatch uses.
 Must not know: tables, stores. Source: format/schema §6; format/commit §4, §9; format/manifests §5; the format's own texts.
-Invariant: an option that is not set has the format's default, but for `commit.*`, whose defaults carry 100 writers
-(architecture §3).
+Invariant: an option that is not set has the format's default. The exception is `commit.*`, whose defaults allow for 100
+writers (architecture §3).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_size(text: str) -> int:
     """
     found = _NUMBER_UNIT.match(text.lower())
     if not found or found[2] not in _SIZE_UNITS:
-        raise ValueError(f"{text!r} is no memory size such as '8 mb'")
+        raise ValueError(f"{text!r} is not a memory size such as '8 mb'")
     return int(found[1]) * _SIZE_UNITS[found[2]]
 
 
@@ -54,7 +54,7 @@ def parse_duration_ms(text: str) -> int:
     """
     found = _NUMBER_UNIT.match(text.lower())
     if not found or found[2] not in _TIME_UNITS_MS:
-        raise ValueError(f"{text!r} is no duration such as '10 s'")
+        raise ValueError(f"{text!r} is not a duration such as '10 s'")
     return int(int(found[1]) * _TIME_UNITS_MS[found[2]])
 
 
@@ -67,7 +67,7 @@ def parse_bool(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option: its key, how its text is read, and what it is when nobody sets it."""
+    """One option: its key, how its text is parsed, and its default."""
 
     key: str
     parse: Callable[[str], T]
@@ -134,7 +134,7 @@ ALL_OPTIONS: tuple[Option[Any], ...] = tuple(value for value in list(globals().v
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The options of a table, typed.
+    """The options of a table as typed values.
 
     >>> TableOptions({"bucket": "4"}).get(BUCKET)
     4
@@ -143,10 +143,10 @@ class TableOptions:
     texts: Mapping[str, str]
 
     def get(self, option: Option[T]) -> T:
-        """The option's value, its default where it is not set.
+        """The option's value, or its default if it is not set.
 
         Raises:
-            InvalidArgument: the text cannot be read; names the option.
+            InvalidArgument: the text cannot be parsed; names the option.
         """
         for key in (option.key, *option.fallback_keys):
             if key in self.texts:
@@ -157,7 +157,7 @@ class TableOptions:
         return option.default
 
     def check(self) -> None:
-        """Read every known option once, so that a bad text is found before anything is written."""
+        """Parse every known option once, so that an invalid value is found before anything is written."""
         for option in ALL_OPTIONS:
             self.get(option)
 

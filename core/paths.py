@@ -1,7 +1,7 @@
-"""Every name and path of the format, in one place, and the one gate that no hostile name passes (H16).
+"""All names and paths of the format, and the check that refuses hostile names (H16).
 
-Owns: where each file of a table lies, relative to the table's root. Must not know: stores, bytes.
-Source: format/snapshot §1; format/binary-row §3. Invariant: what comes out of here never leaves the table's directory.
+Owns: the location of each file of a table, relative to the table's root. Must not know: stores, bytes.
+Source: format/snapshot §1; format/binary-row §3. Invariant: no path from this module leaves the table's directory.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ DEFAULT_BRANCH = "main"
 SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
 STATISTICS_DIR, CHANGELOG_DIR, CONSUMER_DIR, BRANCH_DIR = "statistics", "changelog", "consumer", "branch"
 IDENTITY_DIR = "lakelatch/identities"
-"""Commit users that the snapshots' own property has no room for. Other engines do not look into `lakelatch/`."""
+"""Commit users that do not fit into the property of the snapshots. Other engines do not look into `lakelatch/`."""
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
-"""Behind a data file's name: the file with its indexes, beside it."""
+"""The suffix after a data file's name that names the file with its indexes, in the same folder."""
 POSTPONE_BUCKET = -2
 
 
 def safe_name(name: str, where: str) -> str:
-    """A file name that a table's own file gave us: one path part, nothing that climbs.
+    """Check a file name that was read from a table's file: it must be a single path part, other than `.` and `..`.
 
     Args:
-        where: the file and field that named it, for the error.
+        where: the file and field that contain the name, for the error.
 
     Raises:
         TableCorrupt: the name has a separator, is `.` or `..`, or is empty.
@@ -37,13 +37,13 @@ def safe_name(name: str, where: str) -> str:
     if not isinstance(name, str) or not _NAME.match(name) or name in (".", ".."):
         raise TableCorrupt(
             f"{where} names {name!r}, which would leave the table's directory",
-            next_step="do not trust this table: somebody or something wrote a path into it",
+            next_step="do not trust this table: a path was written into a field that holds a file name",
         )
     return name
 
 
 def safe_argument(name: str, what: str) -> str:
-    """A tag, branch or consumer name that a person typed."""
+    """Check the name of a tag, branch or consumer that a caller gave."""
     if not name.strip() or not _NAME.match(name) or name in (".", ".."):
         raise InvalidArgument(f"{what} {name!r} cannot be a file name", next_step="use a name without path separators")
     return name
@@ -54,7 +54,7 @@ class TablePaths:
     """Keys of a table's files, relative to its root.
 
     Attributes:
-        branch: the branch whose roots (schema, snapshot, tag) are meant; manifests and data belong to all branches.
+        branch: the branch of the folders `schema`, `snapshot` and `tag`; manifests and data belong to all branches.
         data_directory: option `data-file.path-directory`.
 
     >>> TablePaths().snapshot(3), TablePaths("dev").schema(0)
@@ -66,7 +66,7 @@ class TablePaths:
 
     @property
     def root(self) -> str:
-        """Prefix of the branch's own folders: empty, or ending in a slash."""
+        """The prefix of the branch's folders: empty, or ending in a slash."""
         return "" if self.branch == DEFAULT_BRANCH else f"branch/branch-{safe_argument(self.branch, 'branch')}/"
 
     @property
@@ -95,7 +95,7 @@ class TablePaths:
         return f"{self.tag_dir}tag-{safe_argument(name, 'tag')}"
 
     def manifest(self, name: str, where: str = "a list of manifests") -> str:
-        """Manifests, manifest lists and index manifests all lie in one folder."""
+        """A manifest, manifest list or index manifest, which are all in one folder."""
         return f"{MANIFEST_DIR}/{safe_name(name, where)}"
 
     def index(self, name: str, where: str = "an index manifest") -> str:
@@ -108,7 +108,7 @@ class TablePaths:
         return f"{IDENTITY_DIR}/{safe_name(name, where)}"
 
     def written(self, name: str) -> str:
-        """A metadata file that a commit wrote, by its name alone: manifests, their lists, files of identities.
+        """The key of a metadata file that a commit wrote, by its name: a manifest, a manifest list, a file of identities.
 
         >>> TablePaths().written("manifest-1-0"), TablePaths().written("identities-1-0")
         ('manifest/manifest-1-0', 'lakelatch/identities/identities-1-0')
@@ -130,7 +130,7 @@ class TablePaths:
 
 
 def version_of(name: str, kind: str) -> int | None:
-    """The id in `snapshot-7`, `schema-7`; None for any other name (temporary files among them).
+    """The id in a name such as `snapshot-7` or `schema-7`; None for any other name, such as a temporary file's.
 
     >>> version_of("snapshot-7", "snapshot"), version_of("snapshot-7.tmp", "snapshot"), version_of("LATEST", "snapshot")
     (7, None, None)
@@ -140,7 +140,7 @@ def version_of(name: str, kind: str) -> int | None:
 
 
 def format_of(file_name: str) -> str:
-    """The file format that a data file's extension names.
+    """The file format, by a data file's extension.
 
     >>> format_of("data-1-0.zst.parquet")
     'parquet'

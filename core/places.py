@@ -1,8 +1,8 @@
-"""Where every file lies that a table's metadata names, and whether it may be touched there.
+"""The locations of the files that a table's metadata names, and the check whether a location is allowed.
 
 Owns: `FilePlaces` (data files by partition and bucket), `FileKeys` (the same by manifest entry), external paths.
-Must not know: stores, which files there are. Source: format/snapshot §1; format/manifests §6, §7; format/binary-row §3.
-Invariant: a key never leaves the table's directory; a file outside of it is shown as the whole URL that it has (H16).
+Must not know: stores, which files exist. Source: format/snapshot §1; format/manifests §6, §7; format/binary-row §3.
+Invariant: A key never leaves the table's directory. A file outside it has its whole URL as its key (H16).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def codec_of(schema: TableSchema) -> PartitionCodec:
-    """The partitions of a table, as its options name them."""
+    """The codec of a table's partitions, with the names that its options give them."""
     options = schema.options
     return PartitionCodec(
         schema.partition_fields, options.get(opt.PARTITION_DEFAULT_NAME), options.get(opt.PARTITION_LEGACY_NAME)
@@ -33,10 +33,10 @@ def codec_of(schema: TableSchema) -> PartitionCodec:
 
 @dataclass(frozen=True)
 class FilePlaces:
-    """Where the data files of a table lie.
+    """The locations of a table's data files.
 
     Attributes:
-        paths: the table's.
+        paths: the paths of the table.
         external_prefixes: the roots that option `data-file.external-paths` names.
     """
 
@@ -45,16 +45,16 @@ class FilePlaces:
 
     @staticmethod
     def of(options: TableOptions) -> FilePlaces:
-        """From a table's options. Data belongs to all branches, so no branch is asked for."""
+        """From a table's options. No branch is needed, because data files belong to all branches."""
         names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
         return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), tuple(n for n in names if n))
 
     def keys(self, partition_path: str, bucket: int, files: Sequence[DataFile]) -> tuple[str, ...]:
-        """The objects of files of one (partition, bucket).
+        """The keys of the files of one (partition, bucket).
 
         Raises:
             TableCorrupt: a name that would leave the table's directory.
-            Unsupported: a file outside of the table that no option of the table names.
+            Unsupported: a file outside the table, in a location that no option of the table names.
         """
         folder = self.paths.bucket_dir(partition_path, bucket)
         return tuple(
@@ -63,10 +63,10 @@ class FilePlaces:
         )
 
     def external(self, path: str) -> str:
-        """A file that lies outside of the table, where an option of the table names its place.
+        """The key of a file outside the table, in a location that an option of the table names.
 
         Raises:
-            Unsupported: no option does.
+            Unsupported: no option names the location.
         """
         plain = plain_url(path)
         if ".." not in plain.split("/"):
@@ -74,13 +74,13 @@ class FilePlaces:
                 if plain.startswith(plain_url(prefix).rstrip("/") + "/"):
                     return path
         raise Unsupported(
-            f"file {path} lies outside of the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its place",
+            f"file {path} is outside the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its location",
             next_step="set the option to the folder, if you trust it",
         )
 
 
 def plain_url(url: str) -> str:
-    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same place)."""
+    """A URL in one spelling: lower-case scheme, no doubled slashes (`FILE:/a` and `file:///a` are the same location)."""
     found = _SCHEME.match(url)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", url)
     local = scheme in ("", "file")
@@ -89,7 +89,7 @@ def plain_url(url: str) -> str:
 
 
 def is_external(key: str) -> bool:
-    """Is this key of a split a whole URL, of a file outside of the table's root?
+    """Is this key the whole URL of a file outside the table's root?
 
     >>> is_external("bucket-0/data-1.parquet"), is_external("s3://other/data-1.parquet")
     (False, True)
@@ -98,10 +98,10 @@ def is_external(key: str) -> bool:
 
 
 class FileKeys:
-    """The keys of the files that manifests and index manifests of one table name.
+    """The keys of the files that a table's manifests and index manifests name.
 
     Args:
-        schema: any of the table's schemas: partition columns, and the options about places, do not change.
+        schema: any schema of the table, since partition columns and the options for locations do not change.
     """
 
     def __init__(self, schema: TableSchema) -> None:
@@ -110,7 +110,7 @@ class FileKeys:
         self._partition_paths: dict[bytes, str] = {}
 
     def data(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """A data or changelog file, and the files that belong to it.
+        """The keys of a data or changelog file, and of the files that belong to it.
 
         Raises:
             TableCorrupt, Unsupported: as `FilePlaces.keys`.
@@ -122,7 +122,7 @@ class FileKeys:
         return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
 
     def index(self, entry: IndexEntry) -> str:
-        """An index file: in the table's folder of indexes, beside its data, or a whole URL.
+        """The key of an index file: in the table's index folder, beside its data file, or a whole URL.
 
         Raises:
             TableCorrupt: a name that would leave the table's directory.

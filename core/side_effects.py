@@ -1,8 +1,8 @@
-"""Options that promise more of a commit than its snapshot, and what becomes of that promise here.
+"""Options that ask a commit for more than a snapshot, and how lakelatch treats them.
 
 Owns: the list, `check_side_effects`, `left_undone`. Must not know: how anything is written.
-Source: format/commit §8; format/snapshot §5; format/schema §6. Invariant: a table whose rows or metadata would be wrong after
-a commit of ours, for somebody who goes by the option, is refused by the option's name; the rest is told by `doctor`.
+Source: format/commit §8; format/snapshot §5; format/schema §6. Invariant: If a reader that relies on an option would see wrong
+rows or metadata after a lakelatch commit, the table is not written, and the error names the option. `doctor` reports the others.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .errors import Unsupported
 
 @dataclass(frozen=True, slots=True)
 class SideEffect:
-    """What an option promises.
+    """An option that asks a commit for a side effect.
 
     Attributes:
-        option: its key.
-        off: values, in lower case, that promise nothing.
-        undone: what a commit of lakelatch leaves undone.
-        refused: rows or metadata would be wrong for somebody who goes by the option: the table is not written.
+        option: the option's key.
+        off: the values, in lower case, that ask for nothing.
+        undone: what a lakelatch commit does not do.
+        refused: a reader that relies on the option would see wrong rows or metadata, so the table is not written.
     """
 
     option: str
@@ -36,40 +36,42 @@ class SideEffect:
 SIDE_EFFECTS: tuple[SideEffect, ...] = (
     SideEffect(
         "metadata.iceberg.storage",
-        "the Iceberg metadata beside the table would stay behind, and its readers would miss the rows",
+        "the Iceberg metadata beside the table would not be updated, and Iceberg readers would miss the rows",
         frozenset({"", "disabled"}),
         refused=True,
     ),
     SideEffect(
         "type",
-        "the folder of such a table is laid out in another way",
+        "the folder of such a table has a different layout",
         frozenset({"", "table", "materialized-table"}),
         refused=True,
     ),
     SideEffect("chain-table.enabled", "the branches of a chain are not checked against each other", refused=True),
     SideEffect(
         "commit.strict-mode.last-safe-snapshot",
-        "commits of others since that snapshot are not looked for",
+        "other writers' commits since that snapshot are not checked",
         frozenset({"", "-1"}),
         refused=True,
     ),
     SideEffect("commit.callbacks", "the classes are not called after a commit"),
-    SideEffect("tag.callbacks", "the classes are not called after a tag is made"),
-    SideEffect("tag.automatic-creation", "no tag is made: `create_tag`, or the next commit of Apache Paimon, makes it"),
-    SideEffect("partition.expiration-time", "no partition is dropped: `drop_partitions` does it"),
+    SideEffect("tag.callbacks", "the classes are not called after a tag is created"),
+    SideEffect(
+        "tag.automatic-creation", "no tag is created: `create_tag`, or the next commit of Apache Paimon, creates it"
+    ),
+    SideEffect("partition.expiration-time", "no partition is dropped: use `drop_partitions`"),
     SideEffect("partition.mark-done-action", "no partition is marked as done"),
     SideEffect("partition.idle-time-to-done", "no partition is marked as done"),
     SideEffect("metastore.partitioned-table", "partitions are not registered in the metastore"),
     SideEffect("metastore.tag-to-partition", "tags are not registered in the metastore"),
-    SideEffect("commit.force-compact", "nothing is compacted by a commit: `compact` does it"),
-    SideEffect("full-compaction.delta-commits", "nothing is compacted by a commit: `compact` does it", frozenset({""})),
-    SideEffect("query-auth.enabled", "only a catalog service can keep readers of the files from rows and columns"),
+    SideEffect("commit.force-compact", "a commit compacts nothing: use `compact`"),
+    SideEffect("full-compaction.delta-commits", "a commit compacts nothing: use `compact`", frozenset({""})),
+    SideEffect("query-auth.enabled", "row and column permissions are not enforced: only a catalog service can do that"),
 )
-"""Retention (`snapshot.*`, `changelog.*`) is no promise of a commit here: `expire` keeps to it."""
+"""The retention options (`snapshot.*`, `changelog.*`) are not listed, because `expire` follows them, not commits."""
 
 
 def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
-    """What the options of a table promise and a commit of lakelatch does not do.
+    """The side effects that a table's options ask for and lakelatch does not perform.
 
     >>> [effect.option for effect in left_undone({"tag.automatic-creation": "process-time", "commit.callbacks": ""})]
     ['tag.automatic-creation']
@@ -78,7 +80,7 @@ def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
 
 
 def check_side_effects(options: Mapping[str, str]) -> None:
-    """Refuse to write a table that would be wrong afterwards.
+    """Refuse to write a table that readers would see wrongly afterwards.
 
     Raises:
         Unsupported: names the option.

@@ -1,6 +1,6 @@
-"""What type checkers need and Python 3.10 lacks.
+"""Helpers for type checkers that Python 3.10 lacks.
 
-Owns: `Array`, and `assert_never`. Must not know: anything else.
+Owns: `Array` and `assert_never`. Must not know: anything else.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Array: TypeAlias = "NDArray[Any]"
 
 
 def assert_never(value: Never) -> NoReturn:
-    """End a match that lists every case: a type checker reports the one that is missing.
+    """End a match that lists every case. A type checker reports a missing case.
 
     Raises:
-        AssertionError: the value is of no type that it may have.
+        AssertionError: the value has an unexpected type.
     """
     raise AssertionError(f"unexpected value: {value!r}")

@@ -1,3 +1,3 @@
-"""The version of lakelatch: of the package, of `--version`, and in the snapshots that it writes."""
+"""The version of lakelatch, used for the package, for `--version`, and in the snapshots that lakelatch writes."""
 
 __version__ = "0.1.0"

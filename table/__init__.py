@@ -1,1 +1,1 @@
-"""Rows in files: plan a scan, read it, write rows. Arrow in, Arrow out; knows nothing of Spark."""
+"""The rows of a table: plan a scan, read it, write rows. All rows go in and out as Arrow. Must not know: Spark."""

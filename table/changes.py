@@ -1,6 +1,6 @@
-"""Changes of a table's rows and columns, as its users ask for them: each one commit, or one new schema.
+"""The methods of `Table` that change its rows or its schema. Each makes one commit, or one new schema.
 
-Owns: the methods of `Table` that change it. Must not know: what a commit is made of. Source: architecture §3 (isolation).
+Owns: these methods. Must not know: how a commit is built. Source: architecture §3 (isolation).
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ class Changes(OpenTable):
     """The methods of `Table` that change it."""
 
     def alter(self, *changes: SchemaChange) -> TableSchema:
-        """Change columns or options: all of it, or nothing, as one new schema.
+        """Change columns or options. All changes together make one new schema; if one is refused, none is made.
 
         Args:
             changes: `ll.add_column(...)`, `ll.rename_column(...)`, `ll.update_type(...)`, `ll.set_option(...)`, ...
 
         Returns:
-            The new schema; this table uses it from now on. Rows that are there are read as it says; nothing is rewritten.
+            The new schema, which this table uses from now on. Existing rows are read with it; no file is rewritten.
 
         Raises:
-            InvalidArgument: the format does not allow it; nothing was changed.
-            CommitConflict: the table's first files were committed meanwhile, and do not allow it; nothing was changed.
-            OutcomeUnknown: the store does not say; `resolve()` asks again.
+            InvalidArgument: the format does not allow the change; nothing was changed.
+            CommitConflict: the change is allowed only for an empty table, and files were committed meanwhile; nothing was
+                changed.
+            OutcomeUnknown: the store did not confirm the change; call `resolve()` on the error.
         """
         self._check_not_pinned()
         self._show(alter(self.timeline, changes, self._committer_with))
         return self._schema
 
     def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
-        """Add the columns that the first batch has and the table lacks; the batches, as they were."""
+        """Add the columns that the first batch has and the table lacks. Returns all batches, unchanged."""
         batches = batches_of(data)
         first = next(batches, None)
         if first is None:
             return iter(())
-        self._show(self.timeline.latest_schema())  # others may have added them already
+        self._show(self.timeline.latest_schema())  # another writer may have added them already
         new = [column for column in first.schema if column.name not in self._schema.by_name]
         if new:
             self.alter(*(add_column(column.name, column.type) for column in new))
@@ -64,15 +65,16 @@ class Changes(OpenTable):
         watermark_ms: int | None = None,
         evolve: bool = False,
     ) -> Receipt:
-        """Add rows: one commit.
+        """Add rows in one commit.
 
         Args:
-            data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame; columns by name.
-            commit_user, identifier: exactly once: the second call answers the first one's receipt. Both or neither;
-                the identifiers of a user grow.
-            properties: kept in the snapshot.
-            watermark_ms: milliseconds; the table's watermark never goes back.
-            evolve: columns that the table lacks are added to it first, a change of its own.
+            data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame. Columns are matched
+                by name.
+            commit_user, identifier: make the commit exactly once: a second call with the same pair writes nothing and
+                returns the first call's receipt. Give both or neither. The identifiers of a user must increase.
+            properties: stored in the snapshot.
+            watermark_ms: milliseconds since 1970. The table's watermark never decreases.
+            evolve: first add the columns that the table lacks, as a schema change of its own.
         """
         if evolve:
             data = self._evolve_to(data)
@@ -94,13 +96,15 @@ class Changes(OpenTable):
         properties: Mapping[str, str] | None = None,
         read_snapshot: int | None = None,
     ) -> Receipt:
-        """Replace rows: one commit.
+        """Replace rows in one commit.
 
         Args:
-            partition: the partition to replace, in whole or in part; {} = the whole table.
-            dynamic: replace each partition that `data` touches.
-            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
-            read_snapshot: id of the snapshot that `data` was made from: "meanwhile" begins there; now by default.
+            partition: the partition to replace, by all or some of its columns; {} = the whole table.
+            dynamic: replace every partition that `data` has rows of.
+            isolation: with `snapshot`, rows that other writers append meanwhile are kept; with `serializable`, such rows
+                are a conflict.
+            read_snapshot: id of the snapshot that `data` was computed from, at which "meanwhile" begins. The latest
+                snapshot by default.
         """
         with self.transaction(
             commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
@@ -116,7 +120,7 @@ class Changes(OpenTable):
         identifier: int | None = None,
         isolation: Isolation = "snapshot",
     ) -> Receipt:
-        """Delete the rows of partitions, each given in whole or in part."""
+        """Delete the rows of partitions, each given by all or some of its columns."""
         with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.drop_partitions(partitions)
         return tx.receipt

@@ -1,7 +1,7 @@
-"""Making, opening and recognising tables.
+"""Create and open tables.
 
 Owns: `create_table`, `open_table`, `is_table`. Must not know: rows, commits. Source: architecture §5; format/schema §1.
-Invariant: a table begins with one atomic create of `schema-0`: of two creators at once, one makes it.
+Invariant: a table begins with one atomic create of `schema-0`, so if two callers create it at once, only one succeeds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Schema:
-    """Columns in the format's own types, for what Arrow cannot say (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
+    """Columns in the format's own types, for types that Arrow lacks (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
 
     Args:
         columns: (name, SQL type) pairs, or `Field`s.
@@ -60,20 +60,20 @@ def create_table(
     storage_options: Mapping[str, Any] | None = None,
     journal: str | Journal | None = None,
 ) -> Table:
-    """Make a table.
+    """Create a table.
 
     Args:
-        url: where: a path, `file://`, `s3://`, …
+        url: the table's location: a path, `file://`, `s3://`, …
         schema: an Arrow schema, or `Schema` for types that Arrow lacks.
         partition_by, primary_key: column names.
         options: the format's table options.
-        exist_ok: answer the table that is there instead of raising.
-        storage_options: as fsspec's users know them; never stored in the table.
+        exist_ok: return the existing table instead of raising.
+        storage_options: options of the store, as in fsspec. They are never stored in the table.
 
     Raises:
-        TableExists: there is one, and `exist_ok` is False.
+        TableExists: there is a table at the URL, and `exist_ok` is False.
         InvalidArgument: a name, type, key or option that the format refuses.
-        OutcomeUnknown: the store does not say whether the table was made.
+        OutcomeUnknown: the store did not confirm that the table was created.
     """
     fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
     made = new_schema(
@@ -105,10 +105,10 @@ def open_table(
 
     Args:
         branch: `main`, or a branch of the table.
-        journal: where this table's commits write their events: a path of a JSON-lines file, or a `Journal`.
+        journal: where this table's commits write their events: the path of a JSON-lines file, or a `Journal`.
 
     Raises:
-        TableNotFound: there is none at the URL.
+        TableNotFound: there is no table at the URL.
     """
     return _open(open_store(url, storage_options), branch, journal)
 

@@ -1,8 +1,8 @@
-"""The part of a table that looks after it: expiry, compaction, rollback, orphans.
+"""The maintenance methods of `Table`: expiry, compaction, rollback, orphans.
 
-Owns: the maintenance methods of `Table`. Must not know: how any of it is done, rows.
+Owns: these methods. Must not know: how the operations work, rows.
 Source: architecture §7; format/commit §9, §11, §12.
-Invariant: it goes by the options that the table has now, not by those that it was opened with.
+Invariant: maintenance uses the table's current options, not those with which it was opened.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .writing.transaction import check_identity
 from .writing.writer import check_writable
 
 Moment: TypeAlias = str | int | datetime | None
-"""ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not said."""
+"""ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not given."""
 
 
 class Maintenance(OpenTable):
@@ -56,26 +56,26 @@ class Maintenance(OpenTable):
     ) -> ExpiryPlan:
         """Delete the oldest snapshots, and the files that no snapshot, tag or branch needs any more.
 
-        Without arguments the table's options decide. A run that is cut off is finished by running it again. Tags, branches
-        and consumers keep what they need; the newest snapshot stays, and so does one that is so young (at most a minute)
-        that another job may just be committing on what it knows of it.
+        Without arguments the table's options decide. If a run is cut off, run it again to finish it. Whatever tags, branches
+        and consumers need is kept. So is the newest snapshot, and any snapshot so young (at most a minute) that a running
+        commit may still be based on it.
 
         Args:
-            retain_max: no more than so many snapshots stay, however young; option `snapshot.num-retained.max`.
-            retain_min: so many stay, however old; option `snapshot.num-retained.min`.
-            older_than: snapshots whose successor is older than this go; ISO text with zone, milliseconds since 1970, or a
-                datetime. By default the time that option `snapshot.time-retained` says.
-            max_deletes: at most so many snapshots go in one run; option `snapshot.expire.limit`.
+            retain_max: keep at most this many snapshots, however young; option `snapshot.num-retained.max`.
+            retain_min: keep at least this many, however old; option `snapshot.num-retained.min`.
+            older_than: delete snapshots whose successor is older than this: ISO text with zone, milliseconds since 1970,
+                or a datetime. By default the time given by option `snapshot.time-retained`.
+            max_deletes: delete at most this many snapshots in one run; option `snapshot.expire.limit`.
             dry_run: delete nothing.
-            progress: called with how many files are deleted by now, and of how many.
+            progress: called with the number of files deleted so far and their total.
 
         Returns:
-            What was deleted, or with `dry_run` would be; prints as one line.
+            What was deleted, or with `dry_run` would be. Prints as one line.
 
         Raises:
-            TableCorrupt: what a snapshot, tag or branch needs cannot be read: nothing was deleted.
-            Unsupported: changelogs that outlive snapshots, files outside of the table.
-            CommitConflict: the history changed meanwhile: run it again.
+            TableCorrupt: metadata that a snapshot, tag or branch needs cannot be read; nothing was deleted.
+            Unsupported: the table has changelogs that outlive snapshots, or files outside its directory.
+            CommitConflict: the history changed meanwhile; run it again.
 
         Source: format/commit §9.
 
@@ -106,28 +106,28 @@ class Maintenance(OpenTable):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Compaction:
-        """Rewrite small files into large ones, and files of which many rows are deleted without these; the rows stay the same.
+        """Rewrite small files into larger ones, and drop deleted rows from files that have many. The table's rows do not change.
 
-        It may run beside writers: rows that others append meanwhile always stay, and so does what an overwrite, a delete or
-        another compaction did first; such a group of files is given up, and told in `given_up`. It commits after every
-        gigabyte that it has rewritten: a run that is cut off is finished by running it again.
+        Compaction can run while other jobs write. Rows that they append meanwhile are kept. If an overwrite, a delete or
+        another compaction replaces files first, its result is kept: compaction abandons that group of files and reports it
+        in `given_up`. It commits after every gigabyte that it has rewritten. If a run is cut off, run it again to finish it.
 
         Args:
-            where: which partitions: a predicate, or its text, on partition columns.
-            target_size: how large files are to become, in bytes or as text (`128 mb`); option `target-file-size`. Smaller
-                than 0.7 of it (option `compaction.small-file-ratio`) is small.
-            min_files: so many small files are worth rewriting where together they do not make a whole one; option
-                `compaction.min.file-num`, 5 by default.
+            where: a predicate on partition columns, or its text, that chooses the partitions.
+            target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`. A file below
+                0.7 of it (option `compaction.small-file-ratio`) counts as small.
+            min_files: rewrite small files that together do not fill one new file only if there are at least this many;
+                option `compaction.min.file-num`, 5 by default.
             dry_run: change nothing.
-            progress: called with how many files are rewritten by now, and of how many.
+            progress: called with the number of files rewritten so far and their total.
 
         Returns:
-            What was done, or with `dry_run` would be; prints as one line.
+            What was done, or with `dry_run` would be. Prints as one line.
 
         Raises:
-            Unsupported: the table is not written by lakelatch, or is clustered; names the option.
-            TableCorrupt: a file is missing, damaged, or holds other rows than its manifest says.
-            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as any commit's; run it again.
+            Unsupported: lakelatch cannot write the table, or the table is clustered; names the option.
+            TableCorrupt: a file is missing, damaged, or its rows do not agree with its manifest.
+            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
 
         Source: format/data-files §6.
 
@@ -153,7 +153,7 @@ class Maintenance(OpenTable):
         tag: str | None = None,
         timestamp: Moment = None,
     ) -> RollbackPlan:
-        """What `rollback` with the same arguments would change; prints as one line. Changes nothing."""
+        """What `rollback` with the same arguments would change. Prints as one line. Changes nothing."""
         timeline, schema = self._maintained()
         check_writable(schema)
         found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
@@ -170,20 +170,22 @@ class Maintenance(OpenTable):
         identifier: int | None = None,
         isolation: Isolation = "snapshot",
     ) -> Receipt:
-        """Make an earlier state the newest: one commit, an overwrite with the files of then.
+        """Make an earlier state the newest, with one commit: an overwrite by the files of that state.
 
-        Nothing is taken away: the snapshots in between stay, and jobs that write meanwhile meet one more overwrite. The
-        schema stays what it is. Tags `rollback-<id>-…` are left on the earlier snapshot, so that Apache Paimon's expiry, which
-        goes by the snapshot that once deleted the files, keeps them; they may go once the snapshots up to this commit have.
+        No snapshot is deleted: those in between stay, and for jobs that write meanwhile the rollback is an ordinary overwrite.
+        The schema does not change. A tag `rollback-<id>-…` stays on the earlier snapshot. It makes Apache Paimon's expiry keep
+        the files, because that expiry looks at the snapshot that once deleted them. The tag can be deleted when all snapshots
+        up to this commit have expired.
 
         Args:
             snapshot, tag, timestamp: the state, as for `at`.
-            commit_user, identifier: exactly once, as for `append`.
-            isolation: `snapshot`: rows that others append meanwhile stay; `serializable`: they are a conflict.
+            commit_user, identifier: make the commit exactly once, as for `append`.
+            isolation: with `snapshot`, rows that other writers append meanwhile are kept; with `serializable`, such rows
+                are a conflict.
 
         Raises:
-            TableCorrupt: files of that state are gone; names them.
-            CommitConflict: another overwrite came in between.
+            TableCorrupt: files of that state no longer exist; names them.
+            CommitConflict: another overwrite was committed meanwhile.
 
         Source: format/commit §11.
 
@@ -215,15 +217,15 @@ class Maintenance(OpenTable):
             raise
 
     def orphans(self, *, older_than: Moment = None) -> OrphanPlan:
-        """The files of this table that no snapshot, tag or branch names; prints as one line. Changes nothing.
+        """The files in the table's directory that no snapshot, tag or branch names. Prints as one line. Changes nothing.
 
         Args:
-            older_than: only files older than this; ISO text with zone, milliseconds since 1970, or a datetime. By default
-                those older than a day; a job may have written its files long before it commits them.
+            older_than: consider only files older than this: ISO text with zone, milliseconds since 1970, or a datetime. A
+                day ago by default, because a job may write its files long before it commits them.
 
         Raises:
-            TableCorrupt: what a snapshot, tag or branch names cannot be read: nothing is known to be an orphan then.
-            InvalidArgument: less than an hour ago.
+            TableCorrupt: the metadata of a snapshot, tag or branch cannot be read, so that no file is known to be an orphan.
+            InvalidArgument: `older_than` is less than an hour ago.
 
         Source: format/commit §12.
 
@@ -235,11 +237,11 @@ class Maintenance(OpenTable):
         return plan_orphans(timeline, schema, _orphans_until(MACHINE.wall_ms, older_than))
 
     def clean(self, *, older_than: Moment = None, progress: Progress | None = None) -> OrphanPlan:
-        """Delete the files that `orphans` finds, by the store's clock, after a second look at what came since.
+        """Delete the files that `orphans` finds, after checking again what was committed since. Ages are by the store's clock.
 
         Args:
             older_than: as for `orphans`.
-            progress: called with how many files are deleted by now, and of how many.
+            progress: called with the number of files deleted so far and their total.
 
         Returns:
             What was deleted.
@@ -249,7 +251,7 @@ class Maintenance(OpenTable):
         return apply_clean(plan_orphans(timeline, schema, _orphans_until(now_ms, older_than)), progress)
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
-        """What maintenance works on: the options as they are now, not as they were when the table was opened."""
+        """What maintenance works on, with the table's current options, not those with which it was opened."""
         self._check_not_pinned()
         return self.timeline, self.timeline.latest_schema()
 

@@ -1,6 +1,6 @@
-"""A table that is open: its store, its schema, the snapshot that it shows, and what commits to it.
+"""An open table: its store, its schema, the snapshot that it shows, and its committer.
 
-Owns: `OpenTable`, which the rooms of methods above share. Must not know: what is read, changed or maintained.
+Owns: `OpenTable`, the common base of the classes that hold `Table`'s methods. Must not know: reads, changes, maintenance.
 Invariant: a table that is pinned to a snapshot commits nothing.
 """
 
@@ -23,13 +23,13 @@ from .writing.transaction import Transaction
 
 
 class OpenTable:
-    """What every method of a table works on.
+    """The state that every method of a table works on.
 
     Args:
         store: bound to the table's root.
         schema: the newest schema, or the one of the snapshot that is read.
-        pinned: the snapshot that this table shows for ever; None = always the latest.
-        first_schema: the bytes of schema 0, by which commits know the table again (see `Timeline`).
+        pinned: the one snapshot that this table shows; None = always the latest.
+        first_schema: the bytes of schema 0, by which commits recognise the table (see `Timeline`).
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class OpenTable:
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
     ) -> Transaction:
-        """Several appends, or one overwrite, as one snapshot; leaving by an exception publishes nothing."""
+        """Several appends, or one overwrite, as one snapshot. If the block raises, nothing is published."""
         return Transaction(
             self.committer,
             self.timeline,
@@ -92,7 +92,7 @@ class OpenTable:
 
     @property
     def committer(self) -> Committer:
-        """What commits to this table; made on first use."""
+        """The committer of this table, made on first use."""
         self._check_not_pinned()
         if self._committer is None:
             self._committer = self._committer_with(self._schema)
@@ -103,7 +103,7 @@ class OpenTable:
             raise InvalidArgument(f"{self!r} is read only", next_step="open the table without at()")
 
     def _show(self, schema: TableSchema) -> None:
-        """Use another schema from now on: for reading, and for where files are written."""
+        """Use another schema from now on, for reading and for the location of new files."""
         self._schema = schema
         self.paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         self.timeline = Timeline(self.store, self.paths)

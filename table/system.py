@@ -1,4 +1,4 @@
-"""What a table says of itself, as rows: history, files, partitions.
+"""Views of a table's metadata as rows: history, files, partitions.
 
 Owns: the columns of these views. Must not know: how they are printed. Source: format/snapshot §6 (names of columns).
 """

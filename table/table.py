@@ -1,7 +1,7 @@
-"""A table, as its users hold it.
+"""`Table`, the public interface of one table.
 
-Owns: `Table`: the methods that people type, each a few lines over the rooms below. Must not know: Spark, the shell.
-Source: architecture §5. Invariants: reading pins one snapshot per call; a table of `at()` is read only; every change is one
+Owns: the methods of `Table`, each a few lines that call the rooms below. Must not know: Spark, the command line.
+Source: architecture §5. Invariants: Each read uses one snapshot. A table returned by `at()` is read only. Every change is one
 commit.
 """
 
@@ -44,12 +44,12 @@ class Table(Changes, Maintenance):
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as an Arrow schema: what `to_arrow` gives."""
+        """The columns as an Arrow schema, which is the schema of `to_arrow`."""
         return arrow_schema_of(self._schema, None)
 
     @property
     def options(self) -> dict[str, str]:
-        """The table's options as their texts."""
+        """The table's options, as text."""
         return dict(self._schema.option_texts)
 
     def schemas(self) -> list[TableSchema]:
@@ -57,12 +57,12 @@ class Table(Changes, Maintenance):
         return [self.timeline.schema(i) for i in self.timeline.schema_ids()]
 
     def snapshots(self) -> list[Snapshot]:
-        """Every snapshot that is still there, oldest first."""
+        """Every snapshot that has not expired, oldest first."""
         found = self.timeline.parallel(self.timeline.find, self.timeline.snapshot_ids())
         return [s for s in found if s is not None]
 
     def history(self) -> list[dict[str, Any]]:
-        """One dict per snapshot, newest first: id, time, kind, user, identifier, rows added, rows in all, attempts."""
+        """One dict per snapshot, newest first: id, time, kind, user, identifier, rows added, total rows, attempts."""
         return [system.history_row(s) for s in reversed(self.snapshots())]
 
     def entries(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
@@ -79,7 +79,7 @@ class Table(Changes, Maintenance):
         return system.partitions_table(self._schema, self.entries())
 
     def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
-        """How a snapshot came to be: its base, attempts, whom it lost to, what it changed.
+        """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
 
         Args:
             commit: a snapshot id, an identity (commit user, identifier), or a snapshot; the latest by default.
@@ -87,7 +87,7 @@ class Table(Changes, Maintenance):
         if isinstance(commit, tuple):
             receipt = self.committer.lookup(*commit)
             if receipt is None:
-                raise InvalidArgument(f"{self.url} knows no commit {commit[1]} of {commit[0]!r}")
+                raise InvalidArgument(f"{self.url} has no commit {commit[1]} of {commit[0]!r}")
             commit = receipt.snapshot_id
         found = snapshot_at(self.timeline, snapshot=commit) if isinstance(commit, int) else commit or self.snapshot()
         if found is None:
@@ -95,19 +95,19 @@ class Table(Changes, Maintenance):
         return explain(self.timeline, found)
 
     def verify(self, snapshots: Which = None, data: bool = False) -> list[Finding]:
-        """What is wrong with the table's files; empty for a sound table.
+        """Check the table's files and report every problem. The result is empty for a sound table.
 
-        All schemas, snapshots, tags and hints are always read, and the lineage of the snapshots is checked. For the
-        snapshots that are chosen, every list, manifest, index manifest and file that they reference is looked for, and
-        what the metadata says is added up.
+        All schemas, snapshots, tags and hints are read, and the lineage of the snapshots is checked. For the chosen
+        snapshots, verify also checks that every manifest list, manifest, index manifest and data file exists, and that the
+        counts in the metadata agree.
 
         Args:
-            snapshots: ids; "all": every snapshot and tag; None: the newest snapshot (of `at`: that one), and the one that
-                it was built on.
-            data: open the footer of each data file too, and compare row counts and statistics.
+            snapshots: ids; "all" for every snapshot and tag; None for the newest snapshot (or the one chosen with `at`)
+                and the one that it was built on.
+            data: also read the footer of each data file, and compare row counts and statistics.
 
         Raises:
-            StoreUnavailable: the store did not answer: nothing is known.
+            StoreUnavailable: the store did not answer, so that the check could not be finished.
         """
         if snapshots is None and self.pinned is not None:
             snapshots = [self.pinned.id]
@@ -122,12 +122,13 @@ class Table(Changes, Maintenance):
         tag: str | None = None,
         timestamp: str | int | datetime | None = None,
     ) -> Table:
-        """The same table, read only, as it was.
+        """The table as it was at an earlier time, read only. Give one of the arguments.
 
         Args:
             snapshot: a snapshot id.
             tag: a tag's name.
-            timestamp: ISO text with zone, milliseconds since 1970, or a datetime: the newest snapshot not after it.
+            timestamp: ISO text with zone, milliseconds since 1970, or a datetime. Chooses the newest snapshot that is not
+                later.
         """
         found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
         return Table(self.store, schema_at(self.timeline, found, self._schema), branch=self._branch, pinned=found)
@@ -143,34 +144,34 @@ class Table(Changes, Maintenance):
     # ------------------------------------------------------------------------------------------------------- reading
 
     def plan(self, where: Where = None, columns: Sequence[str] | None = None) -> ScanPlan:
-        """What a read would open: splits, and the files that were considered and pruned, and why. Printable.
+        """The plan of a read: its splits, how many files were considered, and how many were pruned and why. Can be printed.
 
         Args:
-            where: `ll.col(...)` predicate or its text.
-            columns: those that are read; None = all.
+            where: a predicate made with `ll.col(...)`, or its text.
+            columns: the columns that are read; None = all.
         """
         predicate = parse_where(where) if isinstance(where, str) else where
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
         return plan_scan(self.timeline, self.snapshot(), self._schema, predicate, columns, as_of_ms)
 
     scan = plan
-    """The same, under its earlier name."""
+    """The earlier name of `plan`."""
 
     def to_batches(
         self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows as record batches, streamed; memory is bounded by a few files' row groups.
+        """Stream rows as record batches. Memory holds the row groups of a few files at most.
 
         Args:
-            columns: names in the order wanted; None = all, [] = none, but the right number of rows.
-            where: `ll.col(...)` predicate or its text.
-            limit: at most so many rows.
+            columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
+            where: a predicate made with `ll.col(...)`, or its text.
+            limit: the largest number of rows.
         """
         names = list(columns) if columns is not None else None
         yield from read_batches(self.timeline, self.plan(where, names), self._schema, names, limit)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
-        """Rows as one Arrow table; arguments as for `to_batches`."""
+        """Rows as one Arrow table. The arguments are those of `to_batches`."""
         import pyarrow as pa
 
         names = list(columns) if columns is not None else None
@@ -178,17 +179,17 @@ class Table(Changes, Maintenance):
         return pa.Table.from_batches(self.to_batches(columns, where, limit), schema=schema)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
-        """Rows as a pandas frame."""
+        """Rows as a pandas DataFrame. The arguments are those of `to_batches`."""
         return self.to_arrow(columns, where, limit).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
-        """Rows as a polars frame."""
+        """Rows as a polars DataFrame. The arguments are those of `to_batches`."""
         import polars
 
         return polars.from_arrow(self.to_arrow(columns, where, limit))
 
     def count(self, where: Where = None) -> int:
-        """How many rows; from metadata alone where that is exact."""
+        """The number of rows. Only metadata is read where it gives the exact number."""
         plan = self.plan(where, [])
         known = count_rows(plan)
         if known is not None:

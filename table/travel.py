@@ -1,8 +1,8 @@
-"""Which snapshot is meant: by id, by tag, by time.
+"""Find a snapshot by id, by tag or by time.
 
-Owns: `snapshot_at` and its errors, which say what there is instead; `schema_at`. Must not know: rows, files.
-Source: format/snapshot §3, §4. Invariants: a missing snapshot inside the range that exists is damage, one outside
-of it is a question that cannot be answered; clocks of several writers need not agree to a minute (see `SKEW_MS`).
+Owns: `snapshot_at` and its errors, which list what exists; `schema_at`. Must not know: rows, files.
+Source: format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the
+range is an invalid argument. The clocks of writers may differ by up to a minute (see `SKEW_MS`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.rows.types import timestamp as timestamp_type
 from ..core.rows.values import NANOS_PER_MILLI
 
 SKEW_MS = 60_000
-"""How far a snapshot's time may lie behind that of an earlier one: writers' clocks differ."""
+"""By how much a snapshot's time may be earlier than that of a previous snapshot, because writers' clocks differ."""
 
 _ZONED = re.compile(r"([Zz]|[+-]\d{2}:?\d{2})\s*$")
 _NAMES_SHOWN = 20
@@ -35,19 +35,20 @@ def snapshot_at(
     tag: str | None = None,
     timestamp: str | int | datetime | None = None,
 ) -> Snapshot:
-    """The snapshot that was meant; exactly one of the three is given.
+    """Find a snapshot. Exactly one of the three arguments is given.
 
     Args:
         snapshot: an id.
-        tag: a tag's name; tags outlive their snapshots.
-        timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone: the newest snapshot not after it.
+        tag: a tag's name. A tag remains after its snapshot has expired.
+        timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone. Chooses the newest snapshot that
+            is not later.
 
     Raises:
-        InvalidArgument: there is none; says which there are.
-        TableCorrupt: it should be there, but is missing or damaged.
+        InvalidArgument: there is no such snapshot; the error lists what exists.
+        TableCorrupt: the snapshot should exist, but is missing or damaged.
     """
     if [snapshot, tag, timestamp].count(None) != 2:
-        raise InvalidArgument("say one of snapshot, tag and timestamp")
+        raise InvalidArgument("give exactly one of snapshot, tag and timestamp")
     if snapshot is not None:
         return _by_id(timeline, snapshot)
     if tag is not None:
@@ -56,7 +57,7 @@ def snapshot_at(
 
 
 def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> TableSchema:
-    """The schema that a snapshot is read as: its own columns, with the options that the table has now.
+    """The schema with which a snapshot is read: the snapshot's columns, with the table's current options.
 
     Args:
         latest: the table's newest schema.
@@ -68,7 +69,7 @@ def epoch_millis(moment: Any) -> int:
     """A point in time as milliseconds since 1970, rounded down.
 
     Raises:
-        InvalidArgument: no time, or one without a zone.
+        InvalidArgument: not a time, or a time without a zone.
 
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)
@@ -86,20 +87,22 @@ def epoch_millis(moment: Any) -> int:
 
 def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
-        raise InvalidArgument(f"snapshot {snapshot_id!r} is no id")
+        raise InvalidArgument(f"{snapshot_id!r} is not a snapshot id")
     found = timeline.find(snapshot_id) if snapshot_id > 0 else None
     if found is not None:
         return found
     ids = timeline.snapshot_ids()
     if ids and ids[0] < snapshot_id < ids[-1]:
-        raise TableCorrupt(f"{timeline.paths.snapshot(snapshot_id)} is missing, between others that are there")
+        raise TableCorrupt(
+            f"{timeline.paths.snapshot(snapshot_id)} is missing, though later and earlier snapshots exist"
+        )
     raise InvalidArgument(f"there is no snapshot {snapshot_id}", next_step=_range(ids))
 
 
 def _range(ids: list[int]) -> str:
     if not ids:
         return "the table has no snapshot yet"
-    return f"there are snapshots {ids[0]} to {ids[-1]}; older ones may live on as tags"
+    return f"there are snapshots {ids[0]} to {ids[-1]}; older ones may still exist as tags"
 
 
 def _by_tag(timeline: Timeline, name: str) -> Snapshot:
@@ -124,7 +127,8 @@ def tag_names(timeline: Timeline) -> list[str]:
 def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     """The snapshot of the largest id whose time is not after `millis`.
 
-    A search by halves finds one edge; times need not grow strictly, so the search goes on until they are clearly later.
+    A binary search finds a candidate. Times need not increase strictly, so the search continues through the next snapshots
+    until their times are later by more than the clocks can differ.
     """
     ids = timeline.snapshot_ids()
     seen: dict[int, Snapshot | None] = {}
@@ -138,7 +142,7 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     while low < high:
         middle = (low + high) // 2
         found = read(middle)
-        if found is None or found.time_ms <= millis:  # what is gone by now was the oldest
+        if found is None or found.time_ms <= millis:  # a snapshot that expired meanwhile was the oldest
             low = middle + 1
         else:
             high = middle

@@ -1,8 +1,8 @@
-"""Avro containers, opened up to their blocks.
+"""Split Avro containers into their blocks.
 
-Owns: the container's header, its blocks and their codecs. Must not know: what the records of a block are.
-Source: Avro specification 1.11 (object container files); format/manifests §1. Invariant: bytes that are cut off or
-damaged raise `Irregular`; nothing is read beyond them.
+Owns: the container's header, its blocks and their codecs. Must not know: the records in a block.
+Source: Avro specification 1.11 (object container files); format/manifests §1. Invariants: Bytes that are cut off or
+damaged raise `Irregular`. Nothing is read beyond their end.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _CHECKSUM_BYTES = 4
 _SNAPPY_GROWTH = 32
-"""No copy of Snappy makes more than 64 bytes of two or three."""
+"""A copy in Snappy takes two or three bytes and makes at most 64."""
 
 
 class Irregular(Exception):
-    """These bytes are damaged, or of a kind that is not decoded side by side."""
+    """The bytes are damaged, or have a form that cannot be decoded as columns."""
 
 
 def schema_of(container: bytes) -> bytes:
-    """The schema that a container was written with, as JSON. Raises Irregular."""
+    """The schema with which a container was written, as JSON. Raises Irregular."""
     return _header(container)[0].get(b"avro.schema", b"")
 
 
 def blocks_of(data: bytes) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
-    """The schema of a container, and its blocks: record count and plain bytes."""
+    """The schema of a container, and the number of records and decompressed bytes of each block."""
     if data[:4] != MAGIC:
-        raise Irregular("no Avro container")
+        raise Irregular("not an Avro container")
     meta, at = _header(data)
     codec = meta.get(b"avro.codec", b"null")
     if codec not in _DECOMPRESS or b"avro.schema" not in meta:
@@ -67,7 +67,7 @@ def _split(data: bytes, at: int, decompress: Callable[[bytes], bytes]) -> Iterat
         at += _SYNC_BYTES
         try:
             yield count, decompress(block)
-        except Exception as error:  # every codec has its own
+        except Exception as error:  # every codec raises its own exceptions
             raise Irregular(f"a block cannot be decompressed: {error}") from error
 
 
@@ -100,7 +100,7 @@ def _zstd(block: bytes) -> bytes:
 
 
 def _snappy(block: bytes) -> bytes:
-    """Snappy's own form, behind which Avro puts a checksum of the plain bytes."""
+    """Decompress Snappy's raw format, after which Avro appends a checksum of the decompressed bytes."""
     size = shift = 0
     for byte in block[:5]:
         size, shift = size | (byte & 0x7F) << shift, shift + 7
@@ -110,7 +110,7 @@ def _snappy(block: bytes) -> bytes:
         raise Irregular("a block is cut off")
     plain = bytes(pa.decompress(block[:-_CHECKSUM_BYTES], size, "snappy", asbytes=True))
     if zlib.crc32(plain).to_bytes(_CHECKSUM_BYTES, "big") != block[-_CHECKSUM_BYTES:]:
-        raise Irregular("a block's checksum is another")
+        raise Irregular("a block's checksum is wrong")
     return plain
 
 

@@ -1,12 +1,13 @@
-"""Avro records as columns: many records decoded side by side in NumPy.
+"""Decode Avro records into columns, many records at a time with NumPy.
 
-Owns: `read_columns`. Where a record begins is only known once the one before it was passed over. But records begin alike: so
-those places are guessed, all records taken at once, and the guess proven by each one's end being the next one's begin. Where it
-fails, one step takes one record of every block, for blocks are independent. Must not know: what the records mean.
-Source: Avro specification 1.11 (object container files).
+Owns: `read_columns`. Must not know: what the records mean. Source: Avro specification 1.11 (object container files).
 
-Invariants: what comes out is what a reader record by record would give; bytes that do not fit their schema to the last one
-raise `Irregular`, and the caller asks such a reader, which says what is wrong and where.
+The start of a record is known only after the previous record was decoded. But records start with similar bytes, so their starts
+are guessed, and all records are decoded at once. The guess is correct if the end of each record is the start of the next. If it
+is not, each step decodes one record of every block, because blocks are independent.
+
+Invariants: The result is that of a reader that decodes record by record. Bytes that do not match their schema completely raise
+`Irregular`. The caller then uses such a reader, whose error says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from .values import AvroColumn, Kind
 from .varints import PADDING, Bytes
 
 _NARROWEST, _WIDEST = 256, 2048
-"""Bytes of a record that are looked at together."""
+"""The bytes of a record that are decoded together."""
 _MOST = 16 << 20
-"""Bytes of all of them."""
+"""The bytes of all records that are decoded together."""
 _HEAD, _LEAST_ALIKE, _FEWEST_BLOCKS = 16, 5, 4
-"""Bytes of each block that are compared; how many in a row must be alike; in how many blocks."""
+"""The bytes of each block that are compared; how many consecutive bytes must be equal; in how many blocks."""
 _AT_ONCE, _MOST_ROUNDS = 4096, 16
-"""Records that are taken together, so many that their bytes stay near; and how often some may be missing."""
+"""The number of records that are decoded together, so that their bytes stay in the cache; and how often some may be missing."""
 
 
 class Columns:
     """Records as columns.
 
     Attributes:
-        rows: how many records.
-        data: what text and bytes columns point into.
+        rows: the number of records.
+        data: the bytes that text and bytes columns point into.
     """
 
     def __init__(self, layout: Layout, data: Bytes, taken: Mapping[str, AvroColumn], order: Array) -> None:
@@ -56,7 +57,7 @@ class Columns:
         return self._layout[name]
 
     def column(self, name: str, rows: Array | None = None) -> AvroColumn:
-        """A column, by the path of its field, parts of a record behind a dot; some rows of it, or all."""
+        """A column, by the path of its field (with a dot before a nested field); some of its rows, or all."""
         if rows is not None:
             return self._read(name, self._order.take(rows))
         if name not in self._whole:
@@ -68,10 +69,10 @@ class Columns:
 
 
 def read_columns(containers: Sequence[bytes]) -> Columns:
-    """The records of containers that were written with one schema, in order.
+    """The records of several containers with the same schema, in order.
 
     Raises:
-        Irregular: damaged, of several schemas, or of a kind that is not decoded side by side.
+        Irregular: the containers are damaged, differ in their schemas, or cannot be decoded as columns.
     """
     schemas, counts, blocks = set(), [], []
     for data in containers:
@@ -81,7 +82,7 @@ def read_columns(containers: Sequence[bytes]) -> Columns:
             counts.append(count)
             blocks.append(block)
     if len(schemas) != 1:
-        raise Irregular("containers of several schemas")
+        raise Irregular("containers with different schemas")
     layout = layout_of(schemas.pop())
     return _decoded(layout, np.array(counts, np.int64), blocks)
 
@@ -96,17 +97,17 @@ def _decoded(layout: Layout, counts: Array, blocks: list[bytes]) -> Columns:
         try:
             return _by_guesses(layout, frame, guesses)
         except Irregular:
-            pass  # a guess was wrong, or the bytes are: the other way tells
+            pass  # a guess was wrong, or the bytes are damaged: the slower way finds out
     return _block_by_block(layout, frame)
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Blocks, one behind another.
+    """Blocks, one after another.
 
     Attributes:
-        begins, ends: of each block.
-        counts: its records.
+        begins, ends: the start and end of each block.
+        counts: the number of records of each block.
     """
 
     data: Bytes
@@ -116,7 +117,7 @@ class _Frame:
 
     @property
     def rows(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return int(self.counts.sum())
 
     @property
@@ -126,7 +127,7 @@ class _Frame:
 
 
 def _guessed(frame: _Frame) -> Array | None:
-    """Where records seem to begin: where the bytes are that all blocks begin with; None where that says too little."""
+    """The likely starts of records: offsets of the bytes with which all blocks begin. None if these bytes are too few."""
     begins = frame.begins[frame.counts > 0]
     if len(begins) < _FEWEST_BLOCKS or begins[-1] + _HEAD > frame.data.end:
         return None
@@ -142,7 +143,7 @@ def _guessed(frame: _Frame) -> Array | None:
 
 
 def _by_guesses(layout: Layout, frame: _Frame, guesses: Array) -> Columns:
-    """All records at once, and then those that are found behind them; proven by each one's end being the next one's begin.
+    """Decode all guessed records at once, then those found after them. Checks that each record's end is the next one's start.
 
     Raises:
         Irregular: a guess was wrong, too many were missing, or the bytes are damaged.
@@ -174,15 +175,15 @@ def _by_guesses(layout: Layout, frame: _Frame, guesses: Array) -> Columns:
 
 
 def _different(places: Array) -> Array:
-    """Ascending, each once."""
+    """The different values, ascending."""
     ordered = np.sort(places, kind="stable")
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered
 
 
 def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
-    """One record of each block at a time."""
+    """Decode one record of each block at a time."""
     rows, counts = frame.rows, frame.counts
-    # The blocks with most records come first: then those that have an n-th record are a slice, and so are their rows.
+    # The blocks with most records come first, so that the blocks that have an n-th record are a slice, and so are their rows.
     order = np.argsort(-counts, kind="stable")
     fewest_first, end_of, first_row = -counts[order], frame.ends[order], frame.first_rows[order]
     at = frame.begins[order]
@@ -201,7 +202,7 @@ def _block_by_block(layout: Layout, frame: _Frame) -> Columns:
 
 
 class _Records:
-    """Takes many records at a time; those far from each other through windows as wide as the longest so far."""
+    """Decodes many records at a time. Records far from each other are read through windows as wide as the longest so far."""
 
     def __init__(self, layout: Layout, columns: Mapping[str, AvroColumn], data: Bytes) -> None:
         self._data, self._width = data, _NARROWEST
@@ -209,10 +210,10 @@ class _Records:
         self._pointers = [column for kind, column in self._fields if kind.points]
 
     def taken(self, places: Array, rows: slice, *, are_near: bool = False) -> Array:
-        """Put the records at these places into some rows; where they end. Those near each other need no windows.
+        """Decode the records at these offsets into some rows, and return their ends. Records near each other need no windows.
 
         Raises:
-            Irregular: damaged.
+            Irregular: the bytes are damaged.
         """
         if not are_near and self._width <= min(_WIDEST, self._data.end) and self._width * len(places) <= _MOST:
             try:
@@ -224,11 +225,11 @@ class _Records:
                         column.values[rows] += places - starts
                     return places + sizes
             except (Irregular, IndexError):
-                pass  # a window that is too narrow shows what is not there
+                pass  # a window was too narrow for its record
         try:
             ends = self._taken(self._data, places, rows)
         except IndexError as error:
-            raise Irregular("a value lies outside of its block") from error
+            raise Irregular("a value is outside its block") from error
         self._width = max(self._width, int((ends - places).max(initial=0)) * 5 // 4 + len(PADDING))
         return ends
 

@@ -1,9 +1,9 @@
-"""The fields of an Avro schema, and how values of their types are read.
+"""The fields of an Avro schema, and the readers of their types.
 
 Owns: `layout_of`. Must not know: bytes, containers, what the records mean.
 Source: Avro specification 1.11 (schemas); format/manifests §1.
 
-Invariant: a type that no manifest ever has raises `Irregular`.
+Invariant: A type that manifests never have raises `Irregular`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from .blocks import Irregular
 from .values import ByteString, Kind, List, Long, Nullable
 
 Layout: TypeAlias = Mapping[str, Kind]
-"""The fields of a record in order, parts of a record inside behind a dot."""
+"""The fields of a record in order, with a dot before a nested field."""
 
 
 @lru_cache(maxsize=64)
 def layout_of(schema_json: bytes) -> Layout:
-    """How to read the records of a writer's schema. Raises Irregular for types that manifests never have."""
+    """The readers for records of a writer's schema. Raises Irregular for types that manifests never have."""
     try:
         fields = list(_flat(parse_json(schema_json), "", {}))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Irregular(f"the schema cannot be understood: {error!r}") from error
     if len(dict(fields)) != len(fields):
-        raise Irregular("two fields of one name")
+        raise Irregular("two fields with the same name")
     return dict(fields)
 
 
 def _flat(record: Any, prefix: str, known: dict[str, Any]) -> Iterator[tuple[str, Kind]]:
-    """The fields of a record and of those inside, with their kinds."""
+    """The fields of a record and of its nested records, with their kinds."""
     if record["type"] != "record":
-        raise Irregular("the schema is no record")
+        raise Irregular("the schema is not a record")
     _remember(record, known)
     for field in record["fields"]:
         name, inner = prefix + field["name"], _meant(field["type"], known)
@@ -49,7 +49,7 @@ def _kind(schema: Any, known: dict[str, Any]) -> Kind:
     schema = _meant(schema, known)
     if isinstance(schema, list):
         if len(schema) != 2 or "null" not in schema:
-            raise Irregular("a union of something else than null and a type")
+            raise Irregular("a union other than of null and one type")
         null = schema.index("null")
         return Nullable(_kind(schema[1 - null], known), null)
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -67,7 +67,7 @@ def _kind(schema: Any, known: dict[str, Any]) -> Kind:
 
 
 def _meant(schema: Any, known: dict[str, Any]) -> Any:
-    """A type that may be named, or wrapped."""
+    """The definition of a type that may be given by name or be wrapped."""
     if isinstance(schema, str):
         return known.get(schema, schema)
     if isinstance(schema, dict) and isinstance(schema["type"], (dict, list)):

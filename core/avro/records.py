@@ -1,9 +1,9 @@
-"""Avro object containers in memory: records in, bytes out, and back.
+"""Write and read Avro object containers in memory, record by record.
 
-Owns: reading any container that a manifest, list or index manifest comes in (Avro with every codec; ORC and Parquet,
-which older tables may use), and writing Avro with zstandard. Must not know: what the records mean.
-Source: format/manifests §1, §2. Invariant: bytes that are cut off or damaged give `TableCorrupt` with the file's
-name; a container is read whole or not at all.
+Owns: reading every container format of manifests, lists and index manifests (Avro with every codec, and ORC and Parquet, which
+older tables may use), and writing Avro with zstandard. Must not know: what the records mean.
+Source: format/manifests §1, §2. Invariants: Bytes that are cut off or damaged raise `TableCorrupt` with the file's name. A
+container is read completely or not at all.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..errors import TableCorrupt, Unsupported
 
 _AVRO, _ORC, _PARQUET = b"Obj\x01", b"ORC", b"PAR1"
 _SYNC = b"lakelatch-blocks"
-"""Between the blocks of a container. Any 16 bytes do, nobody reads manifests from the middle; random ones, fastavro's
-default, would make the same records different bytes each time."""
+"""The marker between the blocks of a container. Any 16 bytes will do, because no reader starts in the middle of a manifest.
+With random ones, fastavro's default, the same records would give different bytes each time."""
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 
 
@@ -29,13 +29,13 @@ def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
         where: the file's name, for errors.
 
     Raises:
-        TableCorrupt: the bytes are no container, or are damaged.
+        TableCorrupt: the bytes are not a container, or are damaged.
     """
     if data[:4] == _AVRO:
         return _read_avro(data, where)
     if data[:3] == _ORC or data[:4] == _PARQUET:
         return _read_columnar(data, where)
-    raise TableCorrupt(f"{where} is no manifest file: it begins with {bytes(data[:4])!r}")
+    raise TableCorrupt(f"{where} is not a manifest file: it begins with {bytes(data[:4])!r}")
 
 
 def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
@@ -46,13 +46,13 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
     except ValueError as error:
         if "codec" in str(error) and not isinstance(error, UnicodeError):
             raise Unsupported(
-                f"{where}: {error}", next_step="the file names a compression that cannot be read"
+                f"{where}: {error}", next_step="the compression that the file names is not supported"
             ) from error
         raise TableCorrupt(f"{where} is damaged: {error}") from error
     except Exception as error:
         raise TableCorrupt(f"{where} is cut off or damaged: {type(error).__name__}: {error}") from error
     if not all(isinstance(record, dict) for record in records):
-        raise TableCorrupt(f"{where} holds something that is no record")
+        raise TableCorrupt(f"{where} has a value that is not a record")
     return records
 
 
@@ -82,9 +82,9 @@ def write_records(
     """An Avro container.
 
     Args:
-        schema: parsed by `fastavro.parse_schema`.
+        schema: the result of `fastavro.parse_schema`.
         compression: the format's or Avro's name of a codec.
-        level: for zstandard.
+        level: the level of zstandard.
     """
     import fastavro
 
@@ -100,7 +100,7 @@ def write_records(
             codec_compression_level=level if codec == "zstandard" else None,
         )
     except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):  # as compiled code tells of an interrupt that it met
+        if isinstance(error.__cause__, KeyboardInterrupt):  # compiled code reports an interrupt in this way
             raise error.__cause__ from None
         raise
     return out.getvalue()

@@ -1,9 +1,9 @@
-"""Avro's values, passed over or put into columns at many places at once.
+"""Skip Avro values, or decode them into columns, at many offsets at once.
 
 Owns: `AvroColumn`, and each type that manifests have. Must not know: schemas, containers, what the records mean.
 Source: Avro specification 1.11 (binary encoding).
 
-Invariant: bytes that no manifest ever has raise `Irregular`; they are never read as something else.
+Invariant: Bytes that manifests never have raise `Irregular`, and are never read as something else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .varints import Bytes
 _MOST_ITEMS = np.uint64(1 << 16)
 
 Some: TypeAlias = Any
-"""Which rows of a column: a slice of them, or an index array."""
+"""Some rows of a column: a slice, or an index array."""
 
 
 @dataclass
@@ -29,10 +29,10 @@ class AvroColumn:
     """The values of one field.
 
     Attributes:
-        values: numbers; or for text and bytes where in the data they begin, for arrays the first item's place.
-        lengths: of text and bytes, in bytes; of arrays, in items; None for numbers.
-        valid: False where the field is null; None where it cannot be.
-        items: of an array, the column of its items.
+        values: numbers; for text and bytes, their offsets in the data; for arrays, the offset of the first item.
+        lengths: for text and bytes, in bytes; for arrays, in items; None for numbers.
+        valid: False where the field is null; None if it cannot be null.
+        items: for an array, the column of its items.
     """
 
     values: Array
@@ -42,7 +42,7 @@ class AvroColumn:
 
     @property
     def sizes(self) -> Array:
-        """The lengths, of a column that has them."""
+        """The lengths. Only for columns that have them."""
         assert self.lengths is not None
         return self.lengths
 
@@ -66,7 +66,7 @@ class AvroColumn:
         return self._or_none([tuple(items[start:end]) for start, end in zip(self.values.tolist(), ends, strict=True)])
 
     def picked(self, rows: Array) -> AvroColumn:
-        """Some rows, or all in another order; of a column without items."""
+        """Some rows, or all in another order. Only for columns without items."""
         lengths = None if self.lengths is None else self.lengths.take(rows)
         return AvroColumn(self.values.take(rows), lengths, None if self.valid is None else self.valid.take(rows))
 
@@ -80,23 +80,23 @@ class Kind(Protocol):
     """A type of values.
 
     Attributes:
-        points: are the values of its columns places among the bytes?
+        points: whether the values of its columns are offsets in the bytes.
     """
 
     @property
     def points(self) -> bool: ...
 
     def empty(self, rows: int) -> AvroColumn:
-        """A column for so many rows."""
+        """An empty column for this many rows."""
 
     def passed(self, data: Bytes, places: Array) -> Array:
-        """Where the values at these places end."""
+        """The ends of the values at these offsets."""
 
     def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
-        """Put the values at these places into some rows of a column; where they end."""
+        """Decode the values at these offsets into some rows of a column, and return their ends."""
 
     def whole(self, data: Bytes, column: AvroColumn) -> AvroColumn:
-        """A column with what was left to be read when somebody asks for it."""
+        """The column, after decoding the parts that are decoded only on demand."""
 
 
 @dataclass(frozen=True)
@@ -196,12 +196,12 @@ class Nullable:
 
 
 _COUNT = Nullable(Long(), 0)
-"""A null count: most are there, and small."""
+"""The type of a null count. Most are small and not null."""
 
 
 @dataclass(frozen=True)
 class List:
-    """An array in one part: how many items, the items, 0. Its items are read when somebody asks for them."""
+    """An array in one part: the number of items, the items, 0. Its items are decoded on demand."""
 
     item: Kind
 
@@ -216,7 +216,7 @@ class List:
             return behind
         behind = self._items_passed(data, behind, counts)
         if data.at(behind[counts > 0]).any():
-            raise Irregular("an array of several parts")
+            raise Irregular("an array in several parts")
         return behind + (counts > 0)
 
     def take(self, data: Bytes, places: Array, column: AvroColumn, rows: Some) -> Array:
@@ -254,6 +254,6 @@ class List:
 
 
 def _positions(counts: Array) -> Iterator[Array]:
-    """For each position in arrays of so many items: the arrays that have it."""
+    """For each position, the arrays that have an item there, given the number of items of each array."""
     for position in range(int(counts.max(initial=0))):
         yield np.flatnonzero(counts > position)

@@ -1,10 +1,10 @@
-"""Avro's numbers, read at many places of the same bytes at once.
+"""Read Avro's numbers at many offsets of the same bytes at once.
 
-Owns: `Bytes`: the eight bytes at each place as one word, and numbers (zigzag, seven bits a byte) out of words.
+Owns: `Bytes`, which reads eight bytes at each offset as one word, and decodes numbers (zigzag, seven bits per byte) from words.
 Must not know: schemas, records. Source: Avro specification 1.11 (binary encoding).
 
-Invariants: no loop over places; nothing is read outside of the bytes: a place beyond them raises IndexError; a number of more
-than ten bytes raises `Irregular`.
+Invariants: There is no loop over offsets. Nothing is read outside the bytes, since an offset beyond them raises IndexError. A
+number of more than ten bytes raises `Irregular`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .blocks import Irregular
 
 WORD = 8
 PADDING = bytes(2 * WORD)
-"""Behind bytes that are read word by word."""
+"""Added after bytes that are read word by word."""
 _SAMPLE = 1 << 16
 _ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
 _GOES_ON = np.uint64(0x8080808080808080)
 _SIZES = np.uint64(sum((n + 1) << 8 * (7 - n) for n in range(WORD)))
-"""Times 1 << 8 n, its top byte is n + 1."""
+"""Multiplied by 1 << 8 n, this has n + 1 as its top byte."""
 _JOINS = (
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
-"""Parts of 7, 14 and 28 bits, and how far every second one moves to meet its neighbour."""
+"""Masks for parts of 7, 14 and 28 bits, and the shift that joins every second part to its neighbour."""
 _SMALL = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(128)], np.int64)
 """Numbers of one byte."""
 _SMALL_PAIRS, _PAIR_BITS = np.uint64(0x0002000200020002), np.uint64(0x80FF80FF80FF80FF)
@@ -35,13 +35,13 @@ _PAIR_ENDS = np.array([2**16 - 1, 2**32 - 1, 2**48 - 1, 2**64 - 1], np.uint64)
 
 
 class Bytes:
-    """Bytes to read at many places.
+    """Bytes that are read at many offsets.
 
     Args:
-        whole: the bytes, and `PADDING` behind them.
+        whole: the bytes, followed by `PADDING`.
 
     Attributes:
-        end: how many they are, without the padding.
+        end: the number of bytes without the padding.
     """
 
     def __init__(self, whole: bytes | Array) -> None:
@@ -50,23 +50,23 @@ class Bytes:
         self._words = np.ndarray((self.end + WORD + 1,), "<u8", whole, strides=(1,))
 
     def windows(self, places: Array, width: int) -> Bytes:
-        """`width` bytes from each place, one after another: what lies close together is read faster.
+        """`width` bytes from each offset, one after another, because bytes that are close together are read faster.
 
         Raises:
-            IndexError: they do not all lie within the bytes.
+            IndexError: some are beyond the end.
         """
         return Bytes(np.lib.stride_tricks.sliding_window_view(self._bytes, width)[places].reshape(-1))
 
     def at(self, places: Array) -> Array:
-        """The byte at each place."""
+        """The byte at each offset."""
         return self._bytes.take(places)
 
     def words(self, places: Array) -> Array:
-        """The eight bytes at each place, the first one lowest."""
+        """The eight bytes at each offset as one word, with the first byte lowest."""
         return self._words[places]
 
     def places_of(self, needle: bytes) -> Array:
-        """Where these bytes are, ascending; no more than the padding are looked for."""
+        """The offsets of these bytes, ascending. At most as many bytes as the padding can be searched for."""
         often = np.bincount(self._bytes[:_SAMPLE], minlength=256)
         rarest_first = sorted(range(len(needle)), key=lambda i: often[needle[i]])
         first = rarest_first[0]
@@ -76,12 +76,12 @@ class Bytes:
         return places
 
     def small_pairs(self, places: Array) -> Array:
-        """How many times, up to four, there is the number 1 and one of a single byte: items that are not null and small."""
+        """The number of pairs, up to four, of the number 1 and a number of one byte: items that are small and not null."""
         other = (self.words(places) ^ _SMALL_PAIRS) & _PAIR_BITS
         return np.searchsorted(_PAIR_ENDS, (other & (~other + _ONE)) - _ONE, side="right")
 
     def cut(self, places: Array, width: int) -> bytes:
-        """`width` bytes from each place, one after another."""
+        """`width` bytes from each offset, one after another."""
         count = -(-width // WORD)
         table = np.empty((len(places), count), "<u8")
         for n in range(count):
@@ -89,7 +89,7 @@ class Bytes:
         return table.view(np.uint8)[:, :width].tobytes()
 
     def longs(self, places: Array) -> tuple[Array, Array]:
-        """The number at each place, and where it ends."""
+        """The number at each offset, and its end."""
         byte = self.at(places)
         if byte.max(initial=0) < 0x80:
             return _SMALL.take(byte), places + 1
@@ -107,7 +107,7 @@ class Bytes:
         return _unzigzag(value), places + sizes
 
     def _long_longs(self, places: Array) -> tuple[Array, Array]:
-        """`longs`, byte by byte: some have nine or ten bytes."""
+        """`longs`, decoded byte by byte, for numbers of nine or ten bytes."""
         value, at = np.zeros(len(places), np.uint64), places.copy()
         more, shift = np.arange(len(places)), 0
         while more.size:

@@ -1,9 +1,9 @@
-"""What a commit changes: data files, index files and the schema that they were made under. Pure.
+"""The changes of a commit: its data files, its index files, and the schema with which they were made.
 
-Owns: `Change`, the one form of it, for a request and for what other snapshots did (`Landed`); `Group`, its part in one partition
-and bucket, and whether that is a compaction. Must not know: stores, requests, what is a conflict with what.
-Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: a change is judged by
-what it holds, never by the kind that its snapshot gives itself: an APPEND may delete files, a COMPACT may delete rows.
+Owns: `Change`, for requests and for committed snapshots of other writers (`Landed`); `Group`, the part of a change in one
+partition and bucket, and whether it is a compaction. Must not know: stores, requests, which changes conflict.
+Source: format/data-files §7; format/deletion-vectors §2; format/manifests §6, §7; H22. Invariant: A change is judged by its
+contents, never by the kind that its snapshot states: an APPEND may delete files, and a COMPACT may delete rows.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from .data_file import ADD, DELETE, SOURCE_COMPACT, DeletionVectorRange, IndexEn
 from .deletion_vector import INDEX_TYPE
 
 Owner: TypeAlias = tuple[bytes, int, str]
-"""A data file, as deletion vectors name it: its partition, bucket and name."""
+"""A data file as deletion vectors refer to it: its partition, bucket and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit changes.
+    """The changes of one commit.
 
     Attributes:
-        entries: data files added and deleted.
-        index_entries: index files deleted and added; of a vector file that was replaced, both.
-        schema_id: the schema of the table as its maker knew it.
+        entries: the data files that it adds and deletes.
+        index_entries: the index files that it deletes and adds; both entries for a vector file that it replaces.
+        schema_id: the latest schema that its writer knew.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -37,10 +37,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A change of another snapshot.
+    """The change of another writer's snapshot.
 
     Attributes:
-        marked: data files that stay, and of which other rows are deleted than before.
+        marked: the data files that it keeps, but whose deleted rows it changes.
     """
 
     snapshot_id: int
@@ -51,11 +51,11 @@ class Landed:
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The name of the snapshot in messages."""
         return f"snapshot {self.snapshot_id} ({self.kind} by '{self.user}')"
 
     def groups(self, concerns: Callable[[bytes], bool]) -> list[Group]:
-        """What it does in each (partition, bucket) of the partitions that somebody is concerned with."""
+        """Its changes in each (partition, bucket) of the given partitions."""
         added, deleted, marked, vectors = _by_place(), _by_place(), _by_place(), _by_place()
         for entry in self.change.entries:
             (added if entry.kind == ADD else deleted)[entry.partition, entry.bucket].append(entry)
@@ -72,12 +72,12 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a change does in one partition and bucket.
+    """The part of a change in one partition and bucket.
 
     Attributes:
         added, deleted: data files.
-        marked: data files that stay, and of which other rows are deleted than before.
-        vectors: the deletion vectors, by data file, that stood in the index files which it replaces.
+        marked: the data files that it keeps, but whose deleted rows it changes.
+        vectors: the deletion vectors, by data file, of the index files that it replaces.
     """
 
     added: tuple[ManifestEntry, ...]
@@ -87,11 +87,11 @@ class Group:
 
     @property
     def is_compaction(self) -> bool:
-        """Are the rows the same before and after, so far as can be proven?
+        """Is it certain that the rows are the same before and after?
 
-        The new files say that a compaction wrote them (Apache Paimon says so since 0.9; before, manifests have no such field),
-        and have as many rows as the old files have without those that their deletion vectors mark. A file that only
-        changes its level is the same file.
+        The new files must be marked as written by a compaction (Apache Paimon does so since 0.9; older manifests lack the
+        field), and must have as many rows as the old files have apart from their deleted rows. A file that only changes its
+        level is the same file.
         """
         rows = {(e.file.file_name, e.file.row_count) for e in self.deleted}
         same = rows & {(e.file.file_name, e.file.row_count) for e in self.added}
@@ -102,7 +102,7 @@ class Group:
         most = least = sum(e.file.row_count for e in old)
         for entry in old:
             vector = self.vectors.get(owner_of(entry))
-            if vector is not None:  # one that does not say how many rows it marks may mark any number
+            if vector is not None:  # a vector without a count may mark any number of rows
                 most -= vector.cardinality or 0
                 least -= entry.file.row_count if vector.cardinality is None else vector.cardinality
         return least <= sum(e.file.row_count for e in new) <= most
@@ -113,12 +113,12 @@ def _by_place() -> defaultdict[tuple[bytes, int], list[Any]]:
 
 
 def owner_of(entry: ManifestEntry) -> Owner:
-    """The data file of an entry, as deletion vectors name it."""
+    """The data file of an entry, as deletion vectors refer to it."""
     return entry.partition, entry.bucket, entry.file.file_name
 
 
 def vector_places(index: Iterable[IndexEntry]) -> dict[Owner, tuple[IndexEntry, DeletionVectorRange]]:
-    """Where the deletion vector of each data file is: the entry of the index file, and the place in it."""
+    """The location of each data file's deletion vector: the entry of the index file, and the range in that file."""
     return {
         (entry.partition, entry.bucket, vector.data_file): (entry, vector)
         for entry in index
@@ -128,6 +128,6 @@ def vector_places(index: Iterable[IndexEntry]) -> dict[Owner, tuple[IndexEntry, 
 
 
 def index_changes(old: Sequence[IndexEntry], new: Sequence[IndexEntry]) -> tuple[IndexEntry, ...]:
-    """What makes one complete list of index files from another: DELETEs, then ADDs."""
+    """The entries that turn one complete list of index files into another: DELETEs, then ADDs."""
     before, after = set(old), set(new)
     return (*(replace(e, kind=DELETE) for e in old if e not in after), *(e for e in new if e not in before))

@@ -1,10 +1,11 @@
-"""A data file as a manifest describes it, and the statistics over its columns.
+"""A data file as a manifest describes it, and the statistics of its columns.
 
 Owns: `SimpleStats`, `DataFile`, `ManifestEntry`, `IndexFile`, `IndexEntry` and the identity of an entry.
 Must not know: Avro (see `manifest`), Arrow, paths. Source: format/manifests §3, §6, §7; format/statistics §1.
 
-Invariant: an entry that was read is written back byte for byte the same; partition and key rows are opaque bytes here.
-What manifests hold by the hundred thousand are named tuples: seven times faster made than frozen dataclasses of 21 fields.
+Invariant: An entry that was read is written back with exactly the same bytes. Partition and key rows are opaque bytes here.
+Entries are named tuples, which are created seven times faster than frozen dataclasses of 21 fields, because manifests hold
+hundreds of thousands of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SOURCE_APPEND = 0
 SOURCE_COMPACT = 1
 
 EMPTY_ROW = bytes(12)
-"""The BinaryRow without fields, with its arity in front: "no key", "no statistics"."""
+"""The BinaryRow without fields, with its arity as a prefix. It means "no key" or "no statistics"."""
 
 NO_BUCKETS = -1
 
@@ -29,8 +30,8 @@ class SimpleStats(NamedTuple):
 
     Attributes:
         min_values: BinaryRow with arity prefix, one field per column; null = unknown.
-        max_values: the same.
-        null_counts: one count per column, None = unknown; None as a whole where the writer left it out.
+        max_values: the same for maximums.
+        null_counts: one count per column, None = unknown; None for the whole list if the writer left it out.
     """
 
     min_values: bytes = EMPTY_ROW
@@ -57,7 +58,7 @@ class DataFile(NamedTuple):
     level: int = 0
     extra_files: tuple[str, ...] = ()
     creation_time: int | None = None
-    """Local wall clock written as if it were UTC, in milliseconds."""
+    """The local wall clock, stored as if it were UTC, in milliseconds."""
     delete_row_count: int | None = 0
     embedded_file_index: bytes | None = None
     file_source: int | None = SOURCE_APPEND
@@ -69,13 +70,13 @@ class DataFile(NamedTuple):
 
 
 PartitionBucket = tuple[bytes, int]
-"""A partition, as its row in bytes, and a bucket of it."""
+"""A partition, as the bytes of its row, and one of its buckets."""
 
 EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 
 
 class ManifestEntry(NamedTuple):
-    """One line of a manifest: a data file added to or deleted from (partition, bucket).
+    """One entry of a manifest: a data file that is added to or deleted from a (partition, bucket).
 
     Attributes:
         kind: `ADD` or `DELETE`.
@@ -92,7 +93,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def identity(self) -> EntryIdentity:
-        """What makes a DELETE meet its ADD: all of it byte for byte (format/manifests §4)."""
+        """The key by which a DELETE matches its ADD. All parts must be equal byte for byte (format/manifests §4)."""
         file = self.file
         return (
             self.partition,
@@ -105,13 +106,13 @@ class ManifestEntry(NamedTuple):
         )
 
     def deletion(self) -> ManifestEntry:
-        """The DELETE of this very file: the full meta is carried along."""
+        """The DELETE of this file, with its complete metadata."""
         return ManifestEntry(DELETE, self.partition, self.bucket, self.total_buckets, self.file)
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorRange:
-    """Where one data file's deletion vector lies inside an index file, in bytes."""
+    """The range of bytes of one data file's deletion vector in an index file."""
 
     data_file: str
     offset: int
@@ -121,7 +122,7 @@ class DeletionVectorRange:
 
 @dataclass(frozen=True, slots=True)
 class GlobalIndex:
-    """`_GLOBAL_INDEX` of an index entry; the row range is inclusive."""
+    """`_GLOBAL_INDEX` of an index entry. The range of rows includes its end."""
 
     row_range_start: int
     row_range_end: int
@@ -146,7 +147,7 @@ class IndexFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One line of an index manifest."""
+    """One entry of an index manifest."""
 
     kind: int
     partition: bytes

@@ -1,8 +1,8 @@
-"""Deletion vectors: which rows of a data file are gone, by position.
+"""Deletion vectors: the positions of the deleted rows of a data file.
 
-Owns: the bytes of one vector inside an index file, both kinds. Must not know: where index files lie, who reads rows.
-Source: format/deletion-vectors §1, §3. Invariant: a vector is whole and meant for the file, or an error: a damaged one that is
-taken for fewer marks brings deleted rows back.
+Owns: the bytes of one vector in an index file, of both kinds. Must not know: the locations of index files, how rows are read.
+Source: format/deletion-vectors §1, §3. Invariant: A vector that is damaged or belongs to another file is an error, because
+reading fewer marks than were written would bring back deleted rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SIZE_BYTES = _MAGIC_BYTES = _CRC_BYTES = 4
 
 
 def vector_end(found: DeletionVectorRange) -> int:
-    """Where a vector ends at the latest, in bytes of its index file: the two kinds count their lengths differently."""
+    """The last byte at which a vector can end in its index file. The two kinds count their lengths differently."""
     return found.offset + _SIZE_BYTES + found.length + _CRC_BYTES
 
 
 def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
-    """A vector as it stands in an index file: its size, body and checksum, to be put into another one.
+    """A vector's bytes in an index file (its size, body and checksum), to be copied into another one.
 
     Raises:
         TableCorrupt: it is cut off.
@@ -41,19 +41,19 @@ def vector_bytes(data: bytes, found: DeletionVectorRange, where: str) -> bytes:
 
 
 def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None, where: str) -> Any:
-    """The positions of the rows that are gone.
+    """The positions of the deleted rows.
 
     Args:
-        data: bytes of the index file, from `found.offset` to `vector_end(found)` or the file's end.
-        found: what the index manifest says of the vector.
-        row_count: rows of the data file; None where nobody knows.
+        data: the bytes of the index file, from `found.offset` to `vector_end(found)` or the file's end.
+        found: the index manifest's description of the vector.
+        row_count: the number of rows of the data file; None if it is not known.
         where: the index file, for errors.
 
     Returns:
-        `numpy` array of positions, ascending.
+        A NumPy array of positions, ascending.
 
     Raises:
-        TableCorrupt: damaged, of another length than the manifest says, or about rows that the data file does not have.
+        TableCorrupt: the vector is damaged, its length is not the manifest's, or it marks rows that the data file lacks.
     """
     about = f"{where}: the deletion vector of {found.data_file}"
     size = int.from_bytes(data[:_SIZE_BYTES], "big")
@@ -62,15 +62,13 @@ def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None
     if magic not in (_MAGIC_32, _MAGIC_64):
         raise TableCorrupt(f"{about} has no known magic number: its field 'magic' is {magic.hex() or 'missing'}")
     if found.length != (size if magic == _MAGIC_32 else size + _SIZE_BYTES + _CRC_BYTES):
-        raise TableCorrupt(
-            f"{about} is said to have {found.length} bytes in field '_DELETIONS_VECTORS_RANGES'; it has {size}"
-        )
+        raise TableCorrupt(f"{about} has {size} bytes, but field '_DELETIONS_VECTORS_RANGES' says {found.length}")
     if len(body) < size or int.from_bytes(checksum, "big") != zlib.crc32(body):
         raise TableCorrupt(f"{about} is cut off or damaged: its checksum in field 'crc' is wrong")
     try:
         bitmap = (BitMap if magic == _MAGIC_32 else BitMap64).deserialize(bytes(body[_MAGIC_BYTES:]))
     except ValueError as error:
-        raise TableCorrupt(f"{about} holds no bitmap: {error}") from error
+        raise TableCorrupt(f"{about} is not a bitmap: {error}") from error
     if found.cardinality is not None and len(bitmap) != found.cardinality:
         raise TableCorrupt(
             f"{about} marks {len(bitmap)} rows; its manifest's field '_CARDINALITY' is {found.cardinality}"

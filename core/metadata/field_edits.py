@@ -1,7 +1,7 @@
-"""Editing columns where they are: by path, beside another, with fresh ids.
+"""Edit columns by path, find a position beside another column, assign new ids.
 
-Owns: walking to a field of a column's type and putting it back. Must not know: which edits the format allows.
-Source: format/schema §3 (field ids). Invariant: what is not edited stays as it is, ids included.
+Owns: finding a field inside a column's type, and replacing it. Must not know: which edits the format allows.
+Source: format/schema §3 (field ids). Invariant: Everything else stays as it is, including ids.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ..errors import InvalidArgument
 from ..rows.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, sql
 
 Edit: TypeAlias = Callable[[tuple[Field, ...], int], tuple[Field, ...]]
-"""Fields, and the position of the one that is meant, to other fields."""
+"""A function from fields, and the position of one of them, to the edited fields."""
 
 
 def edited(fields: tuple[Field, ...], path: tuple[str, ...], whole: str, edit: Edit) -> tuple[Field, ...]:
-    """Fields with the one that a path names edited; `whole` is the path for errors.
+    """The fields, with the one that a path names edited. `whole` is the path for errors.
 
     Raises:
         InvalidArgument: there is no such field.
@@ -44,23 +44,23 @@ def _edited_inside(data_type: DataType, path: tuple[str, ...], whole: str, edit:
 
 
 def _edited_part(name: str, part: DataType, path: tuple[str, ...], whole: str, edit: Edit) -> DataType:
-    """What an ARRAY or MAP holds, as if it were its only column: its type can change, and nothing else."""
+    """Edit the element or value of an ARRAY or MAP, as if it were a single column. Only its type can change."""
     before = Field(-1, name, part)
     after = edited((before,), path, whole, edit)
     if len(after) != 1 or replace(after[0], type=part) != before:
-        raise InvalidArgument(f"of '{whole}' only the type can change")
+        raise InvalidArgument(f"only the type of '{whole}' can be changed")
     return after[0].type
 
 
 def with_field(fields: tuple[Field, ...], index: int, **what: Any) -> tuple[Field, ...]:
-    """Fields with attributes of one replaced."""
+    """The fields, with some attributes of one field replaced."""
     return (*fields[:index], replace(fields[index], **what), *fields[index + 1 :])
 
 
 def position_beside(fields: tuple[Field, ...], first: bool, after: str | None, before: str | None) -> int | None:
-    """Where a column goes; None where nothing was said. Raises InvalidArgument."""
+    """The position for a column; None if none of the arguments is given. Raises InvalidArgument."""
     if (first is True) + (after is not None) + (before is not None) > 1:
-        raise InvalidArgument("a column stands first, or after one, or before one")
+        raise InvalidArgument("give only one of first, after and before")
     if first:
         return 0
     beside = after if after is not None else before
@@ -73,7 +73,7 @@ def position_beside(fields: tuple[Field, ...], first: bool, after: str | None, b
 
 
 def numbered(data_type: DataType, highest: int) -> tuple[DataType, int]:
-    """The type with fresh ids for its fields, the parts of a field before the field; and the highest id now."""
+    """The type with new ids for its fields (nested fields before their parent), and the new highest id."""
     match data_type:
         case RowType(fields=fields):
             made = []

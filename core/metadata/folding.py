@@ -1,9 +1,9 @@
-"""Folding manifest entries, and merging manifests: what lives, and how its description is kept short.
+"""Fold manifest entries into live files, and plan which manifests are merged.
 
 Owns: the fold of ADD and DELETE, the summary of a manifest, and the plans of minor and full manifest compaction.
-Must not know: stores; a plan names the manifests to read, the caller reads them. Source: format/manifests §4.
-Invariants: folding before and after a merge gives the same live files in the same order; a DELETE whose ADD was not seen
-is kept by a minor merge and dropped by a full one, which has seen everything before it.
+Must not know: stores. A plan names the manifests to read, and the caller reads them. Source: format/manifests §4.
+Invariants: Folding before and after a merge gives the same live files in the same order. A DELETE without an ADD is kept by a
+minor merge, and dropped by a full merge, which has read all earlier entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .manifest import ManifestFile
 
 
 def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
-    """What is left when every DELETE has met its ADD, in order; DELETEs that met none stay."""
+    """The entries that remain, in order, after removing every DELETE together with its ADD. A DELETE without an ADD remains."""
     left: dict[EntryIdentity, ManifestEntry] = {}
     for entry in entries:
         identity = entry.identity
@@ -37,16 +37,16 @@ def fold(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]
 
 
 def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The files of a snapshot, from all its entries in any order of manifests: those that are added and not deleted.
+    """The live files of a snapshot: those that are added and not deleted. The manifests may be in any order.
 
-    A DELETE whose ADD is missing is an error for commits, maintenance and reads alike. The entry that it was meant for may be
-    listed under another identity, and such a file would be read, replaced or expired as if nobody had deleted it.
+    A DELETE without an ADD is an error for commits, maintenance and reads. Its ADD may be listed under another identity, and that
+    file would be read, replaced or expired as if it had not been deleted.
 
     Args:
-        entries: all of them, or all of some partitions: a DELETE is in the same partition as its ADD.
+        entries: all entries, or all of some partitions, since a DELETE is in the same partition as its ADD.
 
     Raises:
-        TableCorrupt: a file is deleted that nothing adds; the message names it.
+        TableCorrupt: an entry deletes a file that no entry adds; names the file.
     """
     added: dict[EntryIdentity, ManifestEntry] = {}
     deleted: dict[EntryIdentity, ManifestEntry] = {}
@@ -61,11 +61,11 @@ def live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 def summarise(
     name: str, size: int, entries: Sequence[ManifestEntry], partition_fields: Sequence[Field], schema_id: int
 ) -> ManifestFile:
-    """The manifest list's line for a manifest (format/manifests §3).
+    """The entry for a manifest in the manifest list (format/manifests §3).
 
     Args:
-        size: bytes of the manifest file, exact.
-        schema_id: what to say where there are no entries.
+        size: the exact size of the manifest file in bytes.
+        schema_id: used if there are no entries.
     """
     buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
     first_rows = [e.file.first_row_id for e in entries]
@@ -87,7 +87,7 @@ def summarise(
 
 
 def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], where: str) -> SimpleStats:
-    """Untruncated minimum and maximum of each partition column over all entries, nulls counted."""
+    """The minimum, maximum and null count of each partition column over all entries, without truncation."""
     if not fields:
         return SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
     types = [f.type for f in fields]
@@ -109,10 +109,10 @@ def _partition_stats(entries: Sequence[ManifestEntry], fields: Sequence[Field], 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Which manifests are to be merged: each group, in order, becomes one run of new manifests at the group's place.
+    """The manifests to merge. Each group, in order, is replaced by new manifests at the same position in the list.
 
     Attributes:
-        mode: "minor", or "full": then the one group is the whole list, and DELETEs vanish with what they delete.
+        mode: "minor", or "full", in which the only group is the whole list and DELETEs are removed with their ADDs.
     """
 
     mode: str
@@ -120,7 +120,7 @@ class MergePlan:
 
 
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
-    """The manifest compaction that is due, None where none is (format/manifests §5)."""
+    """The manifest compaction that is due; None if none is (format/manifests §5)."""
     target = options.get(opt.MANIFEST_TARGET_SIZE)
     due = sum(m.file_size for m in manifests if must_change(m, target)) >= options.get(opt.MANIFEST_FULL_THRESHOLD)
     if due and len(manifests) > 1:
@@ -129,12 +129,12 @@ def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> Merg
 
 
 def must_change(manifest: ManifestFile, target_size: int) -> bool:
-    """Is a manifest worth rewriting in a full merge: it deletes something, or is small?"""
+    """Must a full merge rewrite a manifest, because it has DELETEs or is small?"""
     return manifest.num_deleted_files > 0 or manifest.file_size < target_size
 
 
 def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> MergePlan | None:
-    """Neighbours are merged as soon as together they fill a manifest, or are many."""
+    """Merge adjacent manifests if together they fill a manifest, or if there are many."""
     groups: list[tuple[ManifestFile, ...]] = []
     batch: list[ManifestFile] = []
     size = 0
@@ -151,7 +151,7 @@ def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> M
 
 
 def may_hold(manifest: ManifestFile, partitions: Collection[bytes], fields: Sequence[Field]) -> bool:
-    """Can a manifest have entries of any of these partitions, going by its partition statistics?"""
+    """Can a manifest have entries of any of these partitions, by its partition statistics?"""
     if not fields or not partitions:
         return bool(partitions)
     types = [f.type for f in fields]
@@ -181,7 +181,7 @@ def replace_runs(
     manifests: Sequence[ManifestFile],
     replacements: Sequence[tuple[tuple[ManifestFile, ...], tuple[ManifestFile, ...]]],
 ) -> tuple[ManifestFile, ...] | None:
-    """The list with each run replaced by its merge; None where a run does not stand there side by side any more."""
+    """The list with each run replaced by its merge; None if a run is no longer in the list as adjacent manifests."""
     out = list(manifests)
     for before, after in replacements:
         for start in range(len(out) - len(before) + 1):

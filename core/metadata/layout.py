@@ -1,8 +1,8 @@
-"""What the files of a table lie and look like by, as its options say: decided with the first file, and never after.
+"""The layout of a table's files: the options for their locations and contents, which are fixed by the first file.
 
-Owns: `layout_of`, `differences`, `with_layout`, `held_files`. Must not know: files, stores, who changes options.
-Source: format/schema §4 (options that cannot change once there is a snapshot). Invariant: two schemas without differences write
-files that a reader of either finds and puts into the same buckets, whatever columns were renamed in between.
+Owns: `layout_of`, `differences`, `with_layout`, `held_files`. Must not know: files, stores, how options are changed.
+Source: format/schema §4 (options that cannot change once there is a snapshot). Invariant: If two schemas have no differences,
+readers with either schema find the same files in the same buckets, even if columns were renamed in between.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TEXTS = (opt.DATA_FILE_DIRECTORY.key, "blob-field")
 LAYOUT_OPTIONS = (*_BUCKETS, *(flag.key for flag in _FLAGS), *_TEXTS)
 
 SCHEMA_PROPERTY = "lakelatch.schema"
-"""Of an empty snapshot: the schema whose layout it decides."""
+"""A property of an empty snapshot, which names the schema whose layout the snapshot fixes."""
 
 
 def layout_of(schema: TableSchema) -> Mapping[str, Any]:
-    """The layout by option, defaults filled in; bucket keys as field ids, which a rename does not change."""
+    """The layout by option, with defaults. Bucket keys are given as field ids, which a rename does not change."""
     options, fixed = schema.options, schema.bucket > 0
     return {
         opt.BUCKET.key: schema.bucket,
@@ -37,10 +37,10 @@ def layout_of(schema: TableSchema) -> Mapping[str, Any]:
 
 
 def differences(one: TableSchema, other: TableSchema, *, rescaled: bool) -> tuple[str, ...]:
-    """The options in which two schemas have another layout.
+    """The options in which the layouts of two schemas differ.
 
     Args:
-        rescaled: a table with files may get another number of fixed buckets, partition by partition: that is no difference.
+        rescaled: ignore a different number of fixed buckets, which a table with files may get partition by partition.
     """
     ours, theirs = layout_of(one), layout_of(other)
     found = [key for key in LAYOUT_OPTIONS if ours[key] != theirs[key]]
@@ -50,7 +50,7 @@ def differences(one: TableSchema, other: TableSchema, *, rescaled: bool) -> tupl
 
 
 def with_layout(schema: TableSchema, like: TableSchema) -> TableSchema:
-    """The schema with another's layout. Where a column of its bucket key was dropped meanwhile, buckets stay as they are."""
+    """A schema with the layout of another. If a column of that bucket key was dropped meanwhile, the buckets do not change."""
     names = {field.id: field.name for field in schema.fields}
     keys = LAYOUT_OPTIONS
     if not names.keys() >= set(_key_ids(like)):
@@ -63,7 +63,7 @@ def with_layout(schema: TableSchema, like: TableSchema) -> TableSchema:
 
 
 def held_files(snapshot: Snapshot | None) -> bool:
-    """Did the table ever hold a file? Not before a snapshot other than one that decides a layout."""
+    """Has the table ever had a file? Only if it has a snapshot other than one that just fixes a layout."""
     if snapshot is None:
         return False
     return SCHEMA_PROPERTY not in snapshot.own_properties or snapshot.total_record_count != 0

@@ -1,8 +1,8 @@
-"""Manifests, manifest lists and index manifests: entries to bytes and back.
+"""Encode and decode manifests, manifest lists and index manifests.
 
-Owns: what each field means, and what its absence means (the schemas: `manifest_schema`).
-Must not know: which snapshot uses them, where they lie. Source: format/manifests §2, §3, §7.
-Invariants: a field that an older writer left out reads as null; an unknown `_KIND` or `_VERSION` is refused, never guessed.
+Owns: the meaning of each field, and of its absence (the schemas are in `manifest_schema`).
+Must not know: which snapshot uses them, their locations. Source: format/manifests §2, §3, §7.
+Invariants: A field that an older writer left out is read as null. An unknown `_KIND` or `_VERSION` is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INDEX_MANIFEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One line of a manifest list: a manifest, and what its entries span (format/manifests §3)."""
+    """One entry of a manifest list: a manifest, and the ranges of its entries' values (format/manifests §3)."""
 
     file_name: str
     file_size: int
@@ -67,7 +67,7 @@ def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str = "zst
 
 
 def encode_manifest_list(manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1) -> bytes:
-    """A manifest list's bytes; an empty list is a file with a header and no records."""
+    """A manifest list's bytes. An empty list is a file with a header and no records."""
     records = (
         {
             "_VERSION": MANIFEST_VERSION,
@@ -174,7 +174,7 @@ def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
         where: the manifest's name, for errors.
 
     Raises:
-        TableCorrupt: damaged, a field is missing, or `_KIND` / `_VERSION` is unknown.
+        TableCorrupt: the bytes are damaged, a field is missing, or `_KIND` or `_VERSION` is unknown.
     """
     entries = []
     try:
@@ -190,7 +190,7 @@ def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
                 )
             )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableCorrupt(f"{where}: a manifest entry lacks or garbles a field: {error!r}") from error
+        raise TableCorrupt(f"{where}: a field of a manifest entry is missing or wrong: {error!r}") from error
     return entries
 
 
@@ -216,7 +216,7 @@ def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:
             if _check_version(r, MANIFEST_VERSION, where)
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableCorrupt(f"{where}: a manifest list entry lacks or garbles a field: {error!r}") from error
+        raise TableCorrupt(f"{where}: a field of a manifest list entry is missing or wrong: {error!r}") from error
 
 
 def decode_index_manifest(data: bytes, where: str) -> list[IndexEntry]:
@@ -237,7 +237,7 @@ def decode_index_manifest(data: bytes, where: str) -> list[IndexEntry]:
             entries.append(IndexEntry(r["_KIND"], r["_PARTITION"], r["_BUCKET"], file))
         return entries
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableCorrupt(f"{where}: an index manifest entry lacks or garbles a field: {error!r}") from error
+        raise TableCorrupt(f"{where}: a field of an index manifest entry is missing or wrong: {error!r}") from error
 
 
 def _check_head(record: dict[str, Any], version: int, where: str) -> None:
@@ -290,7 +290,7 @@ def _file(r: dict[str, Any]) -> DataFile:
 
 
 def _millis(value: Any) -> int:
-    """Epoch milliseconds of a `timestamp-millis`, which the Avro reader may hand over as a datetime."""
+    """A `timestamp-millis` as milliseconds since 1970. The Avro reader may return it as a datetime."""
     if isinstance(value, int):
         return value
     from datetime import datetime, timedelta, timezone

@@ -1,8 +1,8 @@
-"""Manifests as columns: many entries looked at at once, and made into objects only where they are kept.
+"""Manifests as columns: many entries are examined at once, and become objects only if they are kept.
 
-Owns: `EntryColumns`: what each column of a manifest is, and entries out of rows. Must not know: predicates, stores.
-Source: format/manifests §3, §6. Invariants: row i, made into an entry, is what `decode_manifest` gives for it; what cannot
-be decoded side by side goes through that, which names the file and the field.
+Owns: `EntryColumns`, which holds the columns of manifests and makes entries from their rows. Must not know: predicates, stores.
+Source: format/manifests §3, §6. Invariants: The entry made from row i equals the result of `decode_manifest`. Manifests that
+cannot be decoded as columns are decoded by `decode_manifest`, whose errors name the file and the field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REQUIRED: dict[str, Kind] = {
     **{f"_FILE._{side}_STATS._{bound}_VALUES": _BYTES for side in ("KEY", "VALUE") for bound in ("MIN", "MAX")},
     "_FILE._EXTRA_FILES": List(_BYTES),
 }
-"""The columns of every release's manifests; a list may be null."""
+"""The columns that manifests of every release have. A list may be null."""
 _OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys((f"_FILE._{name}" for name in ("CREATION_TIME", "DELETE_ROW_COUNT", "FILE_SOURCE")), _LONG),
     "_FILE._FIRST_ROW_ID": _LONG,
@@ -40,22 +40,22 @@ _OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys((f"_FILE._{side}_STATS._NULL_COUNTS" for side in ("KEY", "VALUE")), List(_LONG)),
     "_FILE._WRITE_COLS_SEQUENCES": List(_LONG),
 }
-"""Those that some releases have; any may be null."""
+"""The columns that only some releases have. Any may be null."""
 
 
 class EntryColumns:
-    """The entries of manifests with one layout.
+    """The entries of manifests with the same layout.
 
     Args:
-        columns: of the manifests' records.
-        names: the manifests', for errors.
+        columns: the columns of the manifests' records.
+        names: the manifests' names, for errors.
 
     Attributes:
         kind, schema_id: one value per entry.
-        data: what spans point into.
+        data: the bytes that spans point into.
 
     Raises:
-        Irregular: an entry of an unknown version or kind, or a field is missing, or of another type.
+        Irregular: an entry has an unknown version or kind, or a field is missing or has another type.
     """
 
     def __init__(self, columns: Columns, names: Sequence[str]) -> None:
@@ -67,32 +67,32 @@ class EntryColumns:
             if name in columns and not _is_like(
                 columns.kind(name), kind, nullable=name in _OPTIONAL or isinstance(kind, List)
             ):
-                raise Irregular(f"field {name} is of another type")
+                raise Irregular(f"field {name} has another type")
         self.kind: Array = columns.column("_KIND").values
         self.schema_id: Array = columns.column("_FILE._SCHEMA_ID").values
         if (columns.column("_VERSION").values != MANIFEST_VERSION).any() or (self.kind >> 1).any():
-            raise Irregular("an entry of an unknown version or kind")
+            raise Irregular("an entry with an unknown version or kind")
 
     # ------------------------------------------------------------------------------------------------------- looking
 
     def spans(self, name: str) -> tuple[Array, Array]:
-        """Where in `data` a text or bytes column's values begin, and their lengths."""
+        """The offsets in `data` of the values of a text or bytes column, and their lengths."""
         column = self._columns.column(name)
         return column.values, column.sizes
 
     def is_null(self, name: str) -> Array:
-        """Where a column is null: everywhere, where the writer had no such column."""
+        """A mask of the nulls of a column. If the writer had no such column, all values are null."""
         if name not in self._columns:
             return np.ones(self.rows, bool)
         valid = self._columns.column(name).valid
         return np.zeros(self.rows, bool) if valid is None else ~valid
 
     def partitions(self) -> tuple[list[bytes], Array]:
-        """The different partitions, and which of them each entry is of."""
+        """The different partitions, and the index of each entry's partition."""
         return self._distinct("_PARTITION")
 
     def named(self, names: set[bytes]) -> Array:
-        """Where a data file has one of these names."""
+        """A mask of the entries whose data file has one of these names."""
         if not names:
             return np.zeros(self.rows, bool)
         return np.array([name in names for name in self._slices("_FILE._FILE_NAME", None)], bool)
@@ -102,7 +102,7 @@ class EntryColumns:
         return set(self._slices("_FILE._FILE_NAME", rows))
 
     def _distinct(self, name: str) -> tuple[list[bytes], Array]:
-        """The different values of a bytes column, and which of them each row has."""
+        """The different values of a bytes column, and the index of each row's value."""
         starts, lengths = self.spans(name)
         if not self.rows:
             return [], np.zeros(0, np.int64)
@@ -122,15 +122,15 @@ class EntryColumns:
         """Entries as objects.
 
         Args:
-            rows: which, ascending; None for all.
+            rows: the indices of the entries, ascending; None for all.
 
         Raises:
-            TableCorrupt: a name is no text; says which manifests.
+            TableCorrupt: a name is not text; names the manifests.
         """
         try:
             return list(self._entries(rows))
         except UnicodeDecodeError as error:
-            raise TableCorrupt(f"a name in one of {', '.join(self._names)} is no text: {error}") from error
+            raise TableCorrupt(f"a name in one of {', '.join(self._names)} is not text: {error}") from error
 
     def _entries(self, rows: Array | None) -> Iterator[ManifestEntry]:
         files = map(
@@ -167,7 +167,7 @@ class EntryColumns:
         )
 
     def _picked(self, name: str, rows: Array | None, optional: bool) -> AvroColumn | None:
-        """Some rows of a column; None where they are nothing but nulls."""
+        """Some rows of a column; None if they are all null."""
         if optional and name not in self._columns:
             return None
         column = self._columns.column(name, rows)
@@ -185,7 +185,7 @@ class EntryColumns:
         return self._nones(rows) if column is None else column.slices(self.data.whole)
 
     def _shared(self, name: str, rows: Array | None) -> Iterator[bytes]:
-        """Bytes of which most are alike: each is kept once."""
+        """Values of a bytes column. Equal values share one object, because most are equal."""
         seen: dict[bytes, bytes] = {EMPTY_ROW: EMPTY_ROW}
         return (seen.setdefault(value, value) for value in self._slices(name, rows))
 
@@ -203,7 +203,7 @@ class EntryColumns:
         return column.lists([value.decode() for value in _items(column).slices(self.data.whole)])
 
     def _stats(self, name: str, rows: Array | None) -> Iterator[SimpleStats]:
-        """Statistics; where there are none, the same object for many."""
+        """Statistics. Entries without statistics share one object."""
         counts = self._number_lists(f"{name}._NULL_COUNTS", rows, optional=True)
         low, high = self._slices(f"{name}._MIN_VALUES", rows), self._slices(f"{name}._MAX_VALUES", rows)
         nothing: dict[Any, SimpleStats] = {}
@@ -217,7 +217,7 @@ class EntryColumns:
 
 
 def _is_like(found: Kind, wanted: Kind, nullable: bool) -> bool:
-    """Is it that type, or one that may be null? The items of a list may always be."""
+    """Does a column have this type, or its nullable form? The items of a list may always be nullable."""
     if isinstance(found, Nullable):
         return nullable and _is_like(found.inner, wanted, False)
     if isinstance(found, List) and isinstance(wanted, List):
@@ -231,10 +231,10 @@ def _items(column: AvroColumn) -> AvroColumn:
 
 
 def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:
-    """Manifests, given by name and bytes, in order: as columns where they can be, else as entries.
+    """Decode manifests, given by name and bytes, in order. The result is columns where possible, and entries otherwise.
 
     Raises:
-        TableCorrupt: one is damaged; names it.
+        TableCorrupt: a manifest is damaged; names it.
     """
     for _, group in groupby(manifests, key=lambda manifest: _layout(manifest[1])):
         alike = list(group)
@@ -245,7 +245,7 @@ def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryCo
 
 
 def _layout(data: bytes) -> bytes:
-    """What tells manifests apart that cannot be decoded together."""
+    """A key that differs for manifests that cannot be decoded together."""
     try:
         return schema_of(data) if data[:4] == MAGIC else data[:4]
     except Irregular:

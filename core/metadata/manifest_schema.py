@@ -1,7 +1,7 @@
 """The three Avro schemas of the format's metadata, exactly as Apache Paimon writes them.
 
 Owns: field names, order and types of manifest list, manifest and index manifest. Must not know: what the fields mean.
-Source: format/manifests §2. Invariant: the order is canonical: newer readers copy blocks between files by layout.
+Source: format/manifests §2. Invariant: The order of fields must not change, because newer readers copy blocks between files.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _INDEX_MANIFEST = _record(
 
 @cache
 def parsed(name: str) -> Any:
-    """A schema as fastavro wants it.
+    """A schema in the form that fastavro needs.
 
     Args:
         name: `list`, `manifest` or `index`.

@@ -1,7 +1,7 @@
 """A schema file: columns, keys, options.
 
-Owns: `TableSchema`, its JSON both ways, and the rules a new schema must keep. Must not know: where the file lies.
-Source: format/schema §1. Invariant: a schema that was read prints JSON that Apache Paimon reads as the same schema.
+Owns: `TableSchema`, reading and writing its JSON, and the rules for a new schema. Must not know: the location of the file.
+Source: format/schema §1. Invariant: A schema that was read is written as JSON that Apache Paimon reads as the same schema.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from ..rows.types import (
 SCHEMA_VERSION = 3
 ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
 ROW_SEQUENCE = Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT"))
-"""Columns of a table with option `row-tracking.enabled` that are read by name only: a row's id for ever, and the snapshot that
-wrote it last."""
+"""Columns of a table with option `row-tracking.enabled`, which are read only if they are named: a row's permanent id, and the
+snapshot that last wrote the row."""
 RESERVED_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 _NOT_KEY_ROOTS = ("VARIANT", "BLOB", "GEOMETRY", "GEOGRAPHY")
@@ -54,7 +54,7 @@ class TableSchema:
         id: the number of the schema file.
         fields: the columns in order.
         highest_field_id: the largest field id ever used, dropped and nested fields included.
-        time_ms: when it was made, milliseconds since 1970.
+        time_ms: the time of its creation, in milliseconds since 1970.
     """
 
     id: int
@@ -122,7 +122,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
         where: the file's name, for errors.
 
     Raises:
-        TableCorrupt: no JSON, a required key is missing, or a type is unknown.
+        TableCorrupt: the bytes are not JSON, a required key is missing, or a type is unknown.
     """
     try:
         raw = parse_json(data)
@@ -143,7 +143,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
             version=version,
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TableCorrupt(f"{where} is no schema: {error!r}") from error
+        raise TableCorrupt(f"{where} is not a schema: {error!r}") from error
     missing = [k for k in (*schema.partition_keys, *schema.primary_keys) if k not in schema.by_name]
     if missing:
         raise TableCorrupt(f"{where}: key column {missing[0]!r} is not among the fields")
@@ -151,7 +151,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
 
 
 def _with_version_defaults(options: dict[str, str], version: int) -> dict[str, str]:
-    """Old writers relied on other defaults: version 1 had one bucket, version 2 wrote ORC."""
+    """Add the defaults of old versions: version 1 had one bucket, version 2 wrote ORC."""
     if version <= 1:
         options.setdefault("bucket", "1")
     if version <= 2:
@@ -171,9 +171,9 @@ def new_schema(
     comment: str | None = None,
     time_ms: int = 0,
 ) -> TableSchema:
-    """A checked first schema.
+    """The first schema of a table, after checks.
 
-    Options `partition` and `primary-key` are moved where they belong; primary-key columns become NOT NULL.
+    Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL.
 
     Raises:
         InvalidArgument: a name, key, type or option that the format refuses.
@@ -204,14 +204,14 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def check_schema(schema: TableSchema) -> None:
-    """The rules of the format for a schema that is about to be written (format/schema §1)."""
+    """Check the format's rules for a schema that is to be written (format/schema §1)."""
     _check_columns(schema)
     _check_keys(schema)
     schema.options.check()
     _check_buckets(schema)
     index_specs(schema.fields, schema.option_texts)
     if schema.options.get(opt.MANIFEST_FORMAT) != "avro":
-        raise InvalidArgument("option 'manifest.format': only avro is written", next_step="leave the option out")
+        raise InvalidArgument("option 'manifest.format': lakelatch writes only avro", next_step="remove the option")
 
 
 def _check_columns(schema: TableSchema) -> None:
@@ -234,18 +234,20 @@ def _check_columns(schema: TableSchema) -> None:
 
 
 def _check_type(data_type: DataType) -> None:
-    """What Apache Paimon refuses when it opens a table."""
+    """Refuse types with which Apache Paimon could not open the table."""
     match data_type:
         case VectorType(element=element, length=length):
             if not isinstance(element, AtomicType) or element.root not in VECTOR_ROOTS:
-                raise InvalidArgument(f"{sql(data_type)}: a VECTOR holds numbers or BOOLEANs", next_step="use ARRAY")
+                raise InvalidArgument(
+                    f"{sql(data_type)}: a VECTOR can hold only numbers or BOOLEANs", next_step="use ARRAY"
+                )
             too_short = length < 1
         case AtomicType(root=root, length=length, precision=precision):
             too_short = (root in STRING_ROOTS + BINARY_ROOTS and length < 1) or (root == "DECIMAL" and precision < 1)
         case _:
             return
     if too_short:
-        raise InvalidArgument(f"{sql(data_type)}: a length or precision is at least 1")
+        raise InvalidArgument(f"{sql(data_type)}: a length or precision must be at least 1")
 
 
 def _check_keys(schema: TableSchema) -> None:
@@ -280,6 +282,6 @@ def _check_buckets(schema: TableSchema) -> None:
         raise InvalidArgument("a table with a fixed number of buckets and no primary key needs option 'bucket-key'")
     for key in schema.bucket_keys if key_text else ():
         if key not in schema.by_name or key in schema.partition_keys or not is_key_type(schema.by_name[key].type):
-            raise InvalidArgument(f"option 'bucket-key': {key!r} is no column that can be a bucket key")
+            raise InvalidArgument(f"option 'bucket-key': {key!r} is not a column that can be a bucket key")
         if schema.primary_keys and key not in schema.primary_keys:
             raise InvalidArgument(f"option 'bucket-key': {key!r} is not part of the primary key")

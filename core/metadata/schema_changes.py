@@ -1,8 +1,8 @@
-"""Changes of a schema: what each says, and the schema that comes of it.
+"""Changes to a schema, and the new schema that they give.
 
-Owns: the changes, as values, and `changed`. Must not know: files, stores, who changes what at the same time.
-Source: format/schema §4 (evolution). Invariants: a column keeps its field id for ever, and no id is used twice; what
-would make an old file unreadable, or another engine refuse the table, is refused here, by name.
+Owns: the changes, as values, and `changed`. Must not know: files, stores, concurrent changes.
+Source: format/schema §4 (evolution). Invariants: A column keeps its field id, and no id is used twice. A change that would make
+an old file unreadable, or would make another engine refuse the table, is refused; the error names the column or option.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ _IMMUTABLE = frozenset(
     " data-evolution.enabled index-file-in-data-file-dir blob-field blob-descriptor-field blob-view-field"
     " pk-clustering-override data-file.path-directory type".split()
 )
-"""Options that files of the table depend on: they stay as they were once there is a snapshot."""
+"""Options on which the table's files depend. They cannot change once there is a snapshot."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A schema on its way.
+    """A schema that is being changed.
 
     Attributes:
-        has_snapshots: the table has files: what they depend on must stay.
+        has_snapshots: the table has files, so options on which they depend must not change.
     """
 
     schema: TableSchema
     has_snapshots: bool
 
     def edited(self, path: str, edit: Edit) -> Draft:
-        """With the field that a path names edited; `a.b` is field b of ROW a, `a.element`, `a.value` what a holds."""
+        """Edit the field that a path names: `a.b` is field b of ROW a; `a.element` and `a.value` are parts of ARRAY or MAP a."""
         parts = (path,) if path in self.schema.by_name else tuple(path.split("."))
         fields = edited(self.schema.fields, parts, path, edit)
         return replace(self, schema=replace(self.schema, fields=fields))
 
     def is_key(self, path: str) -> str:
-        """The kind of key that a column is part of, or nothing."""
+        """The kind of key that a column is part of; empty if it is not part of a key."""
         kinds = (("partition", self.schema.partition_keys), ("primary", self.schema.primary_keys))
         return next((kind for kind, keys in kinds if path in keys), "")
 
@@ -74,7 +74,7 @@ def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     """The next schema.
 
     Raises:
-        InvalidArgument: a change that the format does not allow; names column or option.
+        InvalidArgument: the format does not allow a change; names the column or option.
 
     >>> old = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={})
     >>> new = changed(old, [add_column("b", "STRING"), rename_column("a", "c")], has_snapshots=True, time_ms=1)
@@ -90,7 +90,7 @@ def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
 
 
 def undone(newest: TableSchema, made: TableSchema, before: TableSchema) -> TableSchema:
-    """The newest schema without what a change made of the one before it; what others changed since stays.
+    """The newest schema with one change undone. Changes that other writers made since are kept.
 
     >>> before = TableSchema(0, (Field(0, "a", AtomicType("INT")),), 0, option_texts={"bucket": "-1"})
     >>> made = replace(before, id=1, option_texts={"bucket": "2", "bucket-key": "a"})
@@ -125,12 +125,12 @@ def add_column(
     after: str | None = None,
     before: str | None = None,
 ) -> SchemaChange:
-    """A new column, null (not its default) in the rows that are there.
+    """Add a column. In existing rows it is null, not its default.
 
     Args:
-        name: of the column, or `row.field` for a field of a ROW.
+        name: the name of the column, or `row.field` for a field of a ROW.
         data_type: SQL text such as `DECIMAL(10, 2)`, a `DataType`, or an Arrow type; nullable.
-        first, after, before: where; last by default.
+        first, after, before: the position of the column; last by default.
     """
 
     def change(draft: Draft) -> Draft:
@@ -138,13 +138,13 @@ def add_column(
         parent, _, leaf = name.rpartition(".")
         made_type, highest = numbered(_data_type(data_type, name), schema.highest_field_id + 1)
         if not made_type.nullable:
-            raise InvalidArgument(f"column '{name}' cannot be NOT NULL: the rows that are there have no value for it")
+            raise InvalidArgument(f"column '{name}' cannot be NOT NULL, because existing rows have no value for it")
         text = None if default is None else _default_text(default, made_type, name)
         field = Field(schema.highest_field_id + 1, leaf, made_type, comment, text)
 
         def insert(fields: tuple[Field, ...]) -> tuple[Field, ...]:
             if any(f.name == leaf for f in fields):
-                raise InvalidArgument(f"there is a column '{name}' already")
+                raise InvalidArgument(f"there already is a column '{name}'")
             position = position_beside(fields, first, after, before)
             if position is None and not parent:
                 position = _before_partitions(schema)
@@ -160,7 +160,7 @@ def add_column(
 
 
 def drop_column(name: str) -> SchemaChange:
-    """Drop a column; its values stay in the files that have it."""
+    """Drop a column. Its values remain in existing files."""
 
     def drop(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
         if len(fields) == 1:
@@ -171,11 +171,11 @@ def drop_column(name: str) -> SchemaChange:
 
 
 def rename_column(name: str, new_name: str) -> SchemaChange:
-    """Another name for a column, which keeps its values. Not for partition columns: their names are in paths."""
+    """Rename a column, which keeps its values. Partition columns cannot be renamed, because their names are in paths."""
 
     def rename(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
         if any(f.name == new_name for f in fields):
-            raise InvalidArgument(f"there is a column '{new_name}' already")
+            raise InvalidArgument(f"there already is a column '{new_name}'")
         if isinstance(kind := fields[index].type, AtomicType) and kind.root == "BLOB":
             raise InvalidArgument(f"column '{name}' is of type BLOB, it cannot be renamed")
         return with_field(fields, index, name=new_name)
@@ -192,7 +192,7 @@ def rename_column(name: str, new_name: str) -> SchemaChange:
 
 
 def update_type(name: str, data_type: Any) -> SchemaChange:
-    """Another type for a column; values that are there are cast when they are read. It stays nullable or not.
+    """Change the type of a column. Existing values are cast when they are read. The column's nullability does not change.
 
     Args:
         data_type: SQL text, a `DataType`, or an Arrow type.
@@ -216,7 +216,7 @@ def update_type(name: str, data_type: Any) -> SchemaChange:
 
 
 def update_nullability(name: str, nullable: bool) -> SchemaChange:
-    """Let a column be null, or not; the second only with `alter-column-null-to-not-null.disabled` = false."""
+    """Make a column nullable or NOT NULL, the latter only with `alter-column-null-to-not-null.disabled` = false."""
 
     def change(draft: Draft) -> Draft:
         locked = parse_bool(draft.schema.option_texts.get("alter-column-null-to-not-null.disabled", "true"))
@@ -224,7 +224,7 @@ def update_nullability(name: str, nullable: bool) -> SchemaChange:
         def update(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
             if not nullable and fields[index].type.nullable and locked:
                 raise InvalidArgument(
-                    f"column '{name}' may hold nulls already",
+                    f"column '{name}' may already have nulls",
                     next_step="if it does not, set option 'alter-column-null-to-not-null.disabled' to false first",
                 )
             return with_field(fields, index, type=with_nullable(fields[index].type, nullable))
@@ -237,12 +237,12 @@ def update_nullability(name: str, nullable: bool) -> SchemaChange:
 
 
 def update_comment(name: str, comment: str | None) -> SchemaChange:
-    """Another comment for a column, or none."""
+    """Change or remove the comment of a column."""
     return lambda draft: draft.edited(name, lambda fields, i: with_field(fields, i, description=comment))
 
 
 def update_default(name: str, default: Any) -> SchemaChange:
-    """What stands in for a null that is written from now on; None for nothing."""
+    """Change the default that replaces nulls when rows are written; None removes it."""
 
     def update(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
         text = None if default is None else _default_text(default, fields[index].type, name)
@@ -252,11 +252,11 @@ def update_default(name: str, default: Any) -> SchemaChange:
 
 
 def move_column(name: str, *, first: bool = False, after: str | None = None, before: str | None = None) -> SchemaChange:
-    """Another place for a column; last by default."""
+    """Move a column to another position; last by default."""
 
     def move(fields: tuple[Field, ...], index: int) -> tuple[Field, ...]:
         if name.rpartition(".")[2] in (after, before):
-            raise InvalidArgument(f"column '{name}' cannot stand beside itself")
+            raise InvalidArgument(f"column '{name}' cannot be moved next to itself")
         rest = (*fields[:index], *fields[index + 1 :])
         position = position_beside(rest, first, after, before)
         where = len(rest) if position is None else position
@@ -280,7 +280,7 @@ def set_option(key: str, value: Any) -> SchemaChange:
 
 
 def remove_option(key: str) -> SchemaChange:
-    """Go back to an option's default."""
+    """Remove a table option, so that its default applies."""
 
     def change(draft: Draft) -> Draft:
         _check_option(draft, key, None)
@@ -291,12 +291,12 @@ def remove_option(key: str) -> SchemaChange:
 
 
 def set_comment(comment: str | None) -> SchemaChange:
-    """Another comment for the table, or none."""
+    """Change or remove the comment of the table."""
     return lambda draft: replace(draft, schema=replace(draft.schema, comment=comment))
 
 
 def _check_option(draft: Draft, key: str, text: str | None) -> None:
-    """What files that are there depend on cannot change (format/schema §4)."""
+    """Refuse changes of options on which existing files depend (format/schema §4)."""
     old = draft.schema.option_texts.get(key)
     if text == old:
         return
@@ -310,7 +310,7 @@ def _check_option(draft: Draft, key: str, text: str | None) -> None:
         raise InvalidArgument("option 'ignore-delete' cannot be switched off again")
     modifiable = parse_bool(draft.schema.option_texts.get("deletion-vectors.modifiable", "false"))
     if key == opt.DELETION_VECTORS.key and not modifiable:
-        raise InvalidArgument(f"option '{key}' changes only where 'deletion-vectors.modifiable' is true")
+        raise InvalidArgument(f"option '{key}' can be changed only if 'deletion-vectors.modifiable' is true")
 
 
 # ------------------------------------------------------------------------------------------------------------- inside
@@ -318,7 +318,7 @@ def _check_option(draft: Draft, key: str, text: str | None) -> None:
 
 def _row_of(field: Field, insert: Callable[[tuple[Field, ...]], tuple[Field, ...]]) -> DataType:
     if not isinstance(field.type, RowType):
-        raise InvalidArgument(f"'{field.name}' is no ROW: {sql(field.type)} has no fields")
+        raise InvalidArgument(f"'{field.name}' is not a ROW: {sql(field.type)} has no fields")
     return replace(field.type, fields=insert(field.type.fields))
 
 

@@ -1,8 +1,8 @@
 """A snapshot file: one published state of a table.
 
-Owns: `Snapshot`, its JSON both ways, its identity, and the properties that lakelatch adds to it.
-Must not know: where it lies, how it is published. Source: format/snapshot §2; architecture §3 (identity).
-Invariant: version 3 with a uuid is written; versions 1 to 3 are read; unknown keys are ignored.
+Owns: `Snapshot`, reading and writing its JSON, its identity, and the properties that lakelatch adds to it.
+Must not know: its location, how it is published. Source: format/snapshot §2; architecture §3 (identity).
+Invariants: Version 3 with a uuid is written. Versions 1 to 3 are read. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..json_text import parse_json
 
 SNAPSHOT_VERSION = 3
 BATCH_IDENTIFIER = 9_223_372_036_854_775_807
-"""`commitIdentifier` of a commit that names none."""
+"""The `commitIdentifier` of a commit without an identifier."""
 
 WRITER = "lakelatch-"
-"""How `writerVersion` begins in snapshots of ours."""
+"""The start of `writerVersion` in lakelatch's snapshots."""
 
 CommitKind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
@@ -27,7 +27,7 @@ _KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as its file says it; attribute names are the format's (format/snapshot §2)."""
+    """The contents of a snapshot file. Attribute names are the format's (format/snapshot §2)."""
 
     id: int
     schema_id: int
@@ -56,7 +56,7 @@ class Snapshot:
 
     @property
     def identity(self) -> str:
-        """What tells this snapshot from another with the same id: its uuid, else the names of its lists (architecture §3).
+        """Distinguishes this snapshot from others with the same id: its uuid, or the names of its lists (architecture §3).
 
         >>> Snapshot(1, 0, "b", "d", "me", 7, "APPEND", 0, 1, 1).identity
         'b|d'
@@ -67,12 +67,12 @@ class Snapshot:
     def own_properties(self) -> dict[str, str]:
         """The properties, if lakelatch wrote the snapshot; none otherwise.
 
-        Apache Paimon's manifest compaction copies those of the snapshot before: they say nothing of its own.
+        Apache Paimon's manifest compaction copies the properties of the previous snapshot, so they do not describe its own.
         """
         return self.properties if (self.writer_version or "").startswith(WRITER) else {}
 
     def to_json(self) -> bytes:
-        """The snapshot file's bytes; keys in the format's order, nulls left out."""
+        """The snapshot file's bytes, with keys in the format's order and without nulls."""
         out: dict[str, Any] = {
             "version": self.version,
             "uuid": self.uuid,
@@ -103,15 +103,16 @@ class Snapshot:
 
 
 def parse_snapshot(data: bytes, where: str) -> Snapshot:
-    """A snapshot (or a tag, which is one) from its file.
+    """A snapshot or tag from its file. Both have the same format.
 
     Raises:
-        TableCorrupt: no JSON, a required key missing or of a wrong type, an unknown version or kind; names the file.
+        TableCorrupt: the bytes are not JSON, a required key is missing or has a wrong type, or the version or kind is unknown;
+            names the file.
     """
     try:
         raw = parse_json(data)
         if not isinstance(raw, dict):
-            raise TypeError("no JSON object")
+            raise TypeError("not a JSON object")
         version = _number(raw, "version", where)
         if not 1 <= version <= SNAPSHOT_VERSION:
             raise TableCorrupt(f"{where}: field 'version' is {version}; up to {SNAPSHOT_VERSION} can be read")
@@ -119,7 +120,7 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
             raise TableCorrupt(f"{where}: field 'commitKind' is {raw['commitKind']!r}")
         return _from_raw(raw, version, where)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise TableCorrupt(f"{where} is no snapshot: {error!r}") from error
+        raise TableCorrupt(f"{where} is not a snapshot: {error!r}") from error
 
 
 def _from_raw(raw: dict[str, Any], version: int, where: str) -> Snapshot:

@@ -1,7 +1,7 @@
 """The smallest and largest value of Arrow columns, in the format's order.
 
-Owns: bounds of an array, bounds out of a Parquet footer, truncation. Must not know: modes, manifests, rows of bytes.
-Source: format/statistics §2; format/binary-row §2. Invariant: bounds enclose every non-null value, NaN and signed zeros included.
+Owns: the bounds of an array, the bounds in a Parquet footer, truncation. Must not know: modes, manifests, encoded rows.
+Source: format/statistics §2; format/binary-row §2. Invariant: Bounds include every non-null value, also NaN and signed zeros.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WITH_BOUNDS = frozenset(
 
 
 class Bounds(NamedTuple):
-    """Smallest and largest value in the form of `values`; None where it cannot be told."""
+    """The smallest and largest value in the form of `values`; None if it is unknown."""
 
     min: Any
     max: Any
@@ -44,15 +44,15 @@ _UNKNOWN = Bounds(None, None)
 
 
 def has_bounds(data_type: DataType) -> bool:
-    """Does the format keep minimum and maximum for the type? Not for types with parts, VARIANT, BLOB, GEOMETRY."""
+    """Does the format store a minimum and maximum for the type? Not for types with parts, VARIANT, BLOB, GEOMETRY."""
     return root_of(data_type) in _WITH_BOUNDS
 
 
 def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
-    """Bounds of an array's non-null values; None if it has none.
+    """The bounds of an array's non-null values; None if it has none.
 
     Args:
-        array: `pa.Array` or `pa.ChunkedArray` of a type with bounds.
+        array: a `pa.Array` or `pa.ChunkedArray` of a type with bounds.
     """
     array = plain_array(array)
     if pa.types.is_floating(array.type):
@@ -65,7 +65,7 @@ def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
     try:
         return Bounds(arrow_scalar_value(pair["min"], data_type), arrow_scalar_value(pair["max"], data_type))
     except (InvalidArgument, UnicodeDecodeError):
-        return _UNKNOWN  # a date beyond the year 9999, text that is none: unknown is safe
+        return _UNKNOWN  # a date beyond the year 9999, or invalid text: unknown bounds are safe
 
 
 def _enclosing(found: list[Bounds]) -> Bounds | None:
@@ -75,7 +75,7 @@ def _enclosing(found: list[Bounds]) -> Bounds | None:
 
 
 def _float_bounds(array: Any) -> Bounds | None:
-    """Arrow ignores NaN and takes both zeros for one; here NaN is the largest and -0.0 below 0.0."""
+    """Bounds in which NaN is the largest value and -0.0 is below 0.0. Arrow ignores NaN and treats both zeros as equal."""
     if array.null_count == len(array):
         return None
     pair = _min_max_with_nan(array)
@@ -94,7 +94,10 @@ def _float_bounds(array: Any) -> Bounds | None:
 def _min_max_with_nan(array: Any) -> tuple[float, float]:
     if array.null_count == 0:
         numbers = array.to_numpy(zero_copy_only=True)
-        low, high = float(numbers.min()), float(numbers.max())  # NumPy hands NaN on, and is faster than min_max
+        low, high = (
+            float(numbers.min()),
+            float(numbers.max()),
+        )  # NumPy returns NaN if there is one, and is faster than min_max
         if high == high:
             return low, high
         has_nan = True
@@ -108,17 +111,17 @@ def _min_max_with_nan(array: Any) -> tuple[float, float]:
 
 
 def footer_bounds(footer: Any, field: Field) -> Bounds | None:
-    """Bounds of a top-level text column as a Parquet footer has them.
+    """The bounds of a top-level text column in a Parquet footer.
 
     Args:
-        footer: `pq.FileMetaData` of a file that was written by pyarrow, which keeps bounds whole or not at all.
+        footer: the `pq.FileMetaData` of a file written by pyarrow, which stores bounds untruncated or not at all.
         field: the column.
 
     Returns:
-        The bounds, unknown ones where a row group lacks them; None if the column has no value at all.
+        The bounds, which are unknown if a row group lacks them; None if the column has no value.
     """
     columns = [footer.schema.column(i) for i in range(footer.num_columns)]
-    # A field b of a ROW a has the path "a.b", as a column of that name has.
+    # The path "a.b" can be field b of a ROW a, or a column of that name.
     index = next((i for i, c in enumerate(columns) if c.path == c.name == field.name), None)
     if index is None:
         return _UNKNOWN
@@ -146,9 +149,9 @@ def _raw_bytes(value: Any) -> bytes:
 
 
 def truncated(bounds: Bounds, length: int) -> Bounds:
-    """Bounds with text cut to so many code points (format/statistics §2); others as they are.
+    """Bounds with text cut to this many code points (format/statistics §2). Other bounds are not changed.
 
-    The maximum is raised so that it stays above what was cut off; where nothing can be raised, both are unknown.
+    The maximum is raised so that it is above the text that was cut. If it cannot be raised, both bounds are unknown.
 
     >>> truncated(Bounds("Two roads diverged", "Whether I shall turn"), 16)
     Bounds(min='Two roads diverg', max='Whether I shall!')
@@ -167,7 +170,7 @@ def _raised(text: str) -> str | None:
     for end in range(len(text), 0, -1):
         point = ord(text[end - 1]) + 1
         if point == 0xD800:
-            point = 0xE000  # surrogates are no characters, and have no UTF-8
+            point = 0xE000  # surrogates are not characters, and have no UTF-8 form
         if point <= sys.maxunicode:
             return text[: end - 1] + chr(point)
     return None

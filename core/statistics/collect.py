@@ -1,11 +1,11 @@
-"""Statistics over the columns of a data file: computed while it is written, and read back.
+"""Collect the statistics of a data file's columns while it is written, and decode them again.
 
-Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, what uses the
-bounds (see `pruning`). Source: format/statistics §1.
+Owns: `StatsMode`, `StatsCollector`, `ColumnStats`, truncation. Must not know: how files are written, how bounds are used
+(see `pruning`). Source: format/statistics §1.
 
-Invariants: a minimum is never above, a maximum never below any value of the column, in the format's order
-(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text goes by UTF-8 bytes); what cannot be told is null, which is
-always safe; binary columns are written without bounds, as by Apache Paimon, whose filters would go wrong by them.
+Invariants: A minimum is never above, and a maximum never below, any value of the column in the format's order
+(format/binary-row §2: NaN is the largest, -0.0 is below 0.0, text is compared by UTF-8 bytes). An unknown bound is null, which is
+always safe. Binary columns are written without bounds, as by Apache Paimon, whose filters would give wrong results with them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MODE = re.compile(r"truncate\((\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """How much is recorded about a column.
+    """The statistics that are recorded for a column.
 
     Attributes:
         kind: "none", "counts", "truncate" or "full".
-        length: characters that are kept, for "truncate".
+        length: the number of characters that "truncate" keeps.
 
     >>> StatsMode.parse("truncate(16)")
     StatsMode(kind='truncate', length=16)
@@ -45,7 +45,7 @@ class StatsMode:
         """A mode from the text of an option.
 
         Raises:
-            InvalidArgument: none of `none`, `counts`, `full`, `truncate(n)`; names the option.
+            InvalidArgument: the text is not `none`, `counts`, `full` or `truncate(n)`; names the option.
         """
         folded = text.strip().lower()
         if folded in ("none", "counts", "full"):
@@ -65,17 +65,17 @@ COUNTS = StatsMode("counts")
 FULL = StatsMode("full")
 DEFAULT = StatsMode("truncate", 16)
 KEY_MODE = StatsMode("truncate", 128)
-"""For key columns, whatever the table says."""
+"""The mode of key columns, whatever the table's options are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """What is known of a column of a file; None is unknown, or for a bound: no value.
+    """The statistics of a file's column. None means unknown or, for a bound, that there is no value.
 
     Attributes:
         min: not above any value, in the form of `values`.
         max: not below any value.
-        null_count: rows that are null.
+        null_count: the number of nulls.
     """
 
     min: Any = None
@@ -90,15 +90,15 @@ UNKNOWN = ColumnStats()
 
 
 class StatsCollector:
-    """Statistics of one file, gathered from the batches that are written into it.
+    """Collects the statistics of one file from the batches that are written to it.
 
     Args:
         fields: the columns to describe, in the order of the file's schema.
-        modes: mode by column name; a column that is missing here has the default `truncate(16)`.
-        dense: leave columns of mode `none` out and name the others (`_VALUE_STATS_COLS`), option
+        modes: the mode by column name; other columns have the default `truncate(16)`.
+        dense: leave out columns with mode `none`, and name the others (`_VALUE_STATS_COLS`); option
             `metadata.stats-dense-store`.
-        parquet_footer: the file is Parquet, and `finish` will be given its footer: the bounds of text columns are taken
-            from there, where the encoder has computed them already.
+        parquet_footer: the file is Parquet, and `finish` will get its footer. The bounds of text columns are taken from it,
+            because the encoder has already computed them.
 
     >>> import pyarrow as pa
     >>> collector = StatsCollector((Field(0, "a", AtomicType("INT")),), {})
@@ -122,10 +122,10 @@ class StatsCollector:
         self.row_count = 0
 
     def update(self, batch: Any) -> None:
-        """Take the rows of a batch into account.
+        """Add the rows of a batch to the statistics.
 
         Args:
-            batch: `pa.RecordBatch` or `pa.Table` with every column of the collector.
+            batch: a `pa.RecordBatch` or `pa.Table` with every column of the collector.
         """
         self.row_count += batch.num_rows
         for column in self._columns:
@@ -136,10 +136,10 @@ class StatsCollector:
         """The statistics, and `_VALUE_STATS_COLS`.
 
         Args:
-            footer: the `pq.FileMetaData` of the finished file, where `parquet_footer` was set.
+            footer: the `pq.FileMetaData` of the finished file, if `parquet_footer` was set.
 
         Returns:
-            `SimpleStats`, and the names of its columns, or None when they are all columns of the file.
+            `SimpleStats`, and the names of its columns, or None if they are all columns of the file.
         """
         if self._parquet_footer and footer is not None:
             for column in self._columns:
@@ -158,7 +158,7 @@ class StatsCollector:
 
 
 class _Column:
-    """One column while its file grows."""
+    """One column of a file that is being written."""
 
     def __init__(self, field: Field, mode: StatsMode, parquet_footer: bool) -> None:
         self.field = field
@@ -166,7 +166,7 @@ class _Column:
         self.null_count = 0
         root = root_of(field.type)
         self.from_footer = parquet_footer and mode.wants_bounds and root in STRING_ROOTS
-        # Apache Paimon compares binary literals byte by byte with a sign: bounds would lose it rows, even those of "=".
+        # Apache Paimon compares binary literals as signed bytes, so with bounds it would miss rows, even for "=".
         bounded = has_bounds(field.type) and root not in BINARY_ROOTS
         self._measured = mode.wants_bounds and bounded and not self.from_footer
         self._unknown = self.from_footer
@@ -202,19 +202,19 @@ class _Column:
 
 
 def decode_stats(stats: SimpleStats, fields: Sequence[Field], where: str = "statistics") -> list[ColumnStats]:
-    """What the statistics say of each of their columns.
+    """Decode the statistics of all columns.
 
     Args:
-        stats: as the manifest has them.
-        fields: the columns they are about: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's
+        stats: the manifest's statistics.
+        fields: the columns of the statistics: those of `_VALUE_STATS_COLS`, else of `_WRITE_COLS`, else of the file's
             schema.
         where: the file, for the error.
 
     Returns:
-        One `ColumnStats` per field. No fields at all in the rows (a writer's "no statistics") gives `UNKNOWN` for each.
+        One `ColumnStats` per field. If the rows have no fields, because the writer stored no statistics, all are `UNKNOWN`.
 
     Raises:
-        TableCorrupt: the rows have another number of fields, or are damaged.
+        TableCorrupt: the number of fields in the rows is wrong, or the rows are damaged.
     """
     if row_arity(stats.min_values, where) == 0:
         return [UNKNOWN] * len(fields)
@@ -247,7 +247,7 @@ def _decode_bound(row: bytes, index: int, fields: Sequence[Field], where: str) -
     except TableCorrupt:
         if root_of(data_type) == "DATE":
             check_arity(row, len(fields), where)
-            return None  # Java knows years that Python's dates do not: such a bound is unknown, not damaged
+            return None  # Java has years that Python's dates lack: such a bound is unknown, not damaged
         raise
 
 
@@ -255,21 +255,21 @@ SYSTEM_FIELDS = {
     "_ROW_ID": Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT")),
     "_SEQUENCE_NUMBER": Field(2_147_483_646, "_SEQUENCE_NUMBER", AtomicType("BIGINT")),
 }
-"""Columns that `_WRITE_COLS` may name beside those of the schema."""
+"""Columns that `_WRITE_COLS` may name in addition to those of the schema."""
 
 
 def file_stats_fields(
     fields: Sequence[Field], write_cols: Sequence[str] | None, stats_cols: Sequence[str] | None
 ) -> list[Field] | None:
-    """The columns that a file's value statistics are about (format/statistics §1).
+    """The columns of a file's value statistics (format/statistics §1).
 
     Args:
-        fields: columns of the schema that the file was written with.
+        fields: the columns of the schema with which the file was written.
         write_cols: `_WRITE_COLS`.
         stats_cols: `_VALUE_STATS_COLS`.
 
     Returns:
-        The fields in order, or None when one of them is unknown, so that nothing can be said.
+        The fields in order, or None if one of them is unknown, so that the statistics cannot be used.
     """
     by_name = {f.name: f for f in fields}
     names = stats_cols if stats_cols is not None else write_cols if write_cols is not None else tuple(by_name)

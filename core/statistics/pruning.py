@@ -1,10 +1,10 @@
-"""Which files, manifests and partitions cannot hold a row that a predicate keeps.
+"""Find the files, manifests and partitions that cannot hold a row that matches a predicate.
 
 Owns: testing bound predicates against statistics and partition values. Must not know: manifests' bytes, stores, rows.
 Source: format/statistics §1, §3.
 
-Invariant: a file with a matching row is never dropped, whatever is unknown about it and whoever wrote it; that includes
-bounds that a foreign writer computed without NaN (see `trust_float_bounds`).
+Invariant: A file with a matching row is never dropped, whatever is unknown about it and whichever writer made it, even a writer
+that computes bounds without NaN (see `trust_float_bounds`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .collect import ColumnStats, decode_stats
 def split_predicate(
     predicate: Predicate, partition_columns: Sequence[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """A predicate as (what only looks at partition columns, the rest); both together are the whole; None is nothing.
+    """Split a predicate into (the part on partition columns, the rest), which together equal it. None is an empty part.
 
     >>> from ..predicates.predicate import col
     >>> part, rest = split_predicate((col("month") == 1) & (col("x") > 2), ["month"])
@@ -46,23 +46,23 @@ def _all(parts: tuple[Predicate, ...]) -> Predicate | None:
 
 
 def partition_matches(predicate: Predicate, values: Sequence[Any], fields: Sequence[Field]) -> bool:
-    """Does a predicate over partition columns keep the rows of a partition? Exact.
+    """Does a predicate on partition columns keep the rows of a partition? The answer is exact.
 
     Args:
-        predicate: bound; looks at partition columns only (see `split_predicate`).
-        values: the partition's, in the form of `values`.
+        predicate: bound, on partition columns only (see `split_predicate`).
+        values: the partition's values, in the form of `values`.
         fields: the partition columns.
     """
     return evaluate(predicate, {f.name: v for f, v in zip(fields, values, strict=True)}) is True
 
 
 def partition_stats(values: Sequence[Any], fields: Sequence[Field], row_count: int) -> dict[str, ColumnStats]:
-    """What the partition's values say of a file in it, as statistics: for predicates that mix it with other columns.
+    """The partition's values as statistics of a file in it, for predicates that combine them with other columns.
 
     Args:
-        values: the partition's, in the form of `values`.
+        values: the partition's values, in the form of `values`.
         fields: the partition columns.
-        row_count: rows of the file.
+        row_count: the number of rows of the file.
     """
     return {f.name: ColumnStats(v, v, row_count if v is None else 0) for f, v in zip(fields, values, strict=True)}
 
@@ -74,14 +74,14 @@ def may_match(
     *,
     trust_float_bounds: bool = False,
 ) -> bool:
-    """Can a file hold a row that the predicate keeps?
+    """Can a file hold a row that matches the predicate?
 
     Args:
-        predicate: bound to the columns that `stats` are about.
-        stats: by column; a column that is missing is unknown.
-        row_count: rows of the file, nulls included; None if unknown.
-        trust_float_bounds: the bounds of FLOAT and DOUBLE count NaN as the largest value. True of files that lakelatch
-            wrote and of Apache Paimon's Parquet and Avro files; not of its ORC files, nor of other writers.
+        predicate: bound to the columns of `stats`.
+        stats: the statistics by column. Those of a missing column are unknown.
+        row_count: the number of rows of the file, including nulls; None if unknown.
+        trust_float_bounds: in the bounds of FLOAT and DOUBLE, NaN counts as the largest value. This holds for lakelatch's
+            files and for Apache Paimon's Parquet and Avro files, but not for its ORC files or for other writers.
 
     Returns:
         False only if no row can match.
@@ -100,17 +100,17 @@ def may_match_range(
     entry_count: int | None,
     where: str = "_PARTITION_STATS",
 ) -> bool:
-    """Can a manifest hold an entry of a partition that the predicate keeps?
+    """Can a manifest hold an entry of a partition that matches the predicate?
 
     Args:
-        predicate: bound; looks at partition columns only.
+        predicate: bound, on partition columns only.
         stats: `_PARTITION_STATS` of the manifest.
         fields: the partition columns.
-        entry_count: added and deleted files of the manifest together.
+        entry_count: the number of added and deleted files of the manifest.
         where: the file, for the error.
 
     Raises:
-        TableCorrupt: the statistics are about other columns.
+        TableCorrupt: the statistics do not have these columns.
     """
     columns = decode_stats(stats, fields, where)
     return may_match(predicate, {f.name: c for f, c in zip(fields, columns, strict=True)}, entry_count)
@@ -120,7 +120,7 @@ def may_match_range(
 
 
 class _File:
-    """What is known of one file."""
+    """The statistics of one file."""
 
     __slots__ = ("row_count", "stats", "trusts_floats")
 
@@ -131,7 +131,8 @@ class _File:
 
 
 def _may(predicate: Predicate, file: _File, negated: bool) -> bool:
-    """Negation is carried down to the comparisons: "not surely true" of a part says nothing about its negation."""
+    """Can the predicate be true? A negation is pushed down to the comparisons, because from "a part may be false" nothing follows
+    for the negation of the whole."""
     match predicate:
         case Comparison():
             return _leaf_may(predicate, file, negated)
@@ -157,7 +158,7 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
     if op == "is_null":
         return column.null_count != 0
     if file.row_count is not None and column.null_count == file.row_count:
-        return False  # no value at all: every comparison is unknown, and IS NOT NULL false
+        return False  # only nulls: every comparison is unknown, and IS NOT NULL is false
     if op == "is_not_null":
         return True
     if op != "in" and leaf.literals[0] is None:
@@ -171,7 +172,7 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
 
 
 def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
-    """Bounds as order keys; None for one that proves nothing."""
+    """The bounds as order keys; None for a bound that cannot be used."""
     low, high = column.min, column.max
     if isinstance(low, float) or isinstance(high, float):
         low, high = _float_bounds(low, high, trusts_floats)
@@ -179,7 +180,8 @@ def _usable_bounds(column: ColumnStats, trusts_floats: bool) -> tuple[Any, Any]:
 
 
 def _float_bounds(low: Any, high: Any, trusts_floats: bool) -> tuple[Any, Any]:
-    """Writers disagree on NaN and on signed zeros: ORC's bounds leave NaN out, or are NaN both when it came first."""
+    """Float bounds that are safe for all writers, which differ on NaN and signed zeros. ORC's bounds leave NaN out, or both are
+    NaN if it came first."""
     if not trusts_floats:
         low, high = None if low is not None and math.isnan(low) else low, None
     return -0.0 if low == 0 else low, 0.0 if high == 0 else high
@@ -218,21 +220,21 @@ def _in_may(literals: tuple[Any, ...], low: Any, high: Any, negated: bool) -> bo
 def _text_may(op: str, literal: Any, column: ColumnStats, negated: bool) -> bool:
     low, high = column.min, column.max
     if negated:
-        # Nothing but one value in the file: it can be tested itself.
+        # The file has only one value, which can be tested itself.
         if low is not None and low == high:
             return evaluate(Not(Comparison(op, "", (literal,))), {"": low}) is True
         return True
     prefix = literal if op == "starts_with" else like_prefix(literal) if op == "like" else literal[:0]
     if not prefix:
         return True
-    # Every text that begins with the prefix lies in [prefix, prefix + anything].
+    # Every text that begins with the prefix is between the prefix and the prefix followed by anything.
     if high is not None and high < prefix:
         return False
     return low is None or low[: len(prefix)] <= prefix
 
 
 def like_prefix(pattern: str) -> str:
-    r"""The text that everything begins with that a LIKE pattern matches.
+    r"""The prefix of all texts that a LIKE pattern matches.
 
     >>> like_prefix("ab\\%c%d")
     'ab%c'

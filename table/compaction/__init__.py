@@ -1,5 +1,5 @@
-"""Owns small files and deleted rows rewritten into fewer files.
+"""Owns compaction: small files, and files with deleted rows, are rewritten into fewer files.
 
-Must not know: how a commit lands, who asked for it.
+Must not know: how a commit is made, who started the compaction.
 Begin with `plan`, then `run`.
 """

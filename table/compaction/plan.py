@@ -1,8 +1,8 @@
-"""Which small files of an append table are rewritten together.
+"""Choose the small files of an append table that are rewritten together.
 
-Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten, or committed.
-Source: format/deletion-vectors §2; format/data-files §6. Invariants: the files of a group are of one (partition, bucket);
-where a bucket keeps the order of its rows, they are neighbours in it; planning reads metadata only.
+Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten or committed.
+Source: format/deletion-vectors §2; format/data-files §6. Invariants: The files of a group are of one (partition, bucket). If the
+bucket keeps the order of its rows, they are adjacent in it. Planning reads only metadata.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FEWEST_FILES = 2
 
 @dataclass(frozen=True)
 class CompactionPlan:
-    """What a compaction would rewrite.
+    """The files that a compaction would rewrite.
 
     Attributes:
-        snapshot: whose files these are; None for a table without one.
-        target_bytes: how large files are to become.
-        groups: files that become one, mostly; each of one (partition, bucket).
-        files_considered: live files of the partitions that were asked for.
+        snapshot: the snapshot of these files; None for a table without one.
+        target_bytes: the size of new files.
+        groups: the files that are rewritten together, usually into one file; each group is of one (partition, bucket).
+        files_considered: the number of live files in the chosen partitions.
         index: the snapshot's live index files.
     """
 
@@ -47,17 +47,17 @@ class CompactionPlan:
 
     @property
     def file_count(self) -> int:
-        """Files that would be rewritten."""
+        """The number of files to rewrite."""
         return sum(len(group.files) for group in self.groups)
 
     @property
     def row_count(self) -> int:
-        """Rows in them, deleted ones too."""
+        """The number of rows in these files, including deleted rows."""
         return sum(group.row_count for group in self.groups)
 
     @property
     def size(self) -> int:
-        """Bytes of them."""
+        """The bytes of these files."""
         return sum(group.size for group in self.groups)
 
     @property
@@ -102,14 +102,15 @@ def plan_compaction(
     """Choose the files to rewrite.
 
     Args:
-        schema: the newest one: files are rewritten in it.
-        where: which partitions; names partition columns only.
-        target_size: how large files are to become, in bytes or as text (`128 mb`); option `target-file-size`.
-        min_files: so many small files are worth rewriting where they do not fill a file; option `compaction.min.file-num`.
+        schema: the newest schema, with which files are rewritten.
+        where: a predicate on partition columns that chooses the partitions.
+        target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`.
+        min_files: rewrite small files that do not fill a new file only if there are this many; option
+            `compaction.min.file-num`.
 
     Raises:
-        Unsupported: a table that is not written, or that is compacted in another way.
-        InvalidArgument: arguments that cannot be meant.
+        Unsupported: lakelatch cannot write the table, or the table is clustered instead of compacted.
+        InvalidArgument: an argument is not valid.
     """
     check_compactable(schema)
     target = _target_bytes(schema, target_size)
@@ -121,12 +122,12 @@ def plan_compaction(
     scan = plan_scan(timeline, snapshot, schema, predicate)
     if scan.residual is not None:
         raise InvalidArgument(
-            f"a compaction takes whole partitions, and '{scan.residual}' is about rows",
-            next_step=f"name partition columns only: {', '.join(schema.partition_keys) or 'this table has none'}",
+            f"a compaction rewrites whole partitions, but '{scan.residual}' chooses rows",
+            next_step=f"use partition columns only: {', '.join(schema.partition_keys) or 'this table has none'}",
         )
     if snapshot is None:
         return CompactionPlan(None, target)
-    # Partitions of a fallback branch are read beside this branch's own; they are compacted where they are written.
+    # Partitions of a fallback branch are only read here. They are compacted in the branch to which they belong.
     buckets = _buckets(split for split in scan.splits if split.branch == timeline.paths.branch)
     choice = _Choice(schema, target, fewest)
     groups = tuple(group for bucket in buckets for group in choice.groups(bucket))
@@ -135,11 +136,11 @@ def plan_compaction(
 
 
 def check_compactable(schema: TableSchema) -> None:
-    """Refuse tables whose files cannot be rewritten, naming feature and option."""
+    """Refuse tables whose files cannot be rewritten. The error names the feature and the option."""
     check_writable(schema)
     if schema.options.get(opt.ROW_TRACKING):
         raise Unsupported(
-            f"option '{opt.ROW_TRACKING.key}' = true: a compaction would have to keep the rows' ids: not supported yet"
+            f"option '{opt.ROW_TRACKING.key}' = true: a compaction that keeps the rows' ids is not supported yet"
         )
     if schema.options.get(opt.CLUSTERING_INCREMENTAL):
         raise Unsupported(f"option '{opt.CLUSTERING_INCREMENTAL.key}' = true: such a table is clustered, not compacted")
@@ -158,7 +159,7 @@ def _target_bytes(schema: TableSchema, given: int | str | None) -> int:
 
 
 def _buckets(splits: Iterable[Split]) -> list[Split]:
-    """Splits joined by (partition, bucket)."""
+    """The files of all splits, grouped by (partition, bucket)."""
     found: dict[tuple[bytes, int, int], list[Split]] = {}
     for split in splits:
         found.setdefault((split.partition, split.bucket, split.total_buckets), []).append(split)
@@ -189,7 +190,7 @@ class _Choice:
         for i in sorted(range(len(bucket.files)), key=lambda i: _age(bucket.files[i])):
             file_size = bucket.files[i].file_size
             if not self._is_small(bucket.files[i]) and not self._is_eroded(bucket, i):
-                if in_order:  # what stands on both sides of a large file cannot become one
+                if in_order:  # files on both sides of a large file cannot be joined
                     yield from self._worth(bucket, run, self.min_files)
                     run, size = [], 0
                 continue
@@ -214,7 +215,7 @@ class _Choice:
         return file.file_size < self.target_bytes * self.schema.options.get(opt.COMPACTION_SMALL_RATIO)
 
     def _is_eroded(self, bucket: Split, index: int) -> bool:
-        """Are so many of its rows deleted, or nobody knows how many, that the rest is worth rewriting?"""
+        """Should the file be rewritten because many of its rows are deleted, or because their number is not known?"""
         place = bucket.deletion(index)
         if place is None:
             return False
@@ -223,5 +224,5 @@ class _Choice:
 
 
 def _age(file: DataFile) -> tuple[int, int, str]:
-    """Rows that came together stay together: their statistics rule out more."""
+    """Sort by age: rows that were written together stay together, so that statistics rule out more files."""
     return file.min_sequence_number, file.creation_time or 0, file.file_name

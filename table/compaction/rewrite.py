@@ -1,8 +1,8 @@
-"""Files of one (partition, bucket) to fewer, larger ones with the same rows.
+"""Rewrite files of one (partition, bucket) into fewer, larger ones with the same rows.
 
-Owns: `Rewriter`; it is pickled to executors. Must not know: which files are worth it, commits.
-Source: format/data-files §2, §6 (sequence numbers, file source). Invariants: the rows that are written are those that are live in
-the files that are read, in their order, or it fails; a rewrite that fails leaves no whole file, or names it.
+Owns: `Rewriter`, which is pickled to executors. Must not know: how files are chosen, commits.
+Source: format/data-files §2, §6 (sequence numbers, file source). Invariants: The new files have exactly the live rows of the old
+files, in the same order, or the rewrite fails. A rewrite that fails deletes its files, or names those it could not delete.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Rewriter:
     """Rewrites groups of files.
 
     Attributes:
-        schema: what rows are read as and written with.
+        schema: the schema with which rows are read and written.
         file_schemas: the schemas that the files name.
-        target_bytes: a file is closed when it has grown to this.
+        target_bytes: a file is closed when it has grown to this size.
     """
 
     store: Store
@@ -53,11 +53,11 @@ class Rewriter:
         """Write the live rows of a group into new files.
 
         Args:
-            name: unique; names of the new files begin with it, behind the table's prefix.
+            name: a unique name, which follows the table's prefix in the names of the new files.
 
         Raises:
-            TableCorrupt: a file is damaged, or holds other rows than its manifest says.
-            Unsupported: a column is NOT NULL by now, and rows hold nulls.
+            TableCorrupt: a file is damaged, or its rows do not agree with its manifest.
+            Unsupported: a column has become NOT NULL, but rows have nulls in it.
             StoreUnavailable: the store failed.
         """
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
@@ -85,7 +85,7 @@ class Rewriter:
         for field in self.schema.fields:
             if not field.type.nullable and batch.column(field.name).null_count:
                 raise Unsupported(
-                    f"column '{field.name}' is NOT NULL by now, and files {group.keys[0]} … hold nulls",
+                    f"column '{field.name}' has become NOT NULL, but files {group.keys[0]} … have nulls in it",
                     next_step="make the column nullable",
                 )
 
@@ -108,12 +108,12 @@ def _check_rows(group: Split, written: Iterable[DataFile]) -> None:
     found = sum(file.row_count for file in written)
     if found != expected:
         raise TableCorrupt(
-            f"{group.keys[0]} and {len(group.keys) - 1} files beside it hold {found} rows; their manifests say {expected}"
+            f"{group.keys[0]} and {len(group.keys) - 1} more files have {found} rows, but their manifests say {expected}"
         )
 
 
 def _numbered(files: Iterable[DataFile], first: int) -> Iterable[DataFile]:
-    """Files as a compaction's, their rows counted on from the first file's sequence number, as Apache Paimon does."""
+    """Mark files as made by a compaction, and number their rows from the first file's sequence number, like Apache Paimon."""
     for file in files:
         last = first + file.row_count - 1
         yield file._replace(file_source=SOURCE_COMPACT, min_sequence_number=first, max_sequence_number=last)

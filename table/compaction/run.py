@@ -1,11 +1,11 @@
-"""Compaction of append tables: many small files become few large ones, beside writers.
+"""Run a compaction of an append table, which joins small files into larger ones while other jobs write.
 
-Owns: `run_compaction`: batches, their commits, what is given up. Must not know: which files are chosen (`plan`),
-how rows are rewritten (`rewrite`), where that runs.
+Owns: `run_compaction`, with its batches, their commits, and the groups that are given up. Must not know: how files are chosen
+(`plan`), how rows are rewritten (`rewrite`), where that runs.
 
 Source: format/data-files §6; format/commit §3; architecture §3 (isolation); architecture §7; H12, H13.
-Invariants: a file that came after the plan is never touched, so a concurrent append always stays; files that another commit
-deleted, or deleted rows of, are never replaced: their group is given up; what a batch committed stands, whatever the next does.
+Invariants: A file that was added after the plan is never touched, so concurrent appends are kept. If another commit deleted a
+file, or rows of it, the file is not replaced and its group is given up. A committed batch stays, whatever happens to the next.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from .plan import CompactionPlan
 from .rewrite import Rewriter
 
 BATCH_BYTES = 1 << 30
-"""Bytes that are rewritten before they are committed: so much work is lost at most where a run is cut off."""
+"""The bytes that are rewritten per commit, which is also the most work that is lost if a run is cut off."""
 REWRITE_THREADS = 4
-"""Groups that are rewritten at once, each holding a few row groups."""
+"""The number of groups that are rewritten at once. Each holds a few row groups in memory."""
 
 Rewrite = Callable[[Sequence[Split]], list[CommitMessage]]
-"""Rewrites groups: a message each, in any order; or raises, and leaves no file."""
+"""A function that rewrites groups and yields one message per group, in any order. If it raises, it leaves no file."""
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """A group that was left as it was: another commit came first."""
+    """A group that was not replaced because another commit changed it first."""
 
     partition: str
     bucket: int
@@ -65,9 +65,9 @@ class Compaction:
     """What a compaction did, or with `dry_run` would do. Prints as text.
 
     Attributes:
-        receipts: one per commit; none where nothing was done.
-        files_before, files_after: files that were replaced, and those that took their place.
-        given_up: groups that other commits were faster on; run it again for what is left of them.
+        receipts: one per commit; none if nothing was done.
+        files_before, files_after: the number of replaced files, and of the new files.
+        given_up: groups that other commits changed first. Run the compaction again for the files that are left of them.
     """
 
     plan: CompactionPlan
@@ -103,12 +103,12 @@ class Compaction:
 def rewriter_of(
     store: Store, timeline: Timeline, schema: TableSchema, groups: Iterable[Split], target_bytes: int
 ) -> Rewriter:
-    """What rewrites these groups, here or on another machine."""
+    """The rewriter for these groups, in this process or on another machine."""
     return Rewriter(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
 
 
 def rewritten_here(rewriter: Rewriter) -> Rewrite:
-    """Rewrites groups in this process, some at a time."""
+    """A function that rewrites groups in this process, a few at a time."""
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
         names = [str(MACHINE.new_uuid()) for _ in groups]
@@ -136,14 +136,14 @@ def run_compaction(
     batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> Compaction:
-    """Carry a plan out, batch by batch.
+    """Carry out a plan, batch by batch.
 
     Args:
-        schema: what `rewrite` writes with.
-        progress: called with how many files are rewritten by now, and of how many.
+        schema: the schema with which `rewrite` writes.
+        progress: called with the number of files rewritten so far and their total.
 
     Raises:
-        LakelatchError: what was committed before stands; run it again to go on.
+        LakelatchError: batches that were committed before remain; run it again to continue.
     """
     run = _Run(committer, timeline, schema, plan)
     done = 0
@@ -152,7 +152,7 @@ def run_compaction(
             run.commit(run.rewritten(batch, rewrite))
         except LakelatchError as error:
             if run.receipts:
-                error.message += f"; {run.files_before} files were compacted before, and stay so"
+                error.message += f"; {run.files_before} files were compacted before and remain compacted"
             raise
         done += sum(len(group.files) for group in batch)
         if progress is not None:
@@ -163,7 +163,7 @@ def run_compaction(
 
 
 def batches(groups: Iterable[Split], most_bytes: int) -> Iterator[list[Split]]:
-    """Groups in runs of about so many bytes; those of one bucket that may share an index file stay together."""
+    """Groups in batches of about `BATCH_BYTES`. Groups of one bucket that may share an index file are in one batch."""
     batch: list[Split] = []
     for _, found in groupby(groups, key=lambda group: (group.partition, group.bucket)):
         bucket = list(found)
@@ -197,7 +197,7 @@ class _Run:
         self._vectors = vector_places(self.plan.index)
 
     def rewritten(self, groups: Sequence[Split], rewrite: Rewrite) -> list[CommitMessage]:
-        """The groups, rewritten; files may be gone that another commit replaced, and expiry then took away."""
+        """Rewrite the groups. Files may be missing because another commit replaced them and expiry then deleted them."""
         while groups:
             try:
                 return rewrite(groups)
@@ -210,7 +210,7 @@ class _Run:
         return []
 
     def commit(self, messages: list[CommitMessage]) -> None:
-        """One batch: without the groups that others were faster on."""
+        """Commit one batch, without the groups that other commits changed first."""
         sent = False
         while messages:
             try:
@@ -253,7 +253,7 @@ class _Run:
         )
 
     def _gone(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """The groups of which a file is not live any more, or has another deletion vector than was applied to it."""
+        """The groups with a file that is no longer live, or whose deletion vector has changed since it was applied."""
         latest = self.timeline.latest()
         alive = {e.identity for e in live(self.timeline.entries(self.timeline.manifests(latest)))} if latest else set()
         vectors = vector_places(self.timeline.index_entries(latest)) if latest else {}
@@ -277,11 +277,11 @@ def _owners(message: CommitMessage) -> Iterator[Owner]:
 
 
 def _inputs_of(group: Split) -> CommitMessage:
-    """A group that was not rewritten, as its files."""
+    """The files of a group that was not rewritten."""
     return CommitMessage(group.partition, group.bucket, group.total_buckets, compact_before=group.files)
 
 
 def _delete(store: Store, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
-    """Files that no snapshot can name; what cannot be deleted now is an orphan (H5)."""
+    """Delete files that no snapshot can name. Files that cannot be deleted now become orphans (H5)."""
     with suppress(StoreUnavailable):
         store.delete_many(keys_of(schema, messages))

@@ -1,11 +1,11 @@
-"""One Avro data file, read into the columns of a projection.
+"""Read one Avro data file into the columns of a projection.
 
-Owns: blocks of records to Arrow arrays of their plain values. Must not know: splits, partitions, predicates.
+Owns: decoding blocks of records into Arrow arrays of plain values. Must not know: splits, partitions, predicates.
 Source: format/data-files §3. fastavro decodes: about half a million values a second and core, ten times slower than Parquet; no
 library goes from these schemas (maps with any key, decimals, swapped time zones) to columns.
 
-Invariants: what a number means (time, date, decimal) is said by the table's schema, since the format uses Avro's own words
-the other way round; memory holds a few blocks; a record takes at least a byte, so that no count can run away.
+Invariants: The table's schema decides what a number means (time, date, decimal), because the format uses Avro's logical types
+the other way round. Memory holds a few blocks. A record takes at least one byte, which bounds the number of records in a block.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _UNITS = {
 
 
 class AvroFile:
-    """A data file, opened.
+    """An open data file.
 
     Args:
-        source: its bytes.
-        projection: which columns are wanted, and as what.
+        source: the file's bytes.
+        projection: the wanted columns and their types.
 
     Raises:
-        TableCorrupt: it is missing, no Avro file, or its header is damaged.
-        Unsupported: it is compressed in a way that cannot be read.
+        TableCorrupt: the file is missing or not an Avro file, or its header is damaged.
+        Unsupported: its compression is not supported.
     """
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
@@ -78,13 +78,13 @@ class AvroFile:
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, a batch at a time.
+        """The rows, one batch at a time. The file must have at least one of the wanted columns.
 
         Yields:
-            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
+            The position of the batch's first row in the file, and the rows.
 
         Raises:
-            TableCorrupt: damaged, or another number of rows than the manifest says.
+            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
         """
         position = 0
         for batch in self._decoded():
@@ -93,7 +93,7 @@ class AvroFile:
         self._source.check_rows(position)
 
     def _decoded(self) -> Iterator[pa.RecordBatch]:
-        """The wanted columns of some blocks together."""
+        """The wanted columns of several blocks."""
         rows: list[Any] = []
         size = 0
         while True:
@@ -117,10 +117,10 @@ class AvroFile:
         except ValueError as error:
             if "codec" not in str(error):
                 raise
-            raise Unsupported(f"{self._source.where}: {error}", next_step="leave the file's rows out") from error
+            raise Unsupported(f"{self._source.where}: {error}", next_step="exclude the rows of this file") from error
 
     def _records(self, block: Any) -> list[dict[str, Any]]:
-        """The block's records in one go: their bytes are those of an array, but for the counts around it."""
+        """All records of the block, decoded at once as an array: only the counts around the bytes differ."""
         import fastavro
 
         if block.num_records <= 0:
@@ -134,7 +134,7 @@ class AvroFile:
 
 
 def _long(number: int) -> bytes:
-    """A count as Avro writes it.
+    """A count in Avro's encoding.
 
     >>> _long(64)
     b'\\x80\\x01'
@@ -148,9 +148,10 @@ def _long(number: int) -> bytes:
 
 
 class _PlainSchema:
-    """A file's schema as one whose values are plain: the same bytes, but no value is looked at in Python.
+    """A file's schema, changed so that fastavro returns plain values, without Python code for each value.
 
-    Logical types go (numbers stay numbers, decimals bytes), text is bytes, a map is an array of its pairs.
+    It describes the same bytes. Logical types are removed (numbers stay numbers, decimals bytes), text is bytes, and a map is an
+    array of pairs.
     """
 
     def __init__(self) -> None:
@@ -158,7 +159,7 @@ class _PlainSchema:
         self._numbers = count()
 
     def of(self, schema: Any) -> tuple[Any, Any]:
-        """(Avro schema, Arrow type) for a type of the file's schema, as fastavro parsed it.
+        """(Avro schema, Arrow type) for a type of the file's schema, which fastavro has parsed.
 
         Raises:
             ValueError: a type that the format never writes.

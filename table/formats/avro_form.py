@@ -1,10 +1,11 @@
-"""The form of a table's Avro files: the schema in their header, codecs, values as Avro has them.
+"""Write Avro data files: the schema in their header, codecs, values in Avro's form.
 
-Owns: `AvroOutput`, one growing file, and which columns Avro cannot hold. Must not know: stores, when a file is whole.
-Source: format/data-files §3. Invariants: the header is Apache Paimon's, letter by letter; what a number means (time, date,
-decimal) is made plain on Arrow columns, so that fastavro only encodes.
+Owns: `AvroOutput`, which writes one file, and the check for columns that Avro cannot hold. Must not know: stores, when a file is
+complete.
+Source: format/data-files §3. Invariants: The schema in the header is exactly Apache Paimon's. Times, dates and decimals are
+converted to plain values as Arrow columns, so that fastavro only encodes.
 
-fastavro encodes row by row: an Avro file takes ten times the time of a Parquet file.
+fastavro encodes row by row, so writing an Avro file takes ten times as long as writing a Parquet file.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CODECS = {
     "none": "null",
     **{codec: codec for codec in ("null", "snappy", "deflate", "bzip2", "xz", "zstandard")},
 }
-"""By Apache Paimon's names."""
+"""The codecs, by Apache Paimon's names."""
 _BATCH_ROWS = 4096
 _BLOCK_BYTES = 64_000
 _NAMESPACE = "org.apache.paimon.avro.generated"
@@ -58,7 +59,7 @@ _COUNT = AtomicType("INT")
 
 
 def check_avro(fields: Sequence[Field]) -> None:
-    """Refuse what Avro files cannot hold.
+    """Refuse columns that Avro files cannot hold.
 
     Raises:
         Unsupported: names the column.
@@ -67,7 +68,7 @@ def check_avro(fields: Sequence[Field]) -> None:
         for part in walk_types(field.type):
             if not _fits(part):
                 raise Unsupported(
-                    f"column '{field.name}': Avro files hold no {sql(part)}", next_step="use another file format"
+                    f"column '{field.name}': Avro files cannot hold {sql(part)}", next_step="use another file format"
                 )
 
 
@@ -80,18 +81,18 @@ def _fits(part: DataType) -> bool:
         case AtomicType(root=root):
             return root in _PLAIN
         case MultisetType(element=element):
-            return root_of(element) in STRING_ROOTS  # Apache Paimon's reader fails on others
+            return root_of(element) in STRING_ROOTS  # Apache Paimon's reader fails for other keys
         case _:
             return isinstance(part, (ArrayType, MapType, RowType))
 
 
 class AvroOutput:
-    """One Avro file while it grows.
+    """An Avro file that is being written.
 
     Args:
-        sink: takes the bytes.
+        sink: receives the bytes.
         codec: a key of `CODECS`.
-        level: of zstd; None for other codecs.
+        level: the level of zstd; None for other codecs.
     """
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, level: int | None) -> None:
@@ -123,7 +124,7 @@ class AvroOutput:
 
 
 def avro_schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """The schema that Apache Paimon gives to files of some columns.
+    """The schema that Apache Paimon writes for these columns.
 
     >>> avro_schema([Field(0, "a", AtomicType("INT"))])["fields"]
     [{'name': 'a', 'type': ['null', 'int'], 'default': None}]
@@ -183,7 +184,7 @@ def _avro_required(data_type: DataType, record: str) -> Any:
 
 
 def _plain(array: Any, data_type: DataType) -> Any:
-    """An array whose Python values are Avro's own."""
+    """An array whose Python values are those that Avro expects."""
     match data_type:
         case AtomicType(root="DECIMAL"):
             return digits_of(array)
@@ -222,10 +223,10 @@ def _map(array: Any, convert: Any) -> Any:
 
 
 def digits_of(array: Any) -> Any:
-    r"""Decimals as their unscaled digits: big-endian numbers of as few bytes as they need.
+    r"""Decimals as their unscaled digits: big-endian numbers in as few bytes as possible.
 
     Args:
-        array: `pa.Array` of decimal128.
+        array: a `pa.Array` of decimal128.
 
     >>> from decimal import Decimal
     >>> digits_of(pa.array([Decimal("1.23"), Decimal("-1.28"), None], pa.decimal128(5, 2))).to_pylist()
@@ -237,7 +238,7 @@ def digits_of(array: Any) -> Any:
     raw = np.frombuffer(array.buffers()[1], np.uint8)[16 * array.offset : 16 * (array.offset + count)]
     big = raw.reshape(count, 16)[:, ::-1]
     sign = np.where(big[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    # A byte is needed from the first on that differs from the sign, and one more where that would turn the sign.
+    # Bytes are needed from the first that differs from the sign, and one more if the sign would change otherwise.
     differs = (big[:, :-1] != sign) | ((big[:, 1:] ^ sign) >= 0x80)
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), 15)
     lengths = 16 - first

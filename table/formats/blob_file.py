@@ -1,9 +1,10 @@
-"""A BLOB column over the rows of one run, read from the files that hold its values.
+"""Read a BLOB column for the rows of one run, from the files that hold its values.
 
-Owns: which file gives the value of a row, and fetching values in bounded pieces. Must not know: other columns, plans.
+Owns: choosing the file that has the value of a row, and fetching values in bounded pieces. Must not know: other columns, plans.
 Source: format/data-files §7.
 
-Invariants: a newer file's value hides an older one's, but for a placeholder, which shows it; memory holds some values.
+Invariants: A newer file's value replaces an older one's, unless it is a placeholder, which stands for the older value. Memory
+holds a bounded number of values.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _NOWHERE = -1
 
 
 def blob_values(sources: Sequence[DataSource], first_row: int, rows: int) -> Iterator[pa.Array]:
-    """The values of a column, some at a time, in the order of the rows.
+    """The values of a column in pieces, in the order of the rows.
 
     Args:
         sources: the column's files, in any order.
-        first_row: row id of the first row.
-        rows: of the run.
+        first_row: the row id of the first row.
+        rows: the number of rows of the run.
 
     Raises:
-        TableCorrupt: a file is missing or damaged, or no file has a row's value.
+        TableCorrupt: a file is missing or damaged, or no file has the value of a row.
     """
     oldest_first = sorted(sources, key=lambda source: source.file.max_sequence_number)
     giver = np.full(rows, _NOWHERE)
@@ -49,7 +50,7 @@ def blob_values(sources: Sequence[DataSource], first_row: int, rows: int) -> Ite
         lengths[part] = np.where(said, found, lengths[part])
     if (giver == _NOWHERE).any():
         row = first_row + int(np.argmin(giver))
-        raise TableCorrupt(f"no file of BLOBs has the value of row {row}: looked for in {oldest_first[-1].where}")
+        raise TableCorrupt(f"no file of BLOBs has the value of row {row}; the newest is {oldest_first[-1].where}")
     for begin, end in _pieces(lengths):
         yield pa.array([_value(oldest_first, giver[i], starts[i], lengths[i]) for i in range(begin, end)], pa.binary())
 

@@ -1,8 +1,8 @@
-"""The bytes of one data file on their way to a reader of its format.
+"""The bytes of one data file, for a reader of its format.
 
-Owns: opening with as few requests as can be, and what a missing, damaged or unreachable file is called.
-Must not know: formats, columns. Invariant: whatever is wrong with a file is one `TableCorrupt` that names it; a store that does
-not answer is no damage.
+Owns: opening a file with few requests, and the errors for a missing, damaged or unreachable file.
+Must not know: formats, columns. Invariant: Any damage to a file becomes a `TableCorrupt` that names it. A store that does not
+answer is not damage.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ...core.options import TableOptions
 
 BATCH_ROWS = 1 << 16
 SMALL_FILE_BYTES = 4 << 20
-"""Files up to this size are fetched whole, with one request."""
+"""Files up to this size are fetched with one request."""
 
 
 class DataSource:
-    """A data file that is about to be read.
+    """A data file to be read.
 
     Args:
-        store: where it lies.
-        key: its object.
-        file: as the manifest describes it; its size saves a request.
-        options: of the table, for what formats leave open.
+        store: the store that has the file.
+        key: the file's key.
+        file: the file as its manifest describes it. Its size saves a request.
+        options: the table's options, for details that formats leave open.
     """
 
     def __init__(self, store: Store, key: str, file: DataFile, options: TableOptions) -> None:
@@ -43,11 +43,11 @@ class DataSource:
 
     @property
     def is_small(self) -> bool:
-        """Is it fetched whole?"""
+        """Is the whole file fetched with one request?"""
         return self.file.file_size <= SMALL_FILE_BYTES
 
     def open(self) -> Any:
-        """A seekable file, for pyarrow; called inside of `blamed`."""
+        """A seekable file for pyarrow. Call it inside `blamed`."""
         if not self.is_small:
             return self._store.open_input(self._key, self.file.file_size)
         data = self._store.get(self._key)
@@ -55,7 +55,7 @@ class DataSource:
         return pa.BufferReader(data)
 
     def range(self, start: int, end: int) -> bytes:
-        """Some bytes of it; called inside of `blamed`. A small file is fetched whole, once."""
+        """A range of the file's bytes. Call it inside `blamed`. A small file is fetched whole, once."""
         if not self.is_small:
             return self._store.get_range(self._key, start, end)
         if self._whole is None:
@@ -64,28 +64,29 @@ class DataSource:
         return self._whole[start:end]
 
     def check_rows(self, rows: int) -> None:
-        """Refuse a file that has another number of rows than its manifest says: another's file under its name."""
+        """Refuse a file whose number of rows is not its manifest's, since it must be another file under the same name."""
         if rows != self.file.row_count:
             raise TableCorrupt(f"{self.where} has {rows} rows; its manifest says {self.file.row_count}")
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Whatever a library says of the bytes becomes one error that names the file."""
+        """Turn every error that a library raises for the bytes into one error that names the file."""
         try:
             yield
         except ObjectNotFound:
             raise TableCorrupt(f"{self.where} is missing") from None
         except LakelatchError:
             raise
-        except MemoryError as error:  # a length that damage made huge looks like that too
+        except MemoryError as error:  # a damaged length can also ask for too much memory
             raise TableCorrupt(
-                f"{self.where} asks for more memory than there is", next_step="it is damaged, or needs a larger machine"
+                f"{self.where} needs more memory than is available",
+                next_step="it is damaged, or needs a larger machine",
             ) from error
         except OSError as error:
             if error.errno is not None:
                 raise StoreUnavailable(f"{self.where} cannot be read: {error}") from error
             raise self._damage(error) from error
-        except Exception as error:  # decoders of damaged bytes raise what they please
+        except Exception as error:  # decoders raise any kind of exception for damaged bytes
             raise self._damage(error) from error
 
     def _damage(self, error: Exception) -> TableCorrupt:

@@ -1,8 +1,8 @@
-"""Which columns of a Parquet file are not worth a dictionary.
+"""Guess which columns of a Parquet file are not worth a dictionary.
 
-Owns: the guess, from the first rows. Must not know: files, schemas, what else speaks against a dictionary.
-Source: format/data-files §4; measured: hashing every value of columns whose dictionary overflows costs a third of the writer's
-time, and makes files a tenth larger. Invariant: a wrong guess costs time or bytes, never a value.
+Owns: the guess, from the first rows. Must not know: files, schemas, other reasons against a dictionary.
+Source: format/data-files §4. Measurements show that a dictionary that overflows costs a third of the writer's time for hashing,
+and makes files a tenth larger. Invariant: A wrong guess costs time or bytes, never a value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 SAMPLE_ROWS = 20_000
 _LEAST_ROWS = 1_000
 DICTIONARY_BYTES = 1 << 20
-"""Where Parquet writers give a column's dictionary up."""
+"""The size at which Parquet writers abandon a column's dictionary."""
 
 
 def overflowing_columns(table: Any) -> frozenset[str]:
-    """Columns without parts whose dictionary would overflow, if they go on as they begin.
+    """The columns without parts whose dictionary would overflow, if all rows are like the first ones.
 
     Args:
-        table: `pa.Table`, the first rows of the file.
+        table: a `pa.Table` with the first rows of the file.
 
     >>> rows = pa.table({"id": range(5000), "city": ["a", "b"] * 2500, "tags": [["x"]] * 5000})
     >>> overflowing_columns(rows)
@@ -39,8 +39,11 @@ def _has_no_dictionary(kind: Any) -> bool:
 
 
 def _overflows(column: Any) -> bool:
-    """Of values drawn evenly from D, n draws show D (1 - exp(-n / D)) different ones: more of them than the largest D that
-    has room would show means that there is no room."""
+    """Estimate whether a column's dictionary would overflow.
+
+    n draws from D equally likely values give about D (1 - exp(-n / D)) different values. The dictionary overflows if the rows
+    have more different values than this gives for the largest D that fits.
+    """
     rows = len(column) - column.null_count
     if rows < _LEAST_ROWS:
         return False

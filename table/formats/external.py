@@ -1,7 +1,7 @@
-"""Files outside of a table's folder, where an option of the table names their place (`data-file.external-paths`).
+"""Files outside a table's folder, in locations that an option of the table names (`data-file.external-paths`).
 
-Owns: from such a file's URL to a store and a key. Must not know: which places are allowed (see `core.places`).
-Source: format/snapshot §1. Invariant: a key that was checked when the read was planned is opened, and nothing around it.
+Owns: finding the store and the key for such a file's URL. Must not know: which locations are allowed (see `core.places`).
+Source: format/snapshot §1. Invariant: Only keys that were checked when the read was planned are opened.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ...core.places import is_external, plain_url
 
 
 def located(store: Store, key: str) -> tuple[Store, str]:
-    """The store and the key in it of a file of a split.
+    """The store of a split's file, and the file's key in that store.
 
     Args:
-        store: of the table.
+        store: the table's store.
         key: relative to the table's root, or a whole URL.
 
     >>> from ...backends.memory import MemoryStore

@@ -1,9 +1,9 @@
-"""Rows as data files' readers gave them, not yet columns of the result.
+"""Rows as the readers of data files return them, before they become columns of the result.
 
-Owns: `FileRows`, and `MergedRows` whose columns lie in several files. Must not know: stores, splits, predicates.
+Owns: `FileRows`, and `MergedRows` for columns from several files. Must not know: stores, splits, predicates.
 
-Invariant: a value is converted only if its row is wanted: what is deleted or filtered out costs nothing, and a text that no cast
-can read fails only the reads that want its row, as in Apache Paimon.
+Invariant: A value is converted only if its row is wanted. Rows that are deleted or filtered out cost nothing, and a text that
+cannot be cast fails only the reads that want its row, as in Apache Paimon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..projection.plan import ProjectionPlan
 
 
 class Rows(Protocol):
-    """Some rows, whose columns are converted when they are asked for."""
+    """Rows whose columns are converted on demand."""
 
     def __len__(self) -> int: ...
 
@@ -29,14 +29,14 @@ class Rows(Protocol):
         """The rows for which a mask is true."""
 
     def slice(self, offset: int, length: int | None = None) -> Rows:
-        """Rows from `offset` on, at most `length`."""
+        """At most `length` rows, from `offset` on."""
 
 
 class FileRows:
     """Some rows of one file.
 
     Args:
-        batch: the file's columns under their own names; one that is missing reads as null.
+        batch: the file's columns under the file's names. A missing column is read as null.
         projection: how they become columns of the result.
         where: the file, for errors.
     """
@@ -54,7 +54,7 @@ class FileRows:
         """A column of the result, converted once.
 
         Raises:
-            TableCorrupt, InvalidArgument, Unsupported: as `ProjectionPlan.column`.
+            TableCorrupt, InvalidArgument, Unsupported: as for `ProjectionPlan.column`.
         """
         if name not in self._made:
             self._made[name] = self._projection.column(name, self._batch, self._where)
@@ -71,21 +71,21 @@ class FileRows:
         return FileRows(self._batch.filter(mask), self._projection, self._where, made)
 
     def slice(self, offset: int, length: int | None = None) -> FileRows:
-        """Rows from `offset` on, at most `length`."""
+        """At most `length` rows, from `offset` on."""
         made = {name: array.slice(offset, length) for name, array in self._made.items()}
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
     def replace_nulls(self, name: str, values: Any) -> None:
-        """Give a column values where the file has none."""
+        """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)
 
 
 class MergedRows:
-    """Rows whose columns lie in several files.
+    """Rows whose columns are in several files.
 
     Args:
-        parts: the same rows in each file.
-        owners: which part gives a column, by the column's name.
+        parts: the same rows, from each file.
+        owners: for each column's name, the part that has it.
     """
 
     def __init__(self, parts: Sequence[Rows], owners: Mapping[str, int]) -> None:

@@ -1,10 +1,10 @@
-"""TIMESTAMP with 7 to 9 digits of the second in Parquet files: INT96, which pyarrow writes for all timestamps or for none.
+"""Write TIMESTAMPs with 7 to 9 digits of the second as INT96 in Parquet files. pyarrow can do so for all timestamps or none.
 
 Owns: the twelve bytes of a value, and the change of a finished footer from FIXED_LEN_BYTE_ARRAY(12) to INT96. Must not
-know: tables, stores, when a file is whole. Source: format/data-files §3; decision 2.
+know: tables, stores, when a file is complete. Source: format/data-files §3; decision 2.
 
-Invariants: pages of both physical types hold the same bytes, so that only the footer changes, and nothing moves before it;
-a DECIMAL of twelve bytes, which carries an annotation, is left alone; no value is lost: Arrow's nanoseconds fit.
+Invariants: Pages of both physical types hold the same bytes, so only the footer changes and nothing before it moves. A DECIMAL
+of twelve bytes, which has an annotation, is not changed. No value is lost, because Arrow's nanoseconds fit into INT96.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..projection.physical import list_of, map_of, struct_of, vector_of
 from .thrift_compact import I32, Struct, decode_struct, encode_struct
 
 STAND_IN = pa.binary(12)
-"""What a column is until its file's footer is changed."""
+"""The type of a column until its file's footer is changed."""
 _NANOS_PER_DAY = 86_400_000_000_000
 _EPOCH_JULIAN_DAY = 2_440_588
 _LAYOUT = np.dtype([("nanos", "<i8"), ("day", "<i4")])
@@ -30,7 +30,7 @@ _kinds = pa.types
 
 
 def stand_in_type(kind: pa.DataType) -> pa.DataType:
-    """An Arrow type with every timestamp of nanoseconds in it replaced; names, nullability and metadata stay.
+    """An Arrow type with all its nanosecond timestamps replaced. Names, nullability and metadata stay.
 
     >>> str(stand_in_type(pa.list_(pa.timestamp("ns")))), str(stand_in_type(pa.timestamp("us")))
     ('list<item: fixed_size_binary[12]>', 'timestamp[us]')
@@ -53,7 +53,7 @@ def stand_in_field(field: pa.Field) -> pa.Field:
 
 
 def stand_in_schema(schema: pa.Schema) -> pa.Schema:
-    """A file's schema with the stand-in for timestamps of nanoseconds."""
+    """A file's schema with the stand-in type for nanosecond timestamps."""
     return pa.schema([stand_in_field(field) for field in schema])
 
 
@@ -64,7 +64,7 @@ def is_stand_in(column: Any) -> bool:
 
 
 def with_stand_ins(table: pa.Table) -> pa.Table:
-    """A table with the values of its timestamps of nanoseconds as the twelve bytes of INT96."""
+    """A table whose nanosecond timestamps are the twelve bytes of INT96."""
     for position, field in enumerate(table.schema):
         target = stand_in_field(field)
         if not target.type.equals(field.type):
@@ -88,7 +88,7 @@ def _stand_in(array: Any, target: Any) -> Any:
 
 
 def _twelve_bytes(array: Any) -> Any:
-    """Nanoseconds of the day, never negative, and the Julian day, both little-endian."""
+    """The nanoseconds of the day, which are never negative, and the Julian day, both little-endian."""
     nanos = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     out = np.empty(len(nanos), _LAYOUT)
     days, out["nanos"] = np.divmod(nanos, _NANOS_PER_DAY)
@@ -108,10 +108,10 @@ def with_int96_footer(tail: bytes) -> bytes:
     """The end of a Parquet file with its stand-in columns declared as INT96.
 
     Args:
-        tail: from anywhere before the footer to the end of the file.
+        tail: the bytes from any position before the footer to the end of the file.
 
     Returns:
-        The same with another footer and its length; what lies before it is untouched.
+        The same bytes with the new footer and its length. Bytes before the footer are not changed.
     """
     size = int.from_bytes(tail[-8:-4], "little")
     before, footer = tail[: -8 - size], tail[-8 - size : -8]
@@ -123,7 +123,7 @@ def with_int96_footer(tail: bytes) -> bytes:
             if is_changed:
                 column = chunk[_META_DATA][1]
                 column[_TYPE] = (I32, _INT96)
-                column.pop(_STATISTICS, None)  # bounds by bytes: INT96 has no order
+                column.pop(_STATISTICS, None)  # they compare bytes, but INT96 has no order
     changed_footer = encode_struct(meta)
     return before + changed_footer + len(changed_footer).to_bytes(4, "little") + tail[-4:]
 

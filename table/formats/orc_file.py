@@ -1,12 +1,12 @@
-"""One ORC data file, read into the columns of a projection.
+"""Read one ORC data file into the columns of a projection.
 
-Owns: which columns are read, stripe by stripe; what ORC's own writers store otherwise than it was meant.
+Owns: the choice of columns, read stripe by stripe, and corrections for values that ORC's writers store in another form.
 Must not know: splits, partitions, predicates. Source: format/data-files §3.
-liborc reads a fraction of a second on 1970-01-01 a second late where the writer's zone is east of Greenwich.
+A known error of liborc: it reads fractions of a second on 1970-01-01 one second late if the writer's zone is east of Greenwich.
 
-Invariants: memory holds one stripe of the columns that are needed; a time that nanoseconds cannot hold is refused, never
-wrapped around; Arrow's reader is shown no file whose end has not passed `core.orc.tail`, and no stripe of a small one
-that has not passed `core.orc.streams`.
+Invariants: Memory holds one stripe of the needed columns. A time that nanoseconds cannot hold is refused, never wrapped around.
+Arrow's reader gets a file only after its tail has passed `core.orc.tail`, and a stripe of a small file only after the stripe has
+passed `core.orc.streams`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ")
 
 
 class OrcFile:
-    """A data file, opened.
+    """An open data file.
 
     Args:
-        source: its bytes.
-        projection: which columns are wanted, and as what.
+        source: the file's bytes.
+        projection: the wanted columns and their types.
 
     Raises:
-        TableCorrupt: it is missing, no ORC file, damaged, or has another number of rows than the manifest says.
+        TableCorrupt: the file is missing, not an ORC file or damaged, or its number of rows is not the manifest's.
     """
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
@@ -72,19 +72,19 @@ class OrcFile:
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, a batch at a time.
+        """The rows, one batch at a time. The file must have at least one of the wanted columns.
 
         Args:
-            wanted: positions of rows; stripes without any are left out. None: all are wanted.
+            wanted: the positions of the wanted rows. Stripes without any are skipped. None = all rows.
 
         Yields:
-            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
+            The position of the batch's first row in the file, and the rows.
 
         Raises:
-            TableCorrupt: damaged.
-            Unsupported: a timestamp that Arrow's nanoseconds cannot hold.
+            TableCorrupt: the file is damaged.
+            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
-        # liborc takes `a.b` for field b of column a: where a name has a point, all columns are read.
+        # liborc reads `a.b` as field b of column a. So all columns are read if a name has a dot.
         names = None if any("." in name for name in self._names) else self._names
         position = 0
         for number, described in enumerate(self._tail.stripes):
@@ -101,7 +101,7 @@ class OrcFile:
 
     def _stripe(self, number: int, names: list[str] | None) -> pa.RecordBatch:
         with self._source.blamed():
-            if self._source.is_small:  # its bytes are here; of a large file only some are fetched
+            if self._source.is_small:  # all its bytes are in memory; of a large file only some are fetched
                 described = self._tail.stripes[number]
                 check_streams(self._bytes(described.offset, described.end), described, self._tail, names)
             try:
@@ -110,7 +110,7 @@ class OrcFile:
                 if _OUT_OF_RANGE not in str(error):
                     raise
                 raise Unsupported(
-                    f"{self._source.where} holds a time outside of the years 1677 to 2262, which Arrow's nanoseconds"
+                    f"{self._source.where} holds a time outside the years 1677 to 2262, which Arrow's nanoseconds"
                     f" cannot hold: {error}",
                     next_step="leave the column out",
                 ) from error
@@ -139,7 +139,7 @@ def tail_of(source: Any) -> OrcTail:
         source: the file, seekable.
 
     Raises:
-        ValueError: damaged.
+        ValueError: the tail is damaged.
     """
     size = source.seek(0, os.SEEK_END)
     last = _last(source, size, _TAIL_BYTES)
@@ -153,8 +153,11 @@ def _last(source: Any, size: int, count: int) -> bytes:
 
 
 def _as_meant(array: Any, node: Node, zone: str) -> Any:
-    """Values as their writer meant them: a CHAR without the blanks that ORC fills it up with, as ORC's own readers drop them,
-    and a TIMESTAMP_LTZ that was stored as UTC's wall clock, taken for the one of the writer's zone."""
+    """Values as their writer meant them.
+
+    A CHAR is returned without the blanks with which ORC pads it, as by ORC's own readers. A TIMESTAMP_LTZ whose UTC wall clock
+    was stored as if it were that of the writer's zone is converted back.
+    """
     kind = array.type
     match node:
         case Atomic(source=source) if source.root == "CHAR":

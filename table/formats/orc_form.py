@@ -1,10 +1,11 @@
-"""The form of a table's ORC files: types, field ids, codecs.
+"""Write ORC data files: types, field ids, codecs.
 
-Owns: `OrcOutput`, one growing file, and which columns ORC cannot hold. Must not know: stores, when a file is whole.
-Source: format/data-files §2, §3. Invariant: a moment is stored as UTC has it, whatever the zone of this machine; what would be
-read as another one by a reader in another zone is refused.
+Owns: `OrcOutput`, which writes one file, and the check for columns that ORC cannot hold. Must not know: stores, when a file is
+complete.
+Source: format/data-files §2, §3. Invariant: A point in time is stored in UTC, whatever the zone of this machine. A column that a
+reader in another zone would read as other points in time is refused.
 
-Field ids stand at columns and fields of ROWs; Arrow's writer has no place for those of elements, keys and values.
+Columns and fields of ROWs have field ids. Arrow's writer cannot store those of elements, keys and values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...core.rows.arrow import FIELD_ID, file_schema
 from ...core.rows.types import Field, sql, walk_types
 
 CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", **dict.fromkeys(("zstd", "snappy", "zlib", "lz4"))}
-"""By Apache Paimon's names; None = Arrow's name is the same."""
+"""The codecs, by Apache Paimon's names; None if Arrow's name is the same."""
 _ORC_FIELD_ID = b"paimon.id"
 STRIPE_BYTES = 64 << 20
 
@@ -31,7 +32,7 @@ _kinds = pa.types
 
 
 def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
-    """Refuse what ORC files cannot hold.
+    """Refuse columns that ORC files cannot hold.
 
     Raises:
         Unsupported: names the column.
@@ -40,22 +41,22 @@ def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
         for part in walk_types(field.type):
             root = getattr(part, "root", "")
             if root == "VARIANT":
-                raise Unsupported(f"column '{field.name}': ORC files hold no VARIANT")
+                raise Unsupported(f"column '{field.name}': ORC files cannot hold VARIANT")
             if root == "TIMESTAMP_LTZ" and options.get(opt.ORC_LTZ_BY_WALL_CLOCK):
                 raise Unsupported(
                     f"column '{field.name}' is {sql(part)}: with option '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = true ORC files"
-                    " hold other moments for readers in other time zones",
+                    " give other times to readers in other time zones",
                     next_step=f"set '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = false, or another file format",
                 )
 
 
 class OrcOutput:
-    """One ORC file while it grows.
+    """An ORC file that is being written.
 
     Args:
-        sink: takes the bytes.
+        sink: receives the bytes.
         codec: a key of `CODECS`.
-        stripe_bytes: how large a stripe grows.
+        stripe_bytes: the size of a stripe.
     """
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, stripe_bytes: int) -> None:
@@ -66,7 +67,8 @@ class OrcOutput:
         """Add rows of the table's columns.
 
         Raises:
-            InvalidArgument: a time that nanoseconds cannot hold: no reader on Arrow could read it; names the column.
+            InvalidArgument: a time does not fit into nanoseconds, so readers that use Arrow could not read it; names the
+                column.
         """
         columns = [_stored(column, field) for column, field in zip(rows.columns, self._schema, strict=True)]
         self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
@@ -81,7 +83,7 @@ def _stored(column: Any, field: pa.Field) -> Any:
         stored = column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InvalidArgument(
-            f"column '{field.name}': ORC files hold times of the years 1678 to 2261 only: {error}"
+            f"column '{field.name}': ORC files can hold only times of the years 1678 to 2261: {error}"
         ) from error
     return (
         pa.chunked_array([_settled(chunk) for chunk in stored.chunks], field.type) if _has_rows(field.type) else stored
@@ -89,9 +91,9 @@ def _stored(column: Any, field: pa.Field) -> Any:
 
 
 def _settled(array: pa.Array) -> pa.Array:
-    """An array whose ROWs begin at its first place, and whose fields are null wherever their ROW is.
+    """An array whose ROWs begin at offset 0, and whose fields are null wherever their ROW is.
 
-    Arrow's writer puts values of other rows into the file where one of the two does not hold
+    Otherwise Arrow's writer stores values of other rows
     (apache/arrow, cpp/src/arrow/adapters/orc/util.cc, NormalizeArray).
     """
     return _with_nulls(array.take(pa.array(np.arange(len(array)))))
@@ -115,7 +117,7 @@ def _has_rows(kind: pa.DataType) -> bool:
 
 
 def _orc_field(field: pa.Field) -> pa.Field:
-    """ORC knows no time of day (its milliseconds are an INT), and no NOT NULL."""
+    """A field of the ORC schema. ORC has no time of day (its milliseconds are stored as INT) and no NOT NULL."""
     made = pa.field(field.name, _orc_type(field.type))
     found = (field.metadata or {}).get(FIELD_ID)
     return made if found is None else made.with_metadata({_ORC_FIELD_ID: found})

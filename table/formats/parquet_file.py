@@ -1,10 +1,10 @@
-"""One Parquet data file, read into the columns of a projection.
+"""Read one Parquet data file into the columns of a projection.
 
-Owns: which leaves and row groups are read. Must not know: splits, partitions, predicates beyond their row groups.
+Owns: the choice of leaf columns and row groups. Must not know: splits, partitions, predicates (except for skipping row groups).
 Source: format/data-files §3; format/manifests §6.
 
-Invariants: memory holds one row group of the columns that are needed; an INT96 that nanoseconds cannot hold is refused,
-never wrapped around.
+Invariants: Memory holds one row group of the needed columns. An INT96 that nanoseconds cannot hold is refused, never wrapped
+around.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _WRAP_US = 2**64 // 1000
 
 
 class ParquetFile:
-    """A data file, opened.
+    """An open data file.
 
     Args:
-        source: its bytes.
-        projection: which columns are wanted, and as what.
+        source: the file's bytes.
+        projection: the wanted columns and their types.
 
     Raises:
-        TableCorrupt: it is missing, no Parquet file, damaged, or has another number of rows than the manifest says.
+        TableCorrupt: the file is missing, not a Parquet file or damaged, or its number of rows is not the manifest's.
     """
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
@@ -69,19 +69,19 @@ class ParquetFile:
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, a batch at a time.
+        """The rows, one batch at a time. The file must have at least one of the wanted columns.
 
         Args:
-            predicate: bound; row groups that cannot hold a matching row are left out.
-            wanted: positions of rows; row groups without any are left out. None: all are wanted.
+            predicate: bound. Row groups that cannot hold a matching row are skipped.
+            wanted: the positions of the wanted rows. Row groups without any are skipped. None = all rows.
             threads: decode columns in parallel.
 
         Yields:
-            The position of the first row in the file, and the rows; the file must have one of the wanted columns.
+            The position of the batch's first row in the file, and the rows.
 
         Raises:
-            TableCorrupt: damaged.
-            Unsupported: a timestamp that Arrow's nanoseconds cannot hold.
+            TableCorrupt: the file is damaged.
+            Unsupported: a timestamp does not fit into Arrow's nanoseconds.
         """
         chosen = None if predicate is None else wanted_row_groups(self._metadata, self.projection, predicate)
         position = 0
@@ -94,7 +94,7 @@ class ParquetFile:
 
     def _group(self, group: int, start: int, threads: bool) -> Iterator[tuple[int, FileRows]]:
         self._check_int96(group)
-        # One row group at a time: pyarrow buffers all that it was asked for until the iterator is dropped.
+        # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
         with self._source.blamed():
             batches = self._reader.iter_batches(
                 BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
@@ -108,11 +108,11 @@ class ParquetFile:
             start += batch.num_rows
 
     def _check_int96(self, group: int) -> None:
-        """Refuse times beyond the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.
+        """Refuse times outside the years 1677 to 2262, for which Arrow's decoder to nanoseconds wraps around.
 
-        They are looked for as microseconds, which have room. There Apache Paimon's negative nanoseconds of the day (before 1970,
-        format/data-files §3) come out 584 years late, so that a time of 2262 to 2554 cannot be told from one of 1677 to 1970; the
-        latter is meant. What people write for "never" (year 1, year 9999) is found.
+        They are found by decoding to microseconds, which do not overflow. Apache Paimon's negative nanoseconds of the day (before
+        1970, format/data-files §3) are then decoded 584 years late, so a time of 2262 to 2554 looks the same as one of 1677 to
+        1970, and is taken for the latter. Times that are often used for "never" (year 1, year 9999) are found.
         """
         if self._unit != "ns":
             return
@@ -127,7 +127,7 @@ class ParquetFile:
                 for array in timestamp_leaves(chunk):
                     if array.type.unit == "us" and not _fits_nanos(array.cast(pa.int64())):
                         raise Unsupported(
-                            f"{self._source.where}: column '{name}' holds a time outside of the years 1677 to 2262, which"
+                            f"{self._source.where}: column '{name}' holds a time outside the years 1677 to 2262, which"
                             " Arrow's nanoseconds cannot hold",
                             next_step="leave the column out",
                         )

@@ -1,9 +1,9 @@
-"""The form of a table's Parquet files: physical types, bounds and encodings that every reader takes right.
+"""Write Parquet data files, with physical types, bounds and encodings that every reader understands.
 
-Owns: `ParquetForm`: what is told to the Parquet writer, and why; `ParquetOutput`, one growing file. Must not
-know: stores, when a file is whole.
-Source: format/data-files §3; decisions 2 and 5. Invariant: a filter that a reader applies to footers and dictionaries
-never loses a row that it keeps when it looks at the values.
+Owns: `ParquetForm`, the settings of the Parquet writer and their reasons; `ParquetOutput`, which writes one file. Must not
+know: stores, when a file is complete.
+Source: format/data-files §3; decisions 2 and 5. Invariant: A filter that a reader applies to footers and dictionaries never drops
+a row that the same filter keeps when it is applied to the values.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ CODECS = {
     "lz4": "lz4",
     "lz4_raw": "lz4",
 }
-"""Of the codecs that pyarrow writes those that Apache Paimon reads; both spell LZ4 without Hadoop's framing LZ4_RAW."""
+"""The codecs that pyarrow writes and Apache Paimon reads. Both call LZ4 without Hadoop's framing LZ4_RAW."""
 _FLOATS = ("FLOAT", "DOUBLE")
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
 
 
 @dataclass(frozen=True)
 class ParquetForm:
-    """How files of some columns are written; made once per writer.
+    """How files with these columns are written. Made once per writer.
 
     Attributes:
-        arrow: the columns as the Parquet writer takes them.
-        int96: do columns stand in for INT96? Then a file's footer is to be changed when it is closed.
-        bounded: the Parquet columns whose bounds go into the footer. Not INT96, which has no order; not FLOAT and DOUBLE:
-            Arrow leaves NaN out of them, which is the largest value for Apache Paimon and for Spark.
-        dictionaries: the Parquet columns that may be dictionary-encoded. Not DECIMALs of fixed length: Apache Paimon looks
-            for the shortest bytes of a literal among the dictionary's padded ones, and skips the row group.
+        arrow: the columns in the form that the Parquet writer takes.
+        int96: whether columns stand in for INT96, so that a file's footer must be changed when it is closed.
+        bounded: the Parquet columns whose bounds are written to the footer. INT96 is not among them because it has no order.
+            FLOAT and DOUBLE are not among them because Arrow leaves NaN out of their bounds, but for Apache Paimon and Spark
+            NaN is the largest value.
+        dictionaries: the Parquet columns that may be dictionary-encoded. DECIMALs of fixed length are not among them:
+            Apache Paimon searches the dictionary's padded values for the shortest bytes of a literal, does not find them, and
+            skips the row group.
     """
 
     arrow: pa.Schema
@@ -75,7 +77,7 @@ class ParquetForm:
         )
 
     def writer(self, sink: Any, codec: str, level: int | None, first_rows: pa.Table) -> Any:
-        """A `pq.ParquetWriter` for one file, with dictionaries where its first rows promise that they pay."""
+        """A `pq.ParquetWriter` for one file, with dictionaries for the columns whose first rows suggest that they pay off."""
         overflowing = overflowing_columns(first_rows)
         return pq.ParquetWriter(
             sink,
@@ -89,20 +91,20 @@ class ParquetForm:
         )
 
     def stored(self, table: pa.Table) -> pa.Table:
-        """Rows of the table's columns as the writer takes them."""
-        # The writer compares types without metadata, and takes field ids from its own schema: no cast, which would refuse
-        # the nulls that arrays may hold in required fields of a null ROW.
+        """Rows of the table's columns in the form that the writer takes."""
+        # The writer compares types without metadata, and takes field ids from its own schema. So no cast is needed, which
+        # would refuse the nulls that arrays may have in required fields of a null ROW.
         return with_stand_ins(table) if self.int96 else table
 
 
 class ParquetOutput:
-    """One Parquet file while it grows, a row group per write.
+    """A Parquet file that is being written. Each write makes one row group.
 
     Args:
         sink: a `SpillingSink`.
         codec: a key of `CODECS`.
-        level: of zstd; None for other codecs.
-        first_rows: tell which columns are worth a dictionary.
+        level: the level of zstd; None for other codecs.
+        first_rows: used to decide which columns are worth a dictionary.
     """
 
     def __init__(self, sink: Any, form: ParquetForm, codec: str, level: int | None, first_rows: pa.Table) -> None:
@@ -114,7 +116,7 @@ class ParquetOutput:
         self._writer.write_table(self._form.stored(rows), row_group_size=rows.num_rows)
 
     def close(self) -> Any:
-        """Write the end of the file; the `pq.FileMetaData`."""
+        """Write the end of the file, and return its `pq.FileMetaData`."""
         if self._form.int96:
             self._sink.hold()
         self._writer.close()

@@ -1,4 +1,4 @@
-"""Which reader a data file is opened with: its extension decides, never an option of the table (format/data-files §4).
+"""Open a data file with the reader for its extension, never by an option of the table (format/data-files §4).
 
 Owns: the list of formats. Must not know: how a format is read.
 """
@@ -24,7 +24,7 @@ from .parquet_file import ParquetFile
 
 
 class OpenDataFile(Protocol):
-    """A data file whose columns are read as a projection says."""
+    """An open data file that is read through a projection."""
 
     projection: ProjectionPlan
 
@@ -35,11 +35,11 @@ class OpenDataFile(Protocol):
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
     ) -> Iterator[tuple[int, FileRows]]:
-        """(position of the first row in the file, rows), batch by batch in the file's order.
+        """The batches in the file's order, each as (position of its first row in the file, rows).
 
         Args:
-            predicate: bound; what cannot hold a matching row may be left out.
-            wanted: positions of rows; what holds none of them may be left out. None: all are wanted.
+            predicate: bound. Rows may be skipped if none of their row group or stripe can match.
+            wanted: the positions of the wanted rows. Others may be skipped. None = all rows.
         """
 
 
@@ -54,16 +54,16 @@ READABLE_FORMATS = tuple(_READERS)
 def open_data_file(
     store: Store, key: str, file: DataFile, projection: ProjectionPlan, options: TableOptions
 ) -> OpenDataFile:
-    """A data file of a readable format (see `refusals`), opened.
+    """Open a data file of a readable format (see `refusals`).
 
     Args:
-        store: where it lies.
-        key: its object.
-        file: as the manifest describes it.
-        projection: which columns are wanted, and as what.
-        options: of the table.
+        store: the store that has the file.
+        key: the file's key.
+        file: the file as its manifest describes it.
+        projection: the wanted columns and their types.
+        options: the table's options.
 
     Raises:
-        TableCorrupt: it is missing, damaged, or has another number of rows than the manifest says.
+        TableCorrupt: the file is missing or damaged, or its number of rows is not the manifest's.
     """
     return _READERS[format_of(file.file_name)](DataSource(store, key, file, options), projection)

@@ -1,7 +1,8 @@
-"""Which row groups of a Parquet file cannot hold a wanted row, by the statistics in its footer.
+"""Skip the row groups of a Parquet file that cannot hold a wanted row, by the statistics in its footer.
 
-Owns: footer statistics in the form of `core.statistics`. Must not know: stores, manifests. Source: format/statistics §3.
-Invariant: only types whose footer bounds are exact for every writer are used (integers, DATE, text); no row that matches is lost.
+Owns: converting footer statistics to the form of `core.statistics`. Must not know: stores, manifests.
+Source: format/statistics §3. Invariants: No matching row is lost. Only types are used whose footer bounds are exact for every
+writer (integers, DATE, text).
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
     """The row groups that can hold a matching row; None for all of them.
 
     Args:
-        metadata: `pq.FileMetaData`.
-        projection: has the predicate's columns.
-        predicate: bound.
+        metadata: the file's `pq.FileMetaData`.
+        projection: a projection with the predicate's columns.
+        predicate: a bound predicate.
     """
     if metadata.num_row_groups < 2:
-        return None  # the manifest's statistics said as much
+        return None  # the manifest's statistics have the same information
     looked_at = columns_of(predicate)
     sources = {
         column.source: column.field.name
@@ -40,7 +41,7 @@ def wanted_row_groups(metadata: Any, projection: ProjectionPlan, predicate: Pred
     if not sources:
         return None
     columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    # A field b of a ROW a has the path "a.b", as a column of that name has.
+    # The path "a.b" can be field b of a ROW a, or a column of that name.
     places = [(i, sources[c.name]) for i, c in enumerate(columns) if c.name in sources and c.name == c.path]
     kept = []
     for group in range(metadata.num_row_groups):

@@ -1,7 +1,7 @@
-"""Thrift's compact protocol: what Parquet footers are written in.
+"""Thrift's compact protocol, in which Parquet footers are written.
 
-Owns: bytes to structs and back. Must not know: what the fields mean. Source: the protocol's own specification.
-Invariant: `encode_struct(decode_struct(b)) == b` for whatever a Thrift library wrote; unknown fields are kept.
+Owns: decoding and encoding structs. Must not know: what the fields mean. Source: the protocol's own specification.
+Invariants: `encode_struct(decode_struct(b)) == b` for all bytes that a Thrift library writes. Unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 _TRUE, _FALSE, _BYTE, _I16, I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
 Struct = dict[int, tuple[int, Any]]
-"""Field id to (type, value), in the order of the bytes. A list is (type of its elements, values)."""
+"""Maps a field id to (type, value), in the order of the bytes. A list's value is (type of its elements, values)."""
 
 
 def decode_struct(data: bytes) -> Struct:
-    """The struct that `data` begins with.
+    """The struct at the start of `data`.
 
     Raises:
-        ValueError: cut off, or a type that Parquet's footers do not use.
+        ValueError: the bytes are cut off, or have a type that Parquet footers do not use.
     """
     return _Reader(data).struct()
 
@@ -62,7 +62,7 @@ class _Reader:
             return self.struct()
         sizes = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
         if kind not in sizes:
-            raise ValueError(f"no value of Thrift type {kind} is expected here")
+            raise ValueError(f"unexpected Thrift type {kind}")
         return self._bytes(sizes[kind])
 
     def _varint(self) -> int:

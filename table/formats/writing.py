@@ -1,6 +1,6 @@
-"""In which format new data files are written: option `file.format`, and what each format takes.
+"""Choose the format of new data files, by option `file.format`.
 
-Owns: the list of formats, their codecs, the suffix of names. Must not know: how a format is written, rows.
+Owns: the list of formats, their codecs, the suffix of file names. Must not know: how a format is written, rows.
 Source: format/data-files §3, §4.
 """
 
@@ -18,17 +18,17 @@ from . import avro_form, orc_form, parquet_form
 
 
 class Output(Protocol):
-    """One data file while it grows."""
+    """A data file that is being written."""
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""
 
     def close(self) -> Any:
-        """Write the end of the file; Parquet's footer, where it is Parquet."""
+        """Write the end of the file. Returns the footer of a Parquet file."""
 
 
 OpenOutput = Callable[[Any, pa.Table], Output]
-"""Begins a file: (where its bytes go, its first rows)."""
+"""A function that starts a file, given the sink for its bytes and its first rows."""
 
 _CODECS: dict[str, Collection[str]] = {"parquet": parquet_form.CODECS, "orc": orc_form.CODECS, "avro": avro_form.CODECS}
 _SUFFIXES = {"zstd": "zst", "gzip": "gz"}
@@ -36,19 +36,20 @@ _NO_CODEC = ("none", "uncompressed", "null")
 
 
 def output_of(schema: TableSchema, target_bytes: int = orc_form.STRIPE_BYTES) -> OpenOutput:
-    """What begins data files of a table.
+    """The function that starts data files of a table.
 
     Args:
-        target_bytes: how large files grow: no part of one that is held in memory grows larger.
+        target_bytes: the size of files, which also limits the parts of a file that are held in memory.
 
     Raises:
-        Unsupported: a format or codec that is not written, or a column that the format cannot hold; names it.
+        Unsupported: a format or codec that lakelatch does not write, or a column that the format cannot hold; names it.
     """
     options, fields = schema.options, schema.fields
     file_format, codec = options.get(opt.FILE_FORMAT), options.get(opt.FILE_COMPRESSION)
     if file_format not in _CODECS:
         raise Unsupported(
-            f"option 'file.format' = {file_format!r} is not written", next_step=f"use {', '.join(_CODECS)}"
+            f"writing with option 'file.format' = {file_format!r} is not supported",
+            next_step=f"use {', '.join(_CODECS)}",
         )
     if codec not in _CODECS[file_format]:
         raise Unsupported(f"option 'file.compression' = {codec!r} cannot be written with {file_format}")
@@ -65,7 +66,7 @@ def output_of(schema: TableSchema, target_bytes: int = orc_form.STRIPE_BYTES) ->
 
 
 def suffix_of(schema: TableSchema) -> str:
-    """What data files' names end with.
+    """The suffix of data files' names.
 
     >>> from ...core.rows.types import AtomicType, Field
     >>> options = {"file.format": "orc", "file.suffix.include.compression": "true"}

@@ -1,9 +1,9 @@
-"""Arrow arrays as a data file happens to hold them, made into the one Arrow form of their data type.
+"""Convert the Arrow arrays of a data file, in any physical form, to the standard Arrow form of their data type.
 
-Owns: the variants of a leaf that writers use (dictionaries, large and view layouts, INT96 and other units, missing zones,
-bare integers) and the rebuilding of nested arrays around converted children. Must not know: schemas, field ids, files.
-Source: format/data-files §3. Invariants: a value is kept exactly or `Misfit` is raised; no row is looked at in Python; a sliced
-array converts only what it shows.
+Owns: the physical forms of a leaf that writers use (dictionaries, large and view layouts, INT96 and other units, missing zones,
+bare integers), and rebuilding nested arrays from converted children. Must not know: schemas, field ids, files.
+Source: format/data-files §3. Invariants: A value is kept exactly, or `Misfit` is raised. No Python code runs per row. Of a sliced
+array, only the slice is converted.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _DECIMAL_BYTES = 16
 
 
 class Misfit(Exception):
-    """The array is of a kind that never holds values of the data type."""
+    """The array has an Arrow type that cannot hold values of the data type."""
 
 
 class OutOfRange(Misfit):
-    """A value is one of the data type, but its Arrow form has no room for it (a year 9999 in nanoseconds)."""
+    """A value is valid for the data type, but does not fit into its Arrow form (the year 9999 in nanoseconds)."""
 
 
 def leaf(array: Any, data_type: AtomicType) -> Any:
-    """An array of a file as the Arrow type of its column.
+    """Convert an array of a file to the Arrow type of its column.
 
     Args:
-        array: `pa.Array`, as the file's reader gives it.
-        data_type: the column's, by the schema that the file was written with.
+        array: a `pa.Array`, as the file's reader returns it.
+        data_type: the column's type in the schema with which the file was written.
 
     Returns:
-        `pa.Array` of `to_arrow(data_type)`.
+        A `pa.Array` of type `to_arrow(data_type)`.
 
     Raises:
-        Misfit: another kind of values; the caller names file and column.
+        Misfit: the array holds another kind of values. The caller adds the file and the column to the error.
 
     >>> leaf(pa.array([1, None], pa.int32()), AtomicType("TINYINT")).type
     DataType(int8)
@@ -105,14 +105,15 @@ def _holds(root: str, kind: Any) -> bool:
 
 
 def _timestamp(array: Any, target: Any) -> Any:
-    """To another unit and zone: zones are labels here, the number is the same (INT96 carries no label, format/data-files §3)."""
+    """Convert to another unit and zone. A zone is only a label, which does not change the number (INT96 has no label,
+    format/data-files §3)."""
     if array.type.tz != target.tz:
         array = array.view(pa.timestamp(array.type.unit, target.tz))
     if array.type == target:
         return array
     finer = {"s": 0, "ms": 1, "us": 2, "ns": 3}
     if finer[array.type.unit] > finer[target.unit]:
-        # Digits beyond the column's precision are not the column's: cut downwards, before 1970 too.
+        # Digits beyond the column's precision are cut by rounding down, also before 1970.
         array = pc.floor_temporal(array, unit={"s": "second", "ms": "millisecond", "us": "microsecond"}[target.unit])
     return in_unit(array, target)
 
@@ -126,7 +127,7 @@ def in_unit(array: Any, target: Any) -> Any:
 
 
 def decimals_of(array: Any, target: Any) -> Any:
-    r"""Decimals of their unscaled digits as big-endian numbers of any length, as Avro has them.
+    r"""Decimals from their unscaled digits, which are big-endian numbers of any length, as in Avro.
 
     >>> decimals_of(pa.array([b"\x7b", b"\xff\x85", None]), pa.decimal128(5, 2)).to_pylist()
     [Decimal('1.23'), Decimal('-1.23'), None]
@@ -160,7 +161,7 @@ def _variant(array: Any, target: Any) -> Any:
         try:
             values, metadata = assembled(plain_array(array))
         except (ValueError, OverflowError) as error:
-            raise Misfit(f"the parts of a shredded value do not fit: {error}") from error
+            raise Misfit(f"the parts of a shredded value do not match: {error}") from error
         by_name = {"value": pa.array(values, pa.binary()), "metadata": pa.array(metadata, pa.binary())}
         return struct_of(array, [by_name[field.name].cast(field.type) for field in target], target)
     if sorted(names) != ["metadata", "value"]:
@@ -173,7 +174,7 @@ def _variant(array: Any, target: Any) -> Any:
 
 
 def struct_of(array: Any, parts: Sequence[Any], target: Any) -> Any:
-    """A struct array with the nulls of `array` and other parts."""
+    """A struct array with the nulls of `array` and with new children."""
     return pa.StructArray.from_arrays(list(parts), fields=list(target), mask=_mask(array))
 
 
@@ -182,8 +183,8 @@ def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
     Args:
         array: a list array of the file, possibly a slice.
-        target: the `pa.ListType` to make.
-        convert: from elements to elements of the target's type.
+        target: the `pa.ListType` of the result.
+        convert: converts elements to the target's type.
     """
     if _kinds.is_fixed_size_list(array.type) or not _kinds.is_list(array.type):
         if not (_kinds.is_fixed_size_list(array.type) or _kinds.is_large_list(array.type)):
@@ -195,7 +196,7 @@ def list_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
-    """A list array of fixed length with its elements converted; files hold it as a plain list."""
+    """A list array of fixed length with its elements converted. Files store it as a plain list."""
     elements = list_of(array, pa.list_(target.value_field), convert)
     try:
         return elements.cast(target)
@@ -204,7 +205,7 @@ def vector_of(array: Any, target: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def map_of(array: Any, target: Any, convert_keys: Callable[[Any], Any], convert_values: Callable[[Any], Any]) -> Any:
-    """A map array with its keys and values converted; files without maps hold lists of pairs."""
+    """A map array with its keys and values converted. File formats without maps store lists of pairs."""
     if not _kinds.is_map(array.type) and not _is_list_of_pairs(array.type):
         raise Misfit(f"it holds {array.type}")
     start, stop, offsets = _window(array)
@@ -219,7 +220,7 @@ def _is_list_of_pairs(kind: Any) -> bool:
 
 
 def _window(array: Any) -> tuple[int, int, Any]:
-    """What of its children a list or map array shows: from, to, and its offsets counted from there."""
+    """The range of children that a list or map array uses (start, end), and its offsets relative to the start."""
     offsets = array.offsets
     start, stop = offsets[0].as_py(), offsets[len(array)].as_py()
     return start, stop, pc.subtract(offsets, pa.scalar(start, pa.int32()))
@@ -230,7 +231,7 @@ def _mask(array: Any) -> Any:
 
 
 def timestamp_leaves(array: Any) -> list[Any]:
-    """Every timestamp array inside an array, slices of children as they are shown.
+    """Every timestamp array inside an array. Children are sliced as their parents are.
 
     >>> [a.type for a in timestamp_leaves(pa.array([{"t": 1}], pa.struct([("t", pa.timestamp("us"))])))]
     [TimestampType(timestamp[us])]

@@ -1,11 +1,11 @@
-"""From the schema that a file was written with to the schema that is read: a plan per pair, used for every such file.
+"""Plan how files with one schema are read as another schema. One plan serves all files with the same schema.
 
-Owns: matching of fields by id, nested ones too; which leaves of a file are needed.
+Owns: matching fields by id, also nested ones; finding the leaves of a file that are needed.
 Must not know: stores, footers, splits. Source: format/data-files §5.
 
-Invariants: names are used to find a column inside a file, ids to say which column it is (a dropped name may come back as
-another column); a field that the file's schema lacks is null; a result has exactly the Arrow type of the schema that is read.
-Which type changes are read is decided in `type_changes` alone; what it has no cast for is `Unsupported`.
+Invariants: Ids decide which column of a file is which, because the name of a dropped column may be used again for another one.
+Names only locate a column inside the file. A field that the file's schema lacks is null. A result has exactly the Arrow type of
+the schema that is read. Only `type_changes` decides which type changes can be read; all others are `Unsupported`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _MICRO_DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The file's schema has no such field: nulls."""
+    """A field that the file's schema lacks, so that it is null."""
 
     arrow: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """A value without parts, of `source` in the file, of `target` in the result."""
+    """A value without parts, with type `source` in the file and `target` in the result."""
 
     source: AtomicType
     target: AtomicType
@@ -61,7 +61,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A ROW: per field of the result its name in the file, None where the file has none."""
+    """A ROW, with the name in the file of each field of the result; None if the file lacks it."""
 
     parts: tuple[tuple[str | None, Node], ...]
     arrow: Any
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """An ARRAY, or a VECTOR."""
+    """An ARRAY or VECTOR."""
 
     element: Node
     arrow: Any
@@ -86,7 +86,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """An ARRAY, MAP or ROW of `source` that is read as text."""
+    """An ARRAY, MAP or ROW of type `source` that is read as text."""
 
     inner: Node
     source: DataType
@@ -99,12 +99,12 @@ Node = Absent | Atomic | Row | Repeated | Pairs | Text
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How one column of the result comes about.
+    """How one column of the result is made.
 
     Attributes:
-        field: the column, of the schema that is read.
-        source: its name in the file; None where the file's schema has no such column.
-        node: what to do with its array.
+        field: the column, in the schema that is read.
+        source: its name in the file; None if the file's schema has no such column.
+        node: how its array is converted.
     """
 
     field: Field
@@ -114,7 +114,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class ProjectionPlan:
-    """Columns of a file's schema as columns of the schema that is read (see `plan_projection`)."""
+    """Converts columns of a file's schema to columns of the schema that is read (see `plan_projection`)."""
 
     columns: tuple[ColumnPlan, ...]
 
@@ -124,15 +124,15 @@ class ProjectionPlan:
 
     @property
     def needs_nanos(self) -> bool:
-        """Does a column hold more than six digits of the second? Then INT96 must be read as nanoseconds."""
+        """Does a column have more than six digits of the second, so that INT96 must be read as nanoseconds?"""
         leaves = (leaf for column in self.columns for leaf in leaves_of(column.node))
         return any(leaf.root in TIMESTAMP_ROOTS and leaf.precision > _MICRO_DIGITS for leaf in leaves)
 
     def leaves(self, file_schema: Any) -> list[int]:
-        """The leaf columns of a Parquet file that the plan needs, as indices.
+        """The indices of the leaf columns of a Parquet file that the plan needs.
 
         Args:
-            file_schema: `pa.Schema` of the whole file.
+            file_schema: the `pa.Schema` of the whole file.
         """
         wanted = {c.source: c.node for c in self.columns if c.source is not None}
         found: list[int] = []
@@ -144,17 +144,17 @@ class ProjectionPlan:
         return found
 
     def column(self, name: str, batch: pa.RecordBatch, where: str) -> Any:
-        """A column of the result, from the columns that a file gave.
+        """A column of the result, from the columns of a file.
 
         Args:
-            name: of the result's column.
-            batch: has the file's columns under their names; one that it lacks reads as null.
+            name: the name of the result's column.
+            batch: the file's columns, under the file's names. A missing column is read as null.
             where: the file, for errors.
 
         Raises:
-            TableCorrupt: the file holds something else than its schema says; names file and column.
-            InvalidArgument: a text that means nothing as the type that the column has now.
-            Unsupported: a time that Arrow's nanoseconds cannot hold.
+            TableCorrupt: the file's data does not agree with its schema; names the file and the column.
+            InvalidArgument: a text cannot be cast to the column's current type.
+            Unsupported: a time does not fit into Arrow's nanoseconds.
         """
         column = self._by_name[name]
         index = -1 if column.source is None else batch.schema.get_field_index(column.source)
@@ -164,31 +164,32 @@ class ProjectionPlan:
             return _convert(column.node, batch.column(index))
         except CastFailure as error:
             raise InvalidArgument(
-                f"{where}: column '{column.source}' became '{name}' of another type: {error}",
-                next_step="Apache Paimon does not read it either: change the type back, or leave the column out",
+                f"{where}: column '{column.source}' became '{name}' with another type: {error}",
+                next_step="Apache Paimon cannot read it either: change the type back, or leave the column out",
             ) from error
         except (OutOfRange, OverflowError) as error:
             raise Unsupported(
                 f"{where}: column '{column.source}' holds a value that Arrow's {column.node.arrow} cannot hold: {error}",
                 next_step="leave the column out",
             ) from error
-        except (Misfit, pa.ArrowException) as error:  # Arrow's own: a map with a key that is null
-            raise TableCorrupt(f"{where}: column '{column.source}' is no {sql(column.field.type)}: {error}") from error
+        except (Misfit, pa.ArrowException) as error:  # Arrow's own exceptions: a map with a null key
+            raise TableCorrupt(f"{where}: column '{column.source}' is not {sql(column.field.type)}: {error}") from error
 
 
 def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], where: str = "file") -> ProjectionPlan:
-    """How files of one schema are read as another.
+    """Plan how files with one schema are read as another.
 
     Args:
         file_fields: the columns of the schema that the file names (`schemaId`).
-        read_fields: the columns wanted, of the schema that is read.
-        where: which schemas, for the error.
+        read_fields: the wanted columns, in the schema that is read.
+        where: the file's schema, for the error.
 
     Returns:
-        A plan that serves every file of that schema.
+        A plan for every file with that schema.
 
     Raises:
-        Unsupported: a column changed its type in a way that Apache Paimon has no cast for; names the column and both types.
+        Unsupported: a column's type was changed, and Apache Paimon has no cast between the types; names the column and both
+            types.
 
     >>> from ...core.rows.types import string
     >>> plan = plan_projection([Field(0, "a", AtomicType("INT"))], [Field(1, "a", string()), Field(0, "b", AtomicType("BIGINT"))])
@@ -228,14 +229,14 @@ def _node(source: DataType, target: DataType, column: str, where: str) -> Node:
                 _node(source.element, element, f"{column}.key", where), Atomic(count, count, to_arrow(count)), arrow
             )
         case MapType(key=key, value=value) if isinstance(source, MapType):
-            # The keys of a map cannot change their type (format/data-files §5): equal but for being required.
+            # The keys of a map cannot change their type (format/data-files §5), except for NOT NULL.
             keys = _node(source.key, key, f"{column}.key", where)
             values = _node(source.value, value, f"{column}.value", where)
             return Absent(arrow) if isinstance(values, Absent) else Pairs(keys, values, arrow)
     raise Unsupported(
-        f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} holds"
-        " the old one, and there is no cast between them",
-        next_step="read the other columns, or the snapshots of the old schema",
+        f"{column} changed its type from {sql(with_nullable(source, True))} to {sql(with_nullable(target, True))}: {where} has"
+        " the old type, and there is no cast between them",
+        next_step="read the other columns, or snapshots with the old schema",
     )
 
 
@@ -250,7 +251,7 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
             node = _node(old.type, field.type, f"{column}.{field.name}", where)
             parts.append((None if isinstance(node, Absent) else old.name, node))
     if all(name is None for name, _ in parts):
-        return Absent(arrow)  # nothing of it is left: null, and so is what it lies in, as Apache Paimon reads it
+        return Absent(arrow)  # none of its fields is left, so it is null, as in Apache Paimon
     return Row(tuple(parts), arrow)
 
 
@@ -258,7 +259,7 @@ def _row(source: RowType, fields: Sequence[Field], arrow: Any, column: str, wher
 
 
 def _convert(node: Node, array: Any) -> Any:
-    """The array as the result wants it. Raises Misfit."""
+    """Convert an array to the form of the result. Raises Misfit."""
     match node:
         case Absent(arrow=arrow):
             return pa.nulls(len(array), arrow)
@@ -290,7 +291,7 @@ def _part(array: Any, name: str | None, node: Node) -> Any:
 
 
 def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
-    """Indices of the leaves below a column of the file; `first` is the index of its first one."""
+    """The indices of the needed leaves of a column of the file. `first` is the index of the column's first leaf."""
     kinds = pa.types
     if isinstance(node, Row) and kinds.is_struct(arrow_type):
         wanted = {name: part for name, part in node.parts if name is not None}
@@ -300,7 +301,7 @@ def _needed(node: Node, arrow_type: Any, first: int) -> Iterator[int]:
                 found = True
                 yield from _needed(wanted[part.name], part.type, first)
             first += _leaf_count(part.type)
-        if not found:  # its own nulls are needed still
+        if not found:  # a leaf is still needed for the column's own nulls
             yield first - 1
     elif isinstance(node, Text):
         yield from _needed(node.inner, arrow_type, first)
@@ -323,7 +324,7 @@ def _leaf_count(arrow_type: Any) -> int:
 
 
 def leaves_of(node: Node) -> Iterator[AtomicType]:
-    """The types of the values without parts that a node reads, as the file has them."""
+    """The file's types of the values without parts that a node reads."""
     match node:
         case Atomic(source=source):
             yield source

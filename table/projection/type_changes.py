@@ -1,8 +1,8 @@
-"""Changes of a column's type: how old values are read as the new type, and whether what is known of them still holds.
+"""Changes of a column's type: how old values are read as the new type, and whether statistics of old values remain valid.
 
-Owns: the decision for one pair of types. Must not know: schemas, nesting (see `plan`), files, how a cast is made
-(`core.casts.rules`). Source: format/schema §5. Invariant: statistics over old values are used only where every old value has its
-own, equal value in the new type.
+Owns: the decision for one pair of types. Must not know: schemas, nesting (see `plan`), files, how a cast works
+(`core.casts.rules`). Source: format/schema §5. Invariant: Statistics of old values are used only if every old value has its own,
+equal value in the new type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .physical import in_unit
 
 
 def widens(source: AtomicType, target: AtomicType) -> bool:
-    """Has every value of the old type its own, equal value in the new one?
+    """Does every value of the old type have its own, equal value in the new type?
 
     >>> widens(AtomicType("INT"), AtomicType("BIGINT")), widens(AtomicType("BIGINT"), AtomicType("INT"))
     (True, False)
@@ -39,7 +39,7 @@ def widens(source: AtomicType, target: AtomicType) -> bool:
     if old == new == "DECIMAL":
         return target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
     if old in STRING_ROOTS and new in STRING_ROOTS:
-        # CHAR(n) would have to be filled up with blanks: only the same one, or the way to VARCHAR.
+        # CHAR(n) would have to be padded with blanks. So only an equal CHAR is allowed, or the change to VARCHAR.
         return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
     if old in BINARY_ROOTS and new in BINARY_ROOTS:
         return (
@@ -51,9 +51,9 @@ def widens(source: AtomicType, target: AtomicType) -> bool:
 
 
 def same_bounds(source: DataType, target: DataType) -> bool:
-    """Do statistics over values of the old type hold, as they are, for the new type?
+    """Are statistics of values of the old type also valid for the new type?
 
-    Of nested types only null counts are known, and only of the same type.
+    For nested types this is true only if the type is the same. They have no statistics but null counts.
     """
     return source == target or (
         isinstance(source, AtomicType) and isinstance(target, AtomicType) and widens(source, target)
@@ -61,19 +61,19 @@ def same_bounds(source: DataType, target: DataType) -> bool:
 
 
 def can_change(source: AtomicType, target: AtomicType) -> bool:
-    """Does Apache Paimon read values of the old type as the new one?"""
+    """Can Apache Paimon read values of the old type as the new type?"""
     return widens(source, target) or cast_of(source, target) is not None
 
 
 def changed(array: Any, source: AtomicType, target: AtomicType) -> Any:
-    """An array of the old type as the new one (see `can_change`).
+    """An array of the old type, converted to the new type (see `can_change`).
 
     Args:
-        array: `pa.Array` of the old type's Arrow form.
+        array: a `pa.Array` in the old type's Arrow form.
 
     Raises:
-        OverflowError: a time that the new type's Arrow unit cannot hold.
-        CastFailure: a text that means nothing as the new type.
+        OverflowError: a time does not fit into the new type's Arrow unit.
+        CastFailure: a text cannot be cast to the new type.
     """
     arrow = to_arrow(target)
     if not widens(source, target):

@@ -1,10 +1,10 @@
-"""Shredded VARIANTs: values whose parts lie in columns of their own, put together again.
+"""Reassemble shredded VARIANTs, whose parts are stored in separate columns.
 
-Owns: `assembled`; of the VARIANT encoding as much as that takes. Must not know: files, fields, why a column is shredded.
+Owns: `assembled`, and as much of the VARIANT encoding as it needs. Must not know: files, fields, why a column is shredded.
 Source: Parquet's VariantEncoding and VariantShredding; format/data-files §3.
 
-Invariants: a value comes out as if it had never been shredded, numbers and texts in their shortest form; names that the
-metadata lacks are added behind its own, so that what was not shredded stays as it is; damaged bytes raise ValueError.
+Invariants: A reassembled value equals the value before shredding, with numbers and texts in their shortest form. Names that the
+metadata lacks are added after its own names, so that parts that were not shredded remain valid. Damaged bytes raise ValueError.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _kinds = pa.types
 _PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
 _NULL, _TRUE, _FALSE = b"\x00", b"\x04", b"\x08"
 _INTEGERS = ((3, 1), (4, 2), (5, 4), (6, 8))
-"""The number of each type, and its bytes."""
+"""The number of each type, and the length of its values in bytes."""
 _SHORTEST_LONG_TEXT = 64
 _VERSION = 1
 
 
 class Names:
-    """The names that the objects of one value use: its metadata.
+    """The metadata of one value: the names of its objects' fields.
 
     Args:
-        metadata: a header byte (version, size of offsets), how many names, where each begins, and they themselves.
+        metadata: a header byte (version, size of offsets), the number of names, their offsets, and the names.
     """
 
     def __init__(self, metadata: bytes) -> None:
@@ -47,14 +47,14 @@ class Names:
         self._ids = {text: number for number, text in enumerate(self.texts)}
 
     def id_of(self, name: bytes) -> int:
-        """The number of a name, which may be a new one."""
+        """The number of a name, which is added if it is new."""
         if name not in self._ids:
             self._ids[name] = len(self.texts)
             self.texts.append(name)
         return self._ids[name]
 
     def metadata(self) -> bytes:
-        """As it was, with the names that came to it."""
+        """The original metadata with the added names."""
         if len(self.texts) == _number(self._metadata, 1, (self._metadata[0] >> 6) + 1):
             return self._metadata
         offsets = _offsets(self.texts)
@@ -64,16 +64,16 @@ class Names:
 
 
 def assembled(array: pa.Array) -> tuple[list[bytes | None], list[bytes | None]]:
-    """The values of a shredded column, and their metadata; None where the array is null.
+    """The values of a shredded column and their metadata; None for a null.
 
     Args:
-        array: a struct of `metadata`, and as they are there `value` and `typed_value`.
+        array: a struct of `metadata` and of `value`, `typed_value` or both.
 
     Raises:
-        ValueError: the bytes are no VARIANT, or the parts contradict each other.
+        ValueError: the bytes are not a VARIANT, or the parts contradict each other.
     """
     valid = pc.is_valid(array).to_pylist()
-    named = lru_cache(maxsize=None)(Names)  # most values share theirs
+    named = lru_cache(maxsize=None)(Names)  # most values have the same names
     names = [named(m) if ok and m is not None else None for ok, m in zip(valid, _part(array, "metadata"), strict=True)]
     if any(ok and of is None for ok, of in zip(valid, names, strict=True)):
         raise ValueError("a value without metadata")
@@ -93,7 +93,7 @@ def _part(array: pa.Array, name: str) -> list[Any]:
 
 
 def _values(array: pa.Array, names: Sequence[Names | None]) -> list[bytes | None]:
-    """The values of a group of `value` and `typed_value`; None where both are missing."""
+    """The values of a group of `value` and `typed_value`; None if both are missing."""
     rest = _part(array, "value")
     index = array.type.get_field_index("typed_value")
     if index < 0:
@@ -103,7 +103,7 @@ def _values(array: pa.Array, names: Sequence[Names | None]) -> list[bytes | None
         return _objects(typed, rest, names)
     made = _lists(typed, names) if _kinds.is_list(typed.type) else _scalars(typed)
     if any(value is not None and other is not None for value, other in zip(made, rest, strict=True)):
-        raise ValueError("a part is there twice, typed and not")
+        raise ValueError("a part is stored twice, typed and untyped")
     return [other if value is None else value for value, other in zip(made, rest, strict=True)]
 
 
@@ -119,7 +119,7 @@ def _objects(typed: pa.Array, rest: list[bytes | None], names: Sequence[Names | 
         members = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
         for name, value in _members(other, of) if other is not None else ():
             if name in members:
-                raise ValueError(f"field {name!r} is there twice, shredded and not")
+                raise ValueError(f"field {name!r} is stored twice, shredded and not")
             members[name] = value
         made.append(_object(members, of))
     return made
@@ -212,7 +212,7 @@ def _count(count: int, is_large: bool) -> bytes:
 
 
 def _offsets(parts: Sequence[bytes]) -> list[int]:
-    """Where each part begins, and where the last one ends."""
+    """The offsets of the parts, and the end of the last one."""
     found = [0]
     for part in parts:
         found.append(found[-1] + len(part))
@@ -227,9 +227,9 @@ def _width(most: int) -> int:
 
 
 def _members(value: bytes, names: Names) -> Iterator[tuple[bytes, bytes]]:
-    """The names and values of an object; the values of some lie in another order than their names."""
+    """The names and values of an object, whose values may be stored in another order than the names."""
     if not value or value[0] & 3 != _OBJECT:
-        raise ValueError("what is left of a shredded object is no object")
+        raise ValueError("the unshredded part of a shredded object is not an object")
     head = value[0] >> 2
     of_offset, of_id, counted = (head & 3) + 1, (head >> 2 & 3) + 1, 4 if head & 16 else 1
     count = _number(value, 1, counted)
@@ -241,7 +241,7 @@ def _members(value: bytes, names: Names) -> Iterator[tuple[bytes, bytes]]:
     for i in range(count):
         number = _number(value, ids_at + i * of_id, of_id)
         if number >= len(names.texts) or offsets[i] not in following:
-            raise ValueError("an object names a field that its metadata lacks, or has no place for it")
+            raise ValueError("an object has a field whose name or value is missing")
         yield names.texts[number], _cut(value, begin + offsets[i], begin + following[offsets[i]])
 
 

@@ -1,4 +1,4 @@
-"""Owns the rows of a plan as Arrow batches, deletion vectors applied.
+"""Owns reading the rows of a plan as Arrow batches, without the deleted rows.
 
 Must not know: how files were chosen (`scan`).
 Begin with `arrow`.

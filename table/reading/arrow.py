@@ -1,10 +1,10 @@
-"""Splits to Arrow: the rows of a plan, streamed.
+"""Read the rows of a plan's splits as Arrow batches.
 
-Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; which columns are read for a result and a filter; partition columns.
+Owns: `read_batches`, `SplitReader`, `arrow_schema_of`; the columns that a result and a filter need; partition columns.
 Must not know: how files were chosen, formats. Source: format/data-files §1, §5.
 
-Invariants: a partition column's value is the manifest's, never the file's or the path's; result types are exactly
-`core.rows.arrow`'s; rows are filtered as Arrow columns; memory holds a few files' row groups, whatever the table's size.
+Invariants: The value of a partition column is the manifest's, never the file's or the path's. The types of the result are those
+of `core.rows.arrow`. Rows are filtered as Arrow columns. Memory holds the row groups of a few files, whatever the table's size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .read_ahead import in_order
 from .run_reader import RunReader
 
 READ_THREADS = 8
-"""Files that are read at once, where each waits for a network."""
+"""The number of files that are read at once from a store across a network."""
 LOCAL_READ_THREADS = 4
 _SMALL_BATCH_ROWS = 1 << 12
 
@@ -51,11 +51,11 @@ def arrow_schema_of(schema: TableSchema, columns: Sequence[str] | None) -> pa.Sc
     """The Arrow schema of a read.
 
     Args:
-        columns: names in the order wanted; None for all. Tables with option `row-tracking.enabled` have the columns
-            `_ROW_ID` and `_SEQUENCE_NUMBER` too, for those who name them.
+        columns: column names, in the order of the result; None for all. Tables with option `row-tracking.enabled` also have
+            the columns `_ROW_ID` and `_SEQUENCE_NUMBER`, which are read only if they are named.
 
     Raises:
-        InvalidArgument: an unknown column (lists close ones), or one that is named twice.
+        InvalidArgument: an unknown column (lists similar names), or one that is named twice.
     """
     return arrow_schema(fields_of(schema, columns))
 
@@ -65,7 +65,7 @@ def fields_of(schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field
     if columns is None:
         return schema.fields
     if isinstance(columns, str):
-        raise InvalidArgument(f"columns are a list of names, not {columns!r}")
+        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
     known = schema.by_name
     if schema.options.get(opt.ROW_TRACKING):
         known = known | {ROW_ID.name: ROW_ID, ROW_SEQUENCE.name: ROW_SEQUENCE}
@@ -84,34 +84,34 @@ def read_batches(
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan.
+    """Read the rows of a plan.
 
     Args:
-        timeline: of the table; gives the schemas that files were written with.
-        plan: made by `plan_scan` for the same schema; its `residual` is what rows are tested for.
-        schema: what rows are read as.
-        columns: names in the order wanted; None = all, [] = none, but batches with the right number of rows.
-        limit: at most so many rows.
+        timeline: the table's timeline, for the schemas with which files were written.
+        plan: made by `plan_scan` for the same schema. Its `residual` is the predicate that rows must fulfil.
+        schema: the schema of the result.
+        columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
+        limit: the largest number of rows.
 
     Yields:
         Batches of `arrow_schema_of(schema, columns)`.
 
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
-        Unsupported: a column changed its type in a way that there is no cast for.
-        InvalidArgument: columns or limit that cannot be meant; a text that means nothing as its column's new type.
+        Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
+        InvalidArgument: `columns` or `limit` is not valid, or a text cannot be cast to its column's new type.
     """
     reader = SplitReader(schema, columns, plan.residual, file_schemas_of(timeline, schema, plan.splits))
     return reader.batches(timeline.store, plan.splits, limit)
 
 
 class SplitReader:
-    """Reads splits into batches; can be pickled to another machine, and needs no metadata there.
+    """Reads splits into batches. It can be pickled to another machine, and needs no metadata there.
 
     Args:
-        schema: what rows are read as.
-        columns: names in the order wanted; None = all, [] = none.
-        residual: bound predicate that rows are tested for; None where partitions have decided.
+        schema: the schema of the result.
+        columns: column names, in the order of the result; None = all, [] = none.
+        residual: the bound predicate that rows must fulfil; None if choosing the partitions was enough.
         file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
     """
 
@@ -137,13 +137,13 @@ class SplitReader:
         self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of the splits, in their order (see `read_batches`)."""
+        """The rows of the splits, in the splits' order (see `read_batches`)."""
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidArgument(f"limit {limit!r} is no number of rows")
+            raise InvalidArgument(f"limit {limit!r} is not a number of rows")
         runs = [(split, run) for split in splits for run in split.runs]
         if limit is not None and self.residual is None:
             runs = _enough(runs, limit)
-        for split, run in runs:  # what cannot be read is said before the first row is
+        for split, run in runs:  # refuse what cannot be read before yielding any row
             self._readers[split.branch].check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
@@ -151,7 +151,7 @@ class SplitReader:
         return _gathered(_limited(in_order(tasks, threads), limit))
 
     def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one run of files that the result wants."""
+        """The rows of one run of files that belong to the result."""
         files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
         wanted = self._wanted(store, split, run)
@@ -172,14 +172,14 @@ class SplitReader:
                 yield self._columns(self.output, rows, constants)
 
     def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
-        """The rows that a file's index leaves; None for all. The index of one file says nothing of another's columns."""
+        """The rows that a file's index does not rule out; None for all. Only a run of a single file is checked by its index."""
         pruner = self._indexes[split.branch]
         if pruner is None or len(run) > 1:
             return None
         return pruner.rows(store, split.keys[run[0]], split.files[run[0]])
 
     def _columns(self, fields: Sequence[Field], rows: Rows, constants: dict[str, Any]) -> pa.RecordBatch:
-        """Columns of the table: those of partitions are constant, the others the file's."""
+        """The columns of a batch: constants for partition columns, and the file's columns for the others."""
         if not fields:
             return _without_columns(len(rows))
         arrays = [
@@ -197,7 +197,7 @@ class SplitReader:
 
 
 def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple[Split, tuple[int, ...]]]:
-    """The first runs that hold `limit` rows together."""
+    """The first runs, as many as are needed for `limit` rows."""
     rows = 0
     for count, (split, run) in enumerate(runs):
         if rows >= limit:
@@ -207,12 +207,12 @@ def _enough(runs: list[tuple[Split, tuple[int, ...]]], limit: int) -> list[tuple
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:
-    """No columns, but a number of rows."""
+    """A batch without columns that has a number of rows."""
     return pa.record_batch({"": pa.nulls(rows)}).select([])
 
 
 def _gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
-    """Many small batches as fewer larger ones: small files must not make every later step slow."""
+    """Join small batches into larger ones, so that small files do not slow down the steps that follow."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     with closing(batches):
@@ -241,7 +241,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def _limited(
     batches: Generator[pa.RecordBatch, None, None], limit: int | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The first rows; what is read ahead of them is stopped as soon as they are there."""
+    """The first `limit` rows. Reading ahead stops as soon as there are enough."""
     left = limit
     with closing(batches):
         while left != 0:

@@ -1,7 +1,7 @@
-"""Rows of data files that are deleted, or chosen, by position.
+"""The rows of data files that are deleted, or selected, by their positions.
 
-Owns: fetching a deletion vector, and the masks of a batch. Must not know: formats, columns, plans.
-Source: format/deletion-vectors §1. Invariant: a vector that cannot be read is an error, never "nothing is deleted".
+Owns: fetching a deletion vector, and the masks for a batch. Must not know: formats, columns, plans.
+Source: format/deletion-vectors §1. Invariant: A vector that cannot be read is an error, and never means "nothing is deleted".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..scan.split import DeletionVectorPlace, Split
 
 
 def deleted_rows(store: Store, split: Split, run: Sequence[int]) -> Any:
-    """The positions of the deleted rows in a run of files, ascending, as a numpy array; None where none is deleted.
+    """The positions of the deleted rows in a run of files, as an ascending NumPy array; None if no row is deleted.
 
     Raises:
         TableCorrupt: an index file is missing, or a vector is damaged.
@@ -53,7 +53,7 @@ def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
 
     Args:
         deleted: positions in the file, ascending.
-        position: of the batch's first row.
+        position: the position of the batch's first row.
 
     >>> live_mask(np.array([0, 5, 7]), 4, 3).to_pylist()
     [True, False, True]
@@ -65,11 +65,11 @@ def live_mask(deleted: Any, position: int, rows: int) -> pa.BooleanArray:
 
 
 def selected_mask(wanted: BitMap, position: int, rows: int) -> pa.BooleanArray:
-    """Which rows of a batch are chosen.
+    """Which rows of a batch are selected.
 
     Args:
-        wanted: positions in the file.
-        position: of the batch's first row.
+        wanted: the positions of the selected rows in the file.
+        position: the position of the batch's first row.
 
     >>> selected_mask(BitMap([0, 5, 7]), 4, 3).to_pylist()
     [False, True, False]

@@ -1,9 +1,10 @@
-"""Several sources read at once, their items handed on in order, in bounded memory.
+"""Read several sources at once, and pass their items on in order, in bounded memory.
 
-Owns: the threads that run ahead of a reader. Must not know: what is read.
-Invariants: items come in the order of the tasks, whatever thread was first; no task holds more than `depth` items that nobody
-has taken; an error is raised where its item would have come, once; when the reader stops early, every thread ends; a task
-that no thread can take is done by the reader, and a read whose threads stayed behind a fork says so (H23).
+Owns: the threads that read ahead. Must not know: what is read.
+Invariants: Items come in the order of the tasks, whichever thread finishes first. A task is at most `depth` items ahead of the
+reader. An error is raised once, at the point where its item would have come. When the reader stops early, every thread ends. If
+no thread can be started for a task, the reader runs the task itself. A read that began before a fork raises an error in the
+child process, which has no copy of the threads (H23).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ T = TypeVar("T")
 
 
 class _Closed(Exception):
-    """The reader has gone."""
+    """The reader has stopped."""
 
 
 class _Channel(Generic[T]):
-    """Items of one task on their way to the reader."""
+    """The queue of one task's items for the reader."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
@@ -37,7 +38,7 @@ class _Channel(Generic[T]):
         self._closed = False
 
     def run(self, task: Callable[[], Iterator[T]]) -> None:
-        """On a thread: the task's items, each as soon as there is room for it."""
+        """Run the task on a thread, and queue its items as soon as there is room."""
         error: BaseException | None = None
         try:
             for item in task():
@@ -60,7 +61,7 @@ class _Channel(Generic[T]):
             self._changed.notify_all()
 
     def items(self) -> Iterator[T]:
-        """What `run` finds, for the reader."""
+        """The items that `run` has queued, for the reader."""
         while True:
             with self._lock:
                 while not self._items and not self._finished:
@@ -77,8 +78,8 @@ class _Channel(Generic[T]):
     def _refuse_after_fork(self) -> None:
         if this_process() != self._process:
             raise InvalidArgument(
-                "a read that began before a fork cannot go on in the child: its threads are the parent's",
-                next_step="begin the read anew in the child",
+                "a read that began before a fork cannot continue in the child, because its threads belong to the parent",
+                next_step="start the read again in the child",
             )
 
     def close(self) -> None:
@@ -89,12 +90,12 @@ class _Channel(Generic[T]):
 
 
 def in_order(tasks: Iterable[Callable[[], Iterator[T]]], threads: int, depth: int = 4) -> Generator[T, None, None]:
-    """The items of the tasks, one task after the other, while the next tasks run already.
+    """The items of the tasks, one task after another, while the next tasks already run.
 
     Args:
-        tasks: each gives an iterator; taken lazily, `threads` ahead of the reader.
-        threads: tasks that run at once; with one, everything happens in the reader's own thread.
-        depth: items that a task may be ahead of the reader.
+        tasks: each returns an iterator. They are taken lazily, `threads` ahead of the reader.
+        threads: the number of tasks that run at once; with 1, everything runs in the reader's own thread.
+        depth: the number of items that a task may be ahead of the reader.
 
     >>> list(in_order([lambda i=i: iter([i, i]) for i in range(3)], threads=2))
     [0, 0, 1, 1, 2, 2]

@@ -1,10 +1,10 @@
-"""The rows of one run of files (see `row_runs`), whatever of their columns lies in which file.
+"""Read the rows of one run of files (see `row_runs`), whose columns may be spread over several files.
 
-Owns: opening the files of a run, cutting their batches to the same lengths, row ids. Must not know: partitions, predicates
-beyond a single file's row groups, deletion vectors. Source: format/data-files §7.
+Owns: opening the files of a run, cutting their batches to equal lengths, row ids. Must not know: partitions, deletion vectors,
+predicates (except for skipping row groups of a single file). Source: format/data-files §7.
 
-Invariants: files that give no wanted column are not opened; a row's columns are of the same row in every file; ids and sequence
-numbers that a file holds come before those that its manifest counts.
+Invariants: A file without any wanted column is not opened. Columns from different files are aligned row by row. Row ids and
+sequence numbers that a file holds take precedence over those computed from its manifest.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ StoredFile = tuple[Store, str]
 
 
 class RunReader:
-    """Reads runs into rows; can be pickled to another machine.
+    """Reads runs into rows. It can be pickled to another machine.
 
     Args:
-        fields: the columns wanted, none of a partition.
+        fields: the wanted columns, without partition columns.
         file_schemas: the schemas that files name, by id.
-        options: of the table.
+        options: the table's options.
     """
 
     def __init__(self, fields: Sequence[Field], file_schemas: Mapping[int, TableSchema], options: TableOptions) -> None:
@@ -51,10 +51,10 @@ class RunReader:
         self._projections: dict[tuple[int, tuple[Field, ...]], ProjectionPlan] = {}
 
     def check(self, run: Sequence[DataFile]) -> None:
-        """Refuse what cannot be read, before anything is opened.
+        """Refuse files that cannot be read, before any is opened.
 
         Raises:
-            Unsupported: a column changed its type in a way that there is no cast for.
+            Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
         """
         for file, fields in givers(run, self._fields, self._file_schemas.__getitem__).items():
             self._projection(file, fields)
@@ -66,16 +66,16 @@ class RunReader:
         alone: bool,
         wanted: BitMap | None = None,
     ) -> Iterator[tuple[int, Rows]]:
-        """(position in the run, rows), batch by batch.
+        """The run's batches, each as (position in the run, rows).
 
         Args:
-            files: the run's, in its order, with their stores and keys.
-            predicate: bound; row groups of a run of one file that cannot hold a matching row are left out.
+            files: the files of the run, in its order, with their stores and keys.
+            predicate: bound. In a run of one file, row groups that cannot hold a matching row are skipped.
             alone: nothing else is read at the same time.
-            wanted: positions of rows in a run of one file; row groups without any are left out; None: all are wanted.
+            wanted: the positions of the wanted rows in a run of one file, whose other row groups are skipped; None = all.
 
         Raises:
-            TableCorrupt: a file is missing or damaged, or holds another number of rows than the others.
+            TableCorrupt: a file is missing or damaged, or the files differ in their number of rows.
         """
         run = tuple(files)
         given = givers(run, self._fields, self._file_schemas.__getitem__)
@@ -123,7 +123,7 @@ class RunReader:
         wanted: BitMap | None,
         alone: bool,
     ) -> Iterator[tuple[int, FileRows]] | None:
-        """The rows of a file; None where it has none of the wanted columns."""
+        """The rows of a file; None if it has none of the wanted columns."""
         if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
             return None
         opened = open_data_file(*stored, file, projection, self._options)
@@ -132,7 +132,7 @@ class RunReader:
         return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
-        """Is it a system column that the file does not hold?"""
+        """Is this a system column that the file lacks, so that its values are computed?"""
         return field in _SYSTEM and field.name not in (file.write_cols or ())
 
     def _of_blobs(
@@ -154,7 +154,7 @@ class RunReader:
 
 
 def _without_columns(file: DataFile, projection: ProjectionPlan, key: str) -> Iterator[tuple[int, FileRows]]:
-    """The rows of a file that holds none of the wanted columns: how many they are."""
+    """The rows of a file with none of the wanted columns: batches that have only a number of rows."""
     for position in range(0, file.row_count, _METADATA_BATCH_ROWS):
         rows = min(_METADATA_BATCH_ROWS, file.row_count - position)
         yield position, FileRows(pa.record_batch({"": pa.nulls(rows)}).select([]), projection, f"data file {key}")
@@ -163,7 +163,7 @@ def _without_columns(file: DataFile, projection: ProjectionPlan, key: str) -> It
 def _side_by_side(
     parts: Sequence[tuple[Sequence[Field], Iterator[tuple[int, Rows]]]], expected: int, key: str
 ) -> Iterator[tuple[int, Rows]]:
-    """Batches of several files over the same rows, cut to the same lengths."""
+    """Batches of several files over the same rows, cut to equal lengths."""
     owners = {field.name: number for number, (fields, _) in enumerate(parts) for field in fields}
     waiting: list[Rows | None] = [None] * len(parts)
     position = 0
@@ -173,7 +173,7 @@ def _side_by_side(
                 waiting[number] = next((rows for _, rows in batches), None)
         ready = [rows for rows in waiting if rows is not None]
         if len(ready) < len(parts):
-            raise TableCorrupt(f"files that hold columns of the rows of data file {key} have fewer rows than it")
+            raise TableCorrupt(f"files with other columns of the rows of data file {key} have fewer rows than it")
         count = min(map(len, ready))
         yield position, MergedRows([rows.slice(0, count) for rows in ready], owners)
         waiting = [rows.slice(count) if len(rows) > count else None for rows in ready]

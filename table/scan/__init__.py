@@ -1,4 +1,4 @@
-"""Owns which files, row groups and rows a read needs.
+"""Owns planning a read: the files, row groups and rows that it needs.
 
 Must not know: how files are decoded (`reading`).
 Begin with `plan`.

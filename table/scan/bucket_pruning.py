@@ -1,10 +1,10 @@
-"""Which buckets can hold a row that a predicate keeps.
+"""Find the buckets that can hold a row that matches a predicate.
 
-Owns: reading the bucket key's values off a predicate. Must not know: statistics, splits. Source: format/statistics §3 (bucket
-key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
+Owns: finding the values of the bucket key that a predicate allows. Must not know: statistics, splits.
+Source: format/statistics §3 (bucket key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
 
-Invariants: a bucket with a matching row is never left out; a file's own `_TOTAL_BUCKETS` counts, for a table can be rescaled
-partition by partition; a file whose key columns had another type when it was written is kept.
+Invariants: A bucket with a matching row is never skipped. The number of buckets is the file's own `_TOTAL_BUCKETS`, because a
+table can be rescaled partition by partition. A file whose key columns had another type when it was written is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BucketPruner:
     Args:
         predicate: bound to the columns of `schema`.
         schema: the schema that is read.
-        schema_of: any schema of the table by id.
+        schema_of: returns any schema of the table by id.
     """
 
     def __init__(self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema]) -> None:
@@ -60,7 +60,7 @@ class BucketPruner:
         try:
             return frozenset(bucket_of_row(key, self._types, total, self._function) for key in self._keys)
         except (LakelatchError, ValueError, TypeError):
-            return None  # a value that no row of this type holds, or a type that the function does not know
+            return None  # a value that this type cannot hold, or a type that the function does not support
 
     def _has_same_key(self, schema_id: int) -> bool:
         if schema_id not in self._comparable:
@@ -72,7 +72,7 @@ class BucketPruner:
 
 
 def _keys(predicate: Predicate, schema: TableSchema) -> list[tuple[Any, ...]] | None:
-    """Every bucket key that a matching row can have; None where that is not a short list."""
+    """Every bucket key that a matching row can have; None if they are unknown or too many."""
     if any(name not in schema.by_name for name in schema.bucket_keys):
         return None
     allowed: dict[str, list[Any]] = {}
@@ -90,7 +90,7 @@ def _keys(predicate: Predicate, schema: TableSchema) -> list[tuple[Any, ...]] | 
 
 
 def _values(part: Predicate) -> tuple[str, list[Any]] | None:
-    """(column, the values that it can have) where a condition says so: `=`, IN, IS NULL, or these of one column by OR."""
+    """(column, its possible values) if the condition is `=`, IN, IS NULL, or several of these for one column joined by OR."""
     match part:
         case Comparison(op="is_null", column=column):
             return column, [None]

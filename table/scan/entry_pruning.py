@@ -1,9 +1,11 @@
-"""Many manifest entries, pruned as columns before they become objects.
+"""Prune many manifest entries at once, as columns, before they become objects.
 
-Owns: `wanted_entries`: which of them a read may need, by partition and by the bounds of fixed-width and text columns.
-Must not know: what exact pruning decides afterwards (`file_pruning`), splits. Source: format/statistics §1, §3;
-format/binary-row §1. Invariants: whatever is dropped, exact pruning would drop too; what is unknown, of another schema, or of
-a layout of its own is kept; a DELETE is never dropped while its ADD is kept, nor an ADD whose DELETE is there.
+Owns: `wanted_entries`, which keeps the entries that a read may need, by partition and by the bounds of fixed-width and text
+columns. Must not know: the exact pruning that follows (`file_pruning`), splits. Source: format/statistics §1, §3;
+format/binary-row §1.
+Invariants: Exact pruning would also drop every entry that is dropped here. An entry whose bounds are unknown, or that has another
+schema or statistics layout, is kept. A DELETE is never dropped while its ADD is kept, and an ADD is never dropped while its
+DELETE is kept.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ class Wanted:
     """The entries that a read may need.
 
     Attributes:
-        of_other_partitions: live files that are of no wanted partition.
-        ruled_out: live files whose bounds rule the predicate out, and that were not made into entries.
+        of_other_partitions: the number of live files in partitions that are not wanted.
+        ruled_out: the number of live files that were dropped because their bounds exclude the predicate.
     """
 
     entries: list[ManifestEntry] = field(default_factory=list)
@@ -53,13 +55,14 @@ def wanted_entries(
     schema_of: Callable[[int], TableSchema],
     codec: PartitionCodec,
 ) -> Wanted:
-    """The entries of manifests that partitions, and bounds where entries are columns, do not rule out.
+    """The entries that are not ruled out by their partition or, if they are columns, by their bounds.
 
     Args:
-        parts: what `Timeline.entry_parts` gave.
-        on_partition: bound, of partition columns alone; None for all.
-        residual: bound, of other columns; None where bounds must not be looked at.
-        schema: what is read; `schema_of`: any of the table's by id.
+        parts: the result of `Timeline.entry_parts`.
+        on_partition: a bound predicate on partition columns; None for all partitions.
+        residual: a bound predicate on other columns; None if bounds must not be used.
+        schema: the schema that is read.
+        schema_of: returns any schema of the table by id.
     """
     wanted = Wanted()
     matches = _partition_test(on_partition, codec)
@@ -83,7 +86,7 @@ def wanted_entries(
 
 
 def _partition_test(predicate: Predicate | None, codec: PartitionCodec) -> Callable[[bytes], bool]:
-    """Is a partition wanted? Asked once for each."""
+    """A test whether a partition is wanted, which is evaluated once per partition."""
 
     @cache
     def matches(partition: bytes) -> bool:
@@ -110,11 +113,11 @@ def may_match(
     schema_of: Callable[[int], TableSchema],
     deleted: set[bytes],
 ) -> Array:
-    """Which entries may hold a row that a predicate keeps, as a mask: all that is not sure to hold none.
+    """A mask of the entries that may hold a row that matches a predicate. An entry is dropped only if it certainly has none.
 
     Args:
         predicate: bound to the columns of `schema`.
-        deleted: names of data files that some entry deletes.
+        deleted: the names of the data files that an entry deletes.
     """
     keep = (columns.kind == DELETE) | columns.named(deleted)
     for schema_id in np.unique(columns.schema_id).tolist():
@@ -153,14 +156,14 @@ _KEEPS: dict[str, Callable[[Any, Array, Array], Array]] = {
     ">": lambda key, low, high: high >= key,
     ">=": lambda key, low, high: high >= key,
 }
-"""Keys of texts are their first bytes, so that equal keys say nothing: `<` and `>` keep them."""
+"""The key of a text is its first bytes. Texts with equal keys may differ, so `<` and `>` keep entries with an equal key."""
 
 
 class _Statistics:
-    """The bounds of the columns that can be looked at side by side.
+    """The bounds of the columns that can be compared for all entries at once.
 
     Attributes:
-        places: column -> (its position among the statistics, field).
+        places: column -> (its position in the statistics, field).
         known: the entries whose statistics have that layout.
     """
 
@@ -184,7 +187,7 @@ class _Statistics:
             self.known &= (lengths >= self._fixed) & (columns.data.words(starts) & _PREFIX == arity)
 
     def bound(self, name: str, index: int, field: Field) -> tuple[Array, Array]:
-        """A bound of every entry as a key that compares as the values do, and where it is unknown."""
+        """A bound of every entry as a key that compares like the value, and a mask of the entries where it is unknown."""
         starts, lengths = self._columns.spans(f"_FILE._VALUE_STATS.{name}")
         rows = np.where(self.known, starts + PREFIX_BYTES, 0)
         bit = _HEADER_BITS + index
@@ -195,7 +198,7 @@ class _Statistics:
         return key, is_null.astype(bool)
 
     def _text_key(self, rows: Array, at: Array, slots: Array, lengths: Array) -> Array:
-        """The first eight bytes of texts as big-endian numbers; they lie in the slot, or where it points to."""
+        """The first eight bytes of texts as big-endian numbers. They are in the slot, or where the slot points to."""
         inline = slots >> np.uint64(63) == 1
         size = np.where(inline, (slots >> _INLINE_SHIFT) & np.uint64(0x7F), slots & np.uint64(0xFFFFFFFF)).astype(
             np.int64
@@ -218,7 +221,7 @@ def _is_comparable(field: Field) -> bool:
     if not isinstance(kind, AtomicType):
         return False
     compact_time = kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and kind.precision <= 3
-    # A CHAR's bounds depend on the file's format, which `file_pruning` looks at.
+    # The bounds of a CHAR depend on the file's format, which `file_pruning` handles.
     return kind.root in _WIDTHS or kind.root == "VARCHAR" or compact_time
 
 

@@ -1,7 +1,7 @@
-"""The branch whose partitions stand in for those that a table lacks (option `scan.fallback-branch`).
+"""The fallback branch, from which partitions are read that a table lacks (option `scan.fallback-branch`).
 
-Owns: finding it, as it was then, and that its rows are the table's. Must not know: plans, files.
-Source: format/schema §6. Invariant: a branch with other columns is refused, never read as if it had the table's.
+Owns: finding the branch and its snapshot, and checking that it has the table's columns. Must not know: plans, files.
+Source: format/schema §6. Invariant: a fallback branch with other columns is refused.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from .refusals import check_schema_readable
 from .split import Split
 
 FileSchemas = dict[tuple[str, int], TableSchema]
-"""The schemas that files name, by branch and id."""
+"""The schemas that data files name, by branch and id."""
 
 
 def fallback_of(
     timeline: Timeline, branch: str, schema: TableSchema, as_of_ms: int | None
 ) -> tuple[Timeline, Snapshot | None]:
-    """The fallback branch, and its snapshot that is read.
+    """The fallback branch, and the snapshot of it that is read.
 
     Args:
-        branch: its name.
-        schema: what rows are read as.
-        as_of_ms: the newest snapshot that is not later, else the first one (as Apache Paimon chooses); None for the latest.
+        branch: the branch's name.
+        schema: the schema that rows are read as.
+        as_of_ms: choose the newest snapshot that is not later, or the first one if all are later, as Apache Paimon does; None
+            for the latest.
 
     Raises:
         InvalidArgument: there is no such branch.
-        Unsupported: its columns are not the table's, or it needs what is not supported.
+        Unsupported: its columns differ from the table's, or it uses a feature that is not supported.
     """
     other = of_branch(timeline, branch)
     if not other.schema_ids():
@@ -72,7 +73,7 @@ def of_branch(timeline: Timeline, branch: str) -> Timeline:
 
 
 def file_schemas_of(timeline: Timeline, schema: TableSchema, splits: Iterable[Split]) -> FileSchemas:
-    """The schemas that the files of splits name; `schema`, which is read, is known already."""
+    """The schemas that the files of splits name. `schema`, the one that is read, is not loaded again."""
     named = sorted({(split.branch, schema_id) for split in splits for schema_id in split.schema_ids})
     timelines = {branch: of_branch(timeline, branch) for branch, _ in named}
     known = {(timeline.paths.branch, schema.id): schema}

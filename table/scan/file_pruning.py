@@ -1,9 +1,10 @@
-"""Which data files cannot hold a row that a predicate keeps, across the schemas that they were written with.
+"""Prune data files by their column statistics, whichever schemas the files were written with.
 
-Owns: the way from a manifest entry to the statistics of the predicate's columns. Must not know: stores, splits.
-Source: format/statistics §1, §3. Invariants: a file with a matching row is never dropped; statistics belong to a
-column by field id, not by name; what is unknown, odd or damaged in them keeps the file, for rows can be read without;
-the lower bound of a CHAR in ORC loses the blanks that values are filled up with there, and are read without.
+Owns: finding the statistics of the predicate's columns in a manifest entry. Must not know: stores, splits.
+Source: format/statistics §1, §3.
+Invariants: A file with a matching row is never dropped. Statistics belong to a column by field id, not by name. A file whose
+statistics are unknown, odd or damaged is kept, because its rows can be read without them. In ORC files, values of a CHAR are
+padded with blanks that readers remove, so the blanks are removed from its lower bound too.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from ..projection.type_changes import same_bounds
 from .row_runs import holds, row_count
 
 _TRUSTED_FLOATS = ("parquet", "avro")
-"""Formats in which Apache Paimon counts NaN among the bounds of FLOAT and DOUBLE; its ORC files leave it out."""
+"""The formats in which Apache Paimon's bounds of FLOAT and DOUBLE include NaN. Those of its ORC files do not."""
 
 _Layout = tuple[int, tuple[str, ...] | None, tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """Where a layout of statistics has the predicate's columns.
+    """The positions of the predicate's columns in one layout of statistics.
 
     Attributes:
         fields: all columns of the statistics, in order.
         places: (column of the predicate, its position in `fields`).
-        absent: columns that the file's schema lacks, so that they read as null.
+        absent: columns that the file's schema lacks, so that they are read as null.
     """
 
     fields: list[Field]
@@ -46,7 +47,7 @@ class _Recipe:
 
 
 def _least_unfilled(least: str | None) -> str | None:
-    """Not above any value that, filled up with blanks, is not below `least`.
+    """A lower bound for values without padding, from the lower bound of the padded values.
 
     >>> _least_unfilled("a  "), _least_unfilled("a\\tb"), _least_unfilled(None)
     ('a', 'a', None)
@@ -63,8 +64,8 @@ class FilePruner:
     Args:
         predicate: bound to the columns of `schema`.
         schema: the schema that is read.
-        schema_of: any schema of the table by id.
-        codec: the table's partitions.
+        schema_of: returns any schema of the table by id.
+        codec: the codec of the table's partitions.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class FilePruner:
         self._recipes: dict[_Layout, _Recipe | None] = {}
 
     def may_match(self, *run: ManifestEntry) -> bool:
-        """False only if no row of a file can match, or of a run of files (see `row_runs`), the newest first."""
+        """False only if no row can match, of a file or of a run of files (see `row_runs`) given with the newest first."""
         files = [entry.file for entry in run]
         rows = row_count(files)
         stats = self._stats(files[0]) if len(files) == 1 else self._run_stats(files, rows)
@@ -92,7 +93,7 @@ class FilePruner:
         return may_match(self._predicate, stats, rows, trust_float_bounds=trusted)
 
     def _run_stats(self, files: Sequence[DataFile], rows: int) -> dict[str, ColumnStats]:
-        """Of each column what the file says that gives it."""
+        """The statistics of each column, from the file that gives the column."""
         stats = {}
         for column in self._columns:
             giver = next((file for file in files if holds(file, column, self._schema_of)), None)
@@ -118,7 +119,7 @@ class FilePruner:
                 is_filled_up = format_of(file.file_name) == "orc" and root_of(recipe.fields[position].type) == "CHAR"
                 stats[name] = replace(found, min=_least_unfilled(found.min)) if is_filled_up else found
         except TableCorrupt:
-            pass  # another writer's idea of statistics: they are unknown
+            pass  # statistics in a form that is not understood count as unknown
         return stats
 
     def _recipe(self, file: DataFile) -> _Recipe | None:

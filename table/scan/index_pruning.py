@@ -1,11 +1,11 @@
-"""What the file indexes of data files say of a predicate, across the schemas that files were written with.
+"""Prune data files and their rows by file indexes, whichever schemas the files were written with.
 
-Owns: the way from a data file to its index, in its manifest entry or beside it, and to its columns there. Must not know: plans,
-what an index looks like (see `core.file_index`). Source: format/file-indexes §1, §5.
+Owns: finding a data file's index, in its manifest entry or beside the file, and the columns in it. Must not know: plans, the
+layout of an index (see `core.file_index`). Source: format/file-indexes §1, §5.
 
-Invariants: a file with a matching row is never dropped, nor is the row; columns belong together by field id, and one whose type
-changed is asked only where every old value has its own, equal value in the new type; an index that is damaged, or not there
-where a manifest names it, is told.
+Invariants: Neither a matching row nor a file with one is ever dropped. Columns are matched by field id. The index of a column
+whose type was changed is used only if every old value has its own, equal value in the new type. An index that is damaged, or is
+missing though a manifest names it, is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..formats.external import located
 from ..projection.type_changes import widens
 
 HEAD_BYTES = 64 << 10
-"""What is fetched of a sidecar first: most are no larger."""
+"""The bytes of an index file that are fetched first. Most index files are not larger."""
 _AHEAD_BYTES = 16 << 10
 _KEPT_CHUNKS = 8
 _MOST_ROWS = 2**31 - 1
@@ -36,12 +36,12 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 
 class IndexPruner:
-    """Asks files about one predicate; can be pickled to another machine.
+    """Tests one predicate against the indexes of files. It can be pickled to another machine.
 
     Args:
-        predicate: bound to the columns of `schema`; columns of partitions are not asked for.
-        schema: what is read.
-        schema_of: the schemas that files name, by id.
+        predicate: bound to the columns of `schema`. Conditions on partition columns are ignored.
+        schema: the schema that is read.
+        schema_of: returns the schemas that files name, by id.
     """
 
     def __init__(self, predicate: Predicate, schema: TableSchema, schema_of: Callable[[int], TableSchema]) -> None:
@@ -54,26 +54,26 @@ class IndexPruner:
     def of(
         predicate: Predicate | None, schema: TableSchema, schema_of: Callable[[int], TableSchema]
     ) -> IndexPruner | None:
-        """A pruner, or None where nothing is asked, or the table's option forbids it."""
+        """A pruner, or None if there is no predicate or the table's option disables indexes."""
         if predicate is None or not schema.options.get(opt.FILE_INDEX_READ):
             return None
         return IndexPruner(predicate, schema, schema_of)
 
     def may_match(self, file: DataFile) -> bool:
-        """False only if the index in the file's manifest entry leaves no row. Raises as `rows`."""
+        """False only if the index in the file's manifest entry rules out every row. Raises the errors of `rows`."""
         rows = self._embedded(file)
         return rows is None or bool(rows)
 
     def rows(self, store: Store, key: str, file: DataFile) -> BitMap | None:
-        """The rows that may match: positions in the file; None: all.
+        """The positions in the file of the rows that may match; None for all rows.
 
         Args:
-            store: of the table.
-            key: of the file, as `Split.keys` are.
+            store: the table's store.
+            key: the file's key, as in `Split.keys`.
 
         Raises:
-            TableCorrupt: the index is damaged, or missing; names the file.
-            Unsupported: a later version of an index.
+            TableCorrupt: the index is damaged or missing; names the file.
+            Unsupported: the index has a later version.
         """
         if file.embedded_file_index is not None:
             return self._embedded(file)
@@ -85,7 +85,7 @@ class IndexPruner:
         return None if asked is None else embedded_index(file).rows(asked)
 
     def _asked(self, file: DataFile) -> Asked | None:
-        """The predicate in terms of the file's columns; nothing where positions have no room for its rows."""
+        """The predicate in terms of the file's columns; nothing if the file has more rows than positions can count."""
         if file.row_count > _MOST_ROWS:
             return None
         layout = file.schema_id, format_of(file.file_name) == "orc"
@@ -106,7 +106,7 @@ class IndexPruner:
 def _is_comparable(old: Field, new: Field) -> bool:
     if not isinstance(old.type, AtomicType) or not isinstance(new.type, AtomicType):
         return False
-    # A DOUBLE between two FLOATs has no place among the keys of a FLOAT.
+    # A DOUBLE between two FLOATs has no equivalent among the keys of a FLOAT.
     same_keys = old.type.root == new.type.root or old.type.root not in _FLOATS
     return same_keys and widens(old.type, new.type)
 
@@ -124,10 +124,10 @@ def beside(store: Store, sidecar: str, file: DataFile) -> FileIndex:
 
 
 def sidecar_of(file: DataFile, key: str) -> str | None:
-    """The object with a file's index, beside it; None for a file without.
+    """The key of the object beside a file that holds its index; None if there is none.
 
     Raises:
-        TableCorrupt: two of them, or a name that would leave the folder (H16).
+        TableCorrupt: the file has two of them, or one whose name would leave the folder (H16).
     """
     names = [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
     if not names:
@@ -138,7 +138,7 @@ def sidecar_of(file: DataFile, key: str) -> str | None:
 
 
 class SidecarBytes:
-    """The bytes of an index file, fetched as they are asked for, a little ahead.
+    """The bytes of an index file, fetched on demand and a little ahead.
 
     Raises:
         TableCorrupt: the file is missing.
@@ -167,7 +167,7 @@ class SidecarBytes:
                 self._size = len(head)
             return self(start, end)
         if self._size is None:
-            # No number in the file is believed before it is known how large the file is.
+            # Numbers in the file are not trusted until the file's size is known.
             self._size = self._store.head(self._key).size
         stop = min(max(end, start + _AHEAD_BYTES), self._size)
         data = self._store.get_range(self._key, start, stop) if start < stop else b""

@@ -1,9 +1,9 @@
-"""What a read opens: a snapshot's live files, less those that cannot hold a wanted row, packed into splits.
+"""Plan a read: take a snapshot's live files, leave out those that cannot hold a wanted row, and pack the rest into splits.
 
 Owns: `plan_scan`, `ScanPlan`. Must not know: how files are read. Source: format/statistics §3; format/manifests §4.
 
-Invariants: planning reads metadata only; a DELETE is never dropped while its ADD is kept: entries are pruned by partition
-(which both share) before, by statistics only after the fold; a plan says why each file that it leaves out is left out.
+Invariants: Planning reads only metadata. A DELETE is never dropped while its ADD is kept: entries are pruned by partition, which
+both share, before ADDs and DELETEs are matched, and by statistics only afterwards. A plan counts the pruned files by reason.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ from .split_planning import SplitPlanner
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What a read opens, and why not more.
+    """The files that a read opens, and why it leaves out the others.
 
     Attributes:
         snapshot: the snapshot that is read; None for a table without one.
         schema_id: the schema that rows are read as.
-        splits: what to read.
-        where: the predicate, bound; None for all rows.
-        residual: the part of it that rows must be tested for; None where the partitions decide alone.
-        manifests_considered: manifests of the snapshot.
-        manifests_read: those whose partition statistics could not rule them out.
-        files_considered: live files in the manifests that were read.
-        files_pruned_by_partition: of these, files of other partitions.
-        files_pruned_by_bucket: of these, files of buckets that cannot hold a wanted key.
-        files_pruned_by_statistics: of these, files whose column statistics rule the predicate out.
-        files_pruned_by_index: of these, files whose index in the manifest rules it out; one beside the file is asked at the read.
+        splits: the files to read, packed for tasks.
+        where: the bound predicate; None for all rows.
+        residual: the part of the predicate that each row must be tested for; None if choosing the partitions was enough.
+        manifests_considered: the number of manifests of the snapshot.
+        manifests_read: the number of manifests that were not ruled out by their partition statistics.
+        files_considered: the number of live files in the manifests that were read.
+        files_pruned_by_partition: how many of these are in other partitions.
+        files_pruned_by_bucket: how many of these are in buckets that cannot hold a wanted key.
+        files_pruned_by_statistics: how many of these are ruled out by their column statistics.
+        files_pruned_by_index: how many of these are ruled out by an index in the manifest. An index beside its file is used
+            only when the file is read.
     """
 
     snapshot: Snapshot | None
@@ -71,17 +72,17 @@ class ScanPlan:
 
     @property
     def file_count(self) -> int:
-        """Files that are read."""
+        """The number of files to read."""
         return sum(len(s.files) for s in self.splits)
 
     @property
     def row_count(self) -> int:
-        """Rows in these files, deleted ones too, before `residual` is tested."""
+        """The number of rows in these files, including deleted rows, before `residual` is tested."""
         return sum(s.row_count for s in self.splits)
 
     @property
     def size(self) -> int:
-        """Bytes of these files."""
+        """The bytes of these files."""
         return sum(s.size for s in self.splits)
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class ScanPlan:
         }
 
     def explain(self) -> str:
-        """The plan as text for people, one fact a line."""
+        """The plan as text, with one fact per line."""
         if self.snapshot is None:
             return "the table has no snapshot yet: nothing to read"
         lines = [
@@ -153,18 +154,19 @@ def plan_scan(
     columns: Sequence[str] | None = None,
     as_of_ms: int | None = None,
 ) -> ScanPlan:
-    """Plan the read of a snapshot; partitions that it lacks may come from another branch (option `scan.fallback-branch`).
+    """Plan the read of a snapshot. Partitions that it lacks may be read from another branch (option `scan.fallback-branch`).
 
     Args:
-        timeline: of the table and branch.
-        snapshot: what to read; None for a table without one, which has no rows.
-        schema: what to read it as: the snapshot's schema, or the table's latest.
-        where: keeps the rows for which it is true; None keeps all. Bound or not.
-        columns: which are read: files that hold only others are left out; None for all.
-        as_of_ms: milliseconds since 1970, for a read of the past: when the other branch is looked at; None for now.
+        timeline: the timeline of the table's branch.
+        snapshot: the snapshot to read; None for a table without one, which has no rows.
+        schema: the schema to read it as: the snapshot's schema, or the table's latest.
+        where: a predicate, bound or not, that keeps the rows for which it is true; None keeps all.
+        columns: the columns that are read. Files that hold none of them are left out. None for all columns.
+        as_of_ms: for a read of the past, the time at which the fallback branch is read, in milliseconds since 1970; None
+            for now.
 
     Raises:
-        Unsupported: the table, or a file that would be read, needs what is not supported yet; names feature and option.
+        Unsupported: the table or a file to be read uses a feature that is not supported; names the feature and the option.
         TableCorrupt: metadata is missing or damaged; names the file.
         InvalidArgument: the predicate does not fit the columns.
     """
@@ -192,8 +194,8 @@ def _plan_branch(
     """The plan of one branch, and the partitions that it has.
 
     Args:
-        without: partitions that are left out; None where nobody asks for partitions, so that files may be ruled out early.
-        stands_in: `schema` is of another branch, whose schemas have numbers of their own.
+        without: partitions that are left out; None if the branch's partitions are not needed, so that files may be pruned early.
+        stands_in: `schema` belongs to another branch, whose schemas are numbered separately.
     """
     if snapshot is None:
         return ScanPlan(None, schema.id, where=bound), frozenset()
@@ -205,7 +207,7 @@ def _plan_branch(
 
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
-    # The columns of a row may lie in several files, whose statistics are about some of them: none goes without the others.
+    # The columns of a row may be in several files, each with statistics for some of them. Such files are pruned only together.
     bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
     alive = [entry for entry in live(found.entries) if not without or entry.partition not in without]
@@ -243,7 +245,7 @@ def _plan_branch(
 def _left_by_indexes(
     entries: list[ManifestEntry], schema: TableSchema, pruner: IndexPruner | None
 ) -> list[ManifestEntry]:
-    """The files whose index, in the manifest, leaves a row. The index of one file says nothing of another's columns."""
+    """The files that the indexes in the manifest do not rule out. In a run of several files, no index is used."""
     if pruner is None or all(entry.file.embedded_file_index is None for entry in entries):
         return entries
     runs = _runs(entries, schema)
@@ -251,7 +253,7 @@ def _left_by_indexes(
 
 
 def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:
-    """Files that hold columns of the same rows; in most tables each file has its own."""
+    """Group files that hold columns of the same rows. In most tables each file has its own rows."""
     if not schema.options.get(opt.DATA_EVOLUTION):
         return ((entry,) for entry in entries)
     buckets: dict[tuple[bytes, int], dict[DataFile, ManifestEntry]] = {}
@@ -268,7 +270,7 @@ def _giving(
 
 
 def count_rows(plan: ScanPlan) -> int | None:
-    """How many rows a plan gives, from metadata alone; None where rows or deletion vectors must be read to know."""
+    """The number of rows of a plan, from metadata alone; None if rows or deletion vectors must be read to know it."""
     if plan.residual is not None:
         return None
     rows = [split.live_rows(run) for split in plan.splits for run in split.runs]
@@ -280,4 +282,4 @@ def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCode
     try:
         return may_match_range(predicate, manifest.partition_stats, codec.fields, count, manifest.file_name)
     except TableCorrupt:
-        return True  # statistics of another shape say nothing; the entries do
+        return True  # statistics of another shape are ignored; the entries decide

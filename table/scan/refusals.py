@@ -1,8 +1,8 @@
-"""What cannot be read yet, said before anything is read: the feature, and the option that switches it on.
+"""Refuse, before anything is read, tables with a feature that lakelatch cannot read yet.
 
-Owns: the refusals. Must not know: how what is supported is read. Source: format/data-files §1, §7, §8;
-format/deletion-vectors §1. Invariant: a table is read right or refused; a refusal names the table's feature, never a place in
-the code.
+Owns: these checks. Must not know: how supported features are read. Source: format/data-files §1, §7, §8;
+format/deletion-vectors §1. Invariant: A table is read correctly or refused. The error names the feature and the option that
+enables it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _BLOB_REFERENCES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "b
 
 
 def check_schema_readable(schema: TableSchema) -> None:
-    """Refuse tables whose rows need more than the rows of their files.
+    """Refuse tables whose rows are not simply the rows of their files.
 
     Raises:
-        Unsupported: a primary key, or BLOBs that lie elsewhere.
+        Unsupported: the table has a primary key, or BLOBs that are stored elsewhere.
     """
     if schema.primary_keys:
         keys = ", ".join(schema.primary_keys)
@@ -37,13 +37,13 @@ def check_schema_readable(schema: TableSchema) -> None:
     for option in _BLOB_REFERENCES:
         if schema.options.texts.get(option):
             raise Unsupported(
-                f"column '{schema.options.texts[option]}' holds references to BLOBs elsewhere (option '{option}'): not supported",
+                f"column '{schema.options.texts[option]}' refers to BLOBs elsewhere (option '{option}'), which is not supported",
                 next_step="read the other columns with Apache Paimon, or the values without the option",
             )
 
 
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:
-    """Refuse data files of another format.
+    """Refuse data files of an unknown format.
 
     Raises:
         Unsupported: names the file and its format.
@@ -53,6 +53,6 @@ def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) 
         file_format = format_of(entry.file.file_name)
         if file_format not in READABLE_FORMATS and not (evolves and is_blob(entry.file)):
             raise Unsupported(
-                f"data file {entry.file.file_name} is of format '{file_format}': {', '.join(READABLE_FORMATS)} are read",
-                next_step=f"option '{opt.FILE_FORMAT.key}' says in which format new files are written",
+                f"data file {entry.file.file_name} has format '{file_format}'; lakelatch reads {', '.join(READABLE_FORMATS)}",
+                next_step=f"option '{opt.FILE_FORMAT.key}' sets the format of new files",
             )

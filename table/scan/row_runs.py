@@ -1,10 +1,10 @@
-"""Rows whose columns lie in several files: which files belong together, and which of them gives a column.
+"""Data evolution: group the files that hold columns of the same rows, and choose the file that gives each column.
 
 Owns: runs of files over the same row ids (option `data-evolution.enabled`). Must not know: stores, how files are read.
 Source: format/data-files §7.
 
-Invariants: a file is in one run; of the files that hold a column the newest gives it; a BLOB column's files may each hold some
-of a run's rows.
+Invariants: Every file is in exactly one run. A column is taken from the newest file that holds it. Each file of a BLOB column may
+hold only some of the run's rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SchemaOf = Callable[[int], TableSchema]
 
 
 def row_runs(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
-    """Files in runs over the same rows, runs in the order of their row ids; a file without row ids is alone.
+    """Group files into runs over the same rows, in the order of row ids. A file without row ids is a run of its own.
 
     Raises:
-        TableCorrupt: files share some of their rows, and not others.
+        TableCorrupt: the row ids of two files overlap, but are not the same.
 
     >>> files = [DataFile("a", 1, 5, first_row_id=0), DataFile("b", 1, 5, first_row_id=0), DataFile("c", 1, 2, first_row_id=5)]
     >>> [len(run) for run in row_runs(files)]
@@ -44,17 +44,17 @@ def row_runs(files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
 
 
 def _ordered(run: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    """The newest first, files of BLOBs behind the others."""
+    """The files of a run with the newest first, and files of BLOBs after the others."""
     ordered = sorted(run, key=lambda f: (is_blob(f), -f.max_sequence_number))
     whole = {(f.first_row_id, f.row_count) for f in ordered if not is_blob(f)}
     if len(whole) != 1:
         names = ", ".join(f.file_name for f in ordered)
-        raise TableCorrupt(f"data files {names} hold columns of some of each other's rows, but not of the same")
+        raise TableCorrupt(f"the row ids of data files {names} overlap, but are not the same")
     return tuple(ordered)
 
 
 def is_blob(file: DataFile) -> bool:
-    """Does the file hold the values of one BLOB column, and nothing else?"""
+    """Does the file hold only the values of one BLOB column?"""
     return format_of(file.file_name) == BLOB_FORMAT
 
 
@@ -64,14 +64,14 @@ def first_row(run: Sequence[DataFile]) -> int:
 
 
 def row_count(run: Sequence[DataFile]) -> int:
-    """The rows of a run."""
+    """The number of rows of a run."""
     if len(run) == 1:
         return run[0].row_count
     return max((f.first_row_id or 0) + f.row_count for f in run) - first_row(run)
 
 
 def holds(file: DataFile, field: Field, schema_of: SchemaOf) -> bool:
-    """Has the file this column, by its field id?"""
+    """Does the file have this column, by its field id?"""
     for written in schema_of(file.schema_id).fields:
         if written.id == field.id:
             return file.write_cols is None or written.name in file.write_cols
@@ -79,9 +79,9 @@ def holds(file: DataFile, field: Field, schema_of: SchemaOf) -> bool:
 
 
 def givers(run: Sequence[DataFile], fields: Sequence[Field], schema_of: SchemaOf) -> dict[DataFile, list[Field]]:
-    """Which columns each file of a run gives; a column of BLOBs is given by all files that hold it.
+    """The columns that are taken from each file of a run. A column of BLOBs is taken from all files that hold it.
 
-    The first file is always there, for the number of rows, and for the columns that no file has.
+    The result always has the first file, for the number of rows and for the columns that no file has.
     """
     given: dict[DataFile, list[Field]] = {run[0]: []}
     for field in fields:

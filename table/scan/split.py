@@ -1,8 +1,8 @@
-"""A split: data files that one task reads, and how files are packed into splits.
+"""Splits, the data files that one task reads together, and how files are packed into them.
 
-Owns: `Split`, bin packing. Must not know: predicates, Arrow, where files lie (see `core.places`).
-Source: format/statistics §4. Invariants: every file is in exactly one split; the files of a split are of one (partition, bucket)
-and keep the order of their sequence numbers.
+Owns: `Split`, bin packing. Must not know: predicates, Arrow, the locations of files (see `core.places`).
+Source: format/statistics §4. Invariants: Every file is in exactly one split. The files of a split are of one (partition, bucket)
+and in the order of their sequence numbers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorPlace:
-    """Where the deletion vector of a data file is.
+    """The location of a data file's deletion vector.
 
     Attributes:
-        key: of the index file, as `Split.keys` are.
-        vector: the part of it, and how many rows it marks where the writer says.
+        key: the key of the index file, as in `Split.keys`.
+        vector: the range of bytes in the index file, and the number of deleted rows if the writer recorded it.
     """
 
     key: str
@@ -34,19 +34,19 @@ class DeletionVectorPlace:
 
 @dataclass(frozen=True)
 class Split:
-    """Files of one (partition, bucket) to be read by one task. Can be pickled to another machine.
+    """Files of one (partition, bucket) that one task reads. Can be pickled to another machine.
 
     Attributes:
         partition: `_PARTITION` of the files.
-        partition_path: `k=v/…`, or empty; for people only, values come from `partition`.
+        partition_path: `k=v/…`, or empty. For display only; values come from `partition`.
         bucket: the bucket number.
-        total_buckets: the bucket count when the files were written; -1 for none.
-        files: as the manifest describes them, by ascending `min_sequence_number`.
-        keys: per file its object relative to the table's root, or a whole URL for a file in an external path.
-        needs_arrow: why a reader that finds columns by their names, such as Spark's own, would give other rows; else empty.
-        deletions: per file where its deletion vector is, None for a file without; empty where no file has one.
+        total_buckets: the number of buckets when the files were written; -1 for none.
+        files: the files as their manifest describes them, by ascending `min_sequence_number`.
+        keys: the key of each file, relative to the table's root, or its whole URL if it is in an external path.
+        needs_arrow: why a reader that finds columns by name, such as Spark's own, would return wrong rows; empty if it would not.
+        deletions: the location of each file's deletion vector, None for a file without one; empty if no file has one.
         is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
-        branch: whose schemas the files name.
+        branch: the branch whose schemas the files name.
     """
 
     partition: bytes
@@ -62,16 +62,16 @@ class Split:
 
     @property
     def runs(self) -> tuple[tuple[int, ...], ...]:
-        """The files that are read together, as indices."""
+        """The groups of files that are read together, as indices."""
         everything = range(len(self.files))
         return (tuple(everything),) if self.is_one_run else tuple((i,) for i in everything)
 
     def deletion(self, index: int) -> DeletionVectorPlace | None:
-        """Where the deletion vector of a file is."""
+        """The location of a file's deletion vector."""
         return self.deletions[index] if self.deletions else None
 
     def live_rows(self, run: tuple[int, ...]) -> int | None:
-        """Rows of a run that are not deleted; None where only deletion vectors know."""
+        """The number of rows of a run that are not deleted; None if only the deletion vectors show it."""
         places = [place for place in map(self.deletion, run) if place is not None]
         rows = row_count([self.files[i] for i in run])
         if not places:
@@ -81,12 +81,12 @@ class Split:
 
     @cached_property
     def row_count(self) -> int:
-        """Rows in all files, deleted ones too, before any filter."""
+        """The number of rows in all files, including deleted rows, before any filter."""
         return sum(row_count([self.files[i] for i in run]) for run in self.runs)
 
     @cached_property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The bytes of all files."""
         return sum(f.file_size for f in self.files)
 
     @cached_property
@@ -95,7 +95,7 @@ class Split:
         return tuple(sorted({f.schema_id for f in self.files}))
 
     def to_dict(self) -> dict[str, object]:
-        """What people ask about: place, files, rows, bytes."""
+        """A summary as plain values: partition and bucket, files, rows, bytes."""
         return {
             "partition": self.partition_path,
             "bucket": self.bucket,
@@ -110,12 +110,12 @@ class Split:
 def pack(
     files: Iterable[tuple[DataFile, T]], target_bytes: int, open_cost_bytes: int
 ) -> Iterator[Sequence[tuple[DataFile, T]]]:
-    """Files in runs of about the target size, in the order of their sequence numbers.
+    """Group files into runs of about the target size, in the order of their sequence numbers.
 
     Args:
-        files: each with whatever is known of it.
-        target_bytes: a run is closed when the next file would make it larger; option `source.split.target-size`.
-        open_cost_bytes: the least that a file counts; option `source.split.open-file-cost`.
+        files: pairs of a file and any other value, which stays with the file.
+        target_bytes: a run ends when the next file would make it larger than this; option `source.split.target-size`.
+        open_cost_bytes: smaller files count as this size; option `source.split.open-file-cost`.
 
     >>> [len(run) for run in pack([(DataFile(f"f{i}", 40, 1), None) for i in range(5)], 100, 4)]
     [2, 2, 1]

@@ -1,9 +1,9 @@
-"""Live files to splits: which files are read together, and which of them no reader but ours may open.
+"""Make splits from live files, and mark the files that only lakelatch's reader may open.
 
 Owns: `SplitPlanner`. Must not know: predicates, how files are read. Source: format/deletion-vectors §1; format/statistics §4.
 
-Invariants: every file is in exactly one split; files that Spark's own reader would misread share no split with files that it
-reads right; the deletion vector of a file travels with it.
+Invariants: Every file is in exactly one split. Files that Spark's own reader would misread are not in one split with files that
+it reads correctly. A file's split has the location of its deletion vector.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class SplitPlanner:
 
     Args:
         schema: the schema that is read.
-        schema_of: any schema of the table by id.
+        schema_of: returns any schema of the table by id.
         index: the snapshot's live index files.
-        branch: whose snapshot it is.
+        branch: the branch of the snapshot.
 
     Raises:
         TableCorrupt: a data file has two deletion vectors.
@@ -53,11 +53,11 @@ class SplitPlanner:
         self._differences: dict[int, str | None] = {}
 
     def splits(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
-        """Files by (partition, bucket), packed; groups in the order in which they first appear.
+        """Pack the files of each (partition, bucket) into splits. The groups keep the order in which they first appear.
 
         Raises:
             TableCorrupt: a name that would leave the table's directory.
-            Unsupported: a file outside of the table that no option of the table names.
+            Unsupported: a file outside the table, in a location that no option of the table names.
         """
         groups: dict[tuple[bytes, int, int], list[DataFile]] = {}
         for entry in entries:
@@ -108,7 +108,7 @@ class SplitPlanner:
         )
 
     def _reasons(self, split: Split, file: DataFile) -> list[str]:
-        """Why a reader that finds columns by the names and types of the schema that is read would misread a file."""
+        """The reasons why a reader that finds columns by the current schema's names and types would misread a file."""
         reasons = []
         if file.schema_id not in self._differences:
             self._differences[file.schema_id] = _difference(self._schema_of(file.schema_id), self._schema)
@@ -117,9 +117,9 @@ class SplitPlanner:
             reasons.append(difference)
         file_format = format_of(file.file_name)
         if file_format != "parquet":
-            reasons.append(f"files are of format {file_format}")
+            reasons.append(f"files have format {file_format}")
         if file.external_path is not None:
-            reasons.append("files lie outside of the table's folder")
+            reasons.append("files are outside the table's folder")
         if (split.partition, split.bucket, file.file_name) in self._vectors:
             reasons.append("files have deleted rows")
         return reasons
@@ -129,7 +129,7 @@ def _vectors(index: Iterable[IndexEntry]) -> _Vectors:
     """The deletion vectors of data files by (partition, bucket, name).
 
     Raises:
-        TableCorrupt: a file has two of them: either would bring rows back that the other deletes.
+        TableCorrupt: a file has two of them. Using only one would bring back the rows that the other deletes.
     """
     vectors: _Vectors = {}
     for entry in index:
@@ -143,7 +143,7 @@ def _vectors(index: Iterable[IndexEntry]) -> _Vectors:
 
 
 def _difference(written: TableSchema, read: TableSchema) -> str | None:
-    """Why columns cannot be found in a file by the names, and as the types, of the schema that is read; None if they can."""
+    """Why a file's columns cannot be found by the current schema's names and types; None if they can."""
     if written.id == read.id:
         return None
     by_id = {f.id: f for f in written.fields}

@@ -1,4 +1,4 @@
-"""Owns the checks of a whole table, and what they find.
+"""Owns the checks of a whole table, and their findings.
 
 Must not know: how findings are shown, repairs.
 Begin with `whole`.

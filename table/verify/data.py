@@ -1,9 +1,9 @@
-"""Checks of what is inside data files, their indexes and deletion vectors, against what manifests say of them.
+"""Check the contents of data files, their indexes and deletion vectors against their manifests.
 
-Owns: footers: row counts, null counts, bounds. Must not know: rows (no page is read), how files were found.
-Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: statistics may
-be wider than the data, never narrower; what a footer does not say is not held against the manifest; one damaged file ends
-nothing.
+Owns: comparing row counts, null counts and bounds with footers. Must not know: rows (no page is read), how files were found.
+Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics may
+be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end the
+check.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .files import Expected
 from .finding import Findings
 
 _COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
-"""Types whose bounds a footer gives in the Python form of `core.rows.values`."""
+"""The types whose footer bounds have the Python form of `core.rows.values`."""
 _SURELY_WHOLE = 32
-"""Text bounds in a footer may be cut where they are longer than this."""
+"""Longer text bounds in a footer may be cut off."""
 
 
 class DataCheck:
-    """Opens files that are there.
+    """Checks existing files.
 
     Args:
-        schemas: every readable schema by id: files are described by the one that they were written with.
+        schemas: every readable schema by id, since a file is described by the schema with which it was written.
     """
 
     def __init__(self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings) -> None:
         self._timeline, self._schemas, self._findings = timeline, schemas, findings
 
     def check(self, files: Sequence[Expected]) -> None:
-        """Open each file's footer, or each deletion vector, several at a time."""
+        """Check each file's footer and each deletion vector, several at a time."""
         rows = {f.entry.file.file_name: f.entry.file.row_count for f in files if f.entry is not None}
         self._timeline.parallel(self._check_data, [f for f in files if f.entry is not None])
         vectors = [f for f in files if f.index is not None and f.index.file.index_type == INDEX_TYPE]
@@ -66,7 +66,7 @@ class DataCheck:
             )
 
     def _check_index(self, index: FileIndex, file: DataFile) -> None:
-        """Each index is whole, and covers the file's rows; which values they have is not looked at."""
+        """Check that each index is complete and covers the file's rows. Values are not compared."""
         schema = self._schemas.get(file.schema_id)
         index.check(lambda name: None if schema is None else _indexed_type(schema, name))
 
@@ -81,7 +81,7 @@ class DataCheck:
                 case "avro":
                     self._check_rows(key, file, _avro_rows(source, key))
                 case other:
-                    self._findings.warning(key, "", f"is of format {other!r}: not opened")
+                    self._findings.warning(key, "", f"has format {other!r}, so it was not opened")
         finally:
             source.close()
 
@@ -129,7 +129,7 @@ class DataCheck:
                 outside = (said.min is not None and order_key(low) < order_key(said.min)) or (
                     said.max is not None and order_key(high) > order_key(said.max)
                 )
-            except TypeError:  # an older writer's physical type: not comparable, nothing is said
+            except TypeError:  # an older writer's physical type, which cannot be compared
                 continue
             if outside and not _zeros(said, low, high):
                 span = f"{said.min!r} to {said.max!r}"
@@ -145,7 +145,9 @@ class DataCheck:
         if data is None:
             return
         if data[:1] != INDEX_VERSION:
-            self._findings.error(expected.key, "", f"begins with version {data[:1].hex() or 'nothing'}; 1 is known")
+            self._findings.error(
+                expected.key, "", f"begins with version {data[:1].hex() or 'nothing'}; only version 1 is supported"
+            )
             return
         for found in expected.index.file.deletion_vectors or ():
             vector = data[found.offset : vector_end(found)]
@@ -154,13 +156,13 @@ class DataCheck:
 
 
 def _chunks(footer: Any, column: int) -> list[Any]:
-    """The statistics of a column, per row group that has rows; None where a group says nothing."""
+    """The statistics of a column for each row group that has rows; None if a row group has no statistics."""
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     return [group.column(column).statistics for group in groups if group.num_rows]
 
 
 def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
-    """The type of what an index is about: a column, or the values of a MAP column."""
+    """The type of the indexed values: those of a column, or the values of a MAP column."""
     column, key = split_name(name)
     data_type = schema.by_name[column].type if column in schema.by_name else None
     if key is not None:
@@ -169,7 +171,7 @@ def _indexed_type(schema: TableSchema, name: str) -> AtomicType | None:
 
 
 def _zeros(said: ColumnStats, low: Any, high: Any) -> bool:
-    """Footers write 0.0 for either zero: that is no contradiction."""
+    """Compare zeros as equal, because footers have 0.0 for both zeros."""
     return isinstance(low, float) and (
         (low == 0 == said.min and not high > (said.max or 0)) or (high == 0 == said.max and not low < (said.min or 0))
     )

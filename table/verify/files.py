@@ -1,9 +1,8 @@
-"""Checks that the files which snapshots reference are there, with the right size.
+"""Check that the files that snapshots reference exist, with the right size.
 
-Owns: what is expected, and what is said of what is missing. Must not know: what is inside the files (see `data`),
-how states are folded, how the store is asked. Source: format/snapshot §1; format/manifests §6, §7.
-Invariants: nothing outside of the table's folder is ever asked for (H16); a file that several snapshots need is asked
-for once.
+Owns: collecting the expected files, and the findings for missing ones. Must not know: the contents of the files (see `data`),
+how a snapshot's state is computed, requests to the store. Source: format/snapshot §1; format/manifests §6, §7.
+Invariants: Nothing outside the table's folder is ever requested (H16). A file that several snapshots need is requested once.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from .finding import Findings
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file that has to be there.
+    """A file that must exist.
 
     Attributes:
         key: relative to the table's root.
-        size: bytes; None where nobody says.
+        size: in bytes; None if it is not known.
         named_by: the file that references it.
-        entry: for a data file, what its manifest says.
-        index: for an index file, what its manifest says.
+        entry: the manifest entry of a data file.
+        index: the manifest entry of an index file.
     """
 
     key: str
@@ -40,10 +39,10 @@ class Expected:
 
 
 class FileCheck:
-    """Gathers the files that snapshots need, and looks for them.
+    """Collects the files that snapshots need, and checks that they exist.
 
     Args:
-        schema: the newest readable one: partition columns and places of files do not change.
+        schema: the newest readable schema, since partition columns and the locations of files do not change.
     """
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
@@ -53,7 +52,7 @@ class FileCheck:
         self._outside: list[str] = []
 
     def expect_data(self, entry: ManifestEntry, manifest: str) -> None:
-        """A data file, or a changelog file, and what belongs to it."""
+        """Expect a data or changelog file, and the files that belong to it."""
         where = f"manifest/{manifest}"
         keys = self._findings.attempt(where, lambda: self._keys.data(entry))
         if keys is None:
@@ -67,7 +66,7 @@ class FileCheck:
         self._expected.update({extra: Expected(extra, None, where) for extra in keys[1:]})
 
     def expect_index(self, entry: IndexEntry, manifest: str, live: Iterable[ManifestEntry]) -> None:
-        """An index file; a deletion vector must belong to a live file.
+        """Expect an index file. Its deletion vectors must belong to live files.
 
         Args:
             live: the live data files of the snapshot.
@@ -84,21 +83,21 @@ class FileCheck:
             names = {e.file.file_name for e in live}
             for found in entry.file.deletion_vectors or ():
                 if found.offset < 0 or found.length < 0 or found.offset + found.length > entry.file.file_size:
-                    message = f"of {found.data_file} reach beyond the end of {entry.file.file_name}"
+                    message = f"of {found.data_file} extend beyond the end of {entry.file.file_name}"
                     self._findings.error(where, "_DELETIONS_VECTORS_RANGES", message)
                 if found.data_file not in names:
-                    message = f"name {found.data_file}, which is no live file"
+                    message = f"name {found.data_file}, which is not a live file"
                     self._findings.warning(where, "_DELETIONS_VECTORS_RANGES", message)
 
     def expect_file(self, key: str, named_by: str) -> None:
-        """Any other file, such as statistics."""
+        """Expect any other file, such as statistics."""
         self._expected.setdefault(key, Expected(key, None, named_by))
 
     def check(self) -> list[Expected]:
-        """Look for everything that was gathered; the files that are there are returned."""
+        """Look for all collected files. Returns those that exist."""
         if self._outside:
             count = f" and {len(self._outside) - 1} others" if len(self._outside) > 1 else ""
-            message = f"lies outside of the table's folder{count}: not looked at"
+            message = f"is outside the table's folder{count}, so it was not checked"
             self._findings.warning(self._outside[0], "_EXTERNAL_PATH", message)
         sizes = sizes_of(self._timeline, list(self._expected))
         present = []

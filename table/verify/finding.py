@@ -1,8 +1,8 @@
-"""What a check of a table found, as values.
+"""The findings of a table check, as values.
 
-Owns: `Finding` and the list that gathers them. Must not know: what is checked, how findings are shown.
-Invariants: gathering never ends because of damage: an error about the table becomes a finding; a store that does not
-answer is no finding (nothing is known then) and is passed on.
+Owns: `Finding`, and the list of findings. Must not know: what is checked, how findings are shown.
+Invariants: Damage never ends the check, because errors about the table become findings. If the store does not answer, nothing is
+known, so that error is raised.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _FIELD = re.compile(r"'(_?[A-Za-z][A-Za-z_]*)'")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a table.
+    """One problem of a table.
 
     Attributes:
-        severity: "error": rows are lost, wrong or unreadable, or a reader is led astray; "warning": it costs something,
-            or could not be looked at.
-        file: key of the file, relative to the table's root.
-        field: the file's field that says something wrong; "" where it is the file as a whole.
+        severity: "error" if rows are lost, wrong or unreadable, or readers are misled; "warning" if the problem only costs
+            time or space, or could not be checked.
+        file: the key of the file, relative to the table's root.
+        field: the file's field that is wrong; "" if the file as a whole is.
         message: what is wrong, in one line.
 
     >>> print(Finding("error", "snapshot/snapshot-2", "", "is missing"))
@@ -52,7 +52,7 @@ class Finding:
 
 
 class Findings:
-    """Findings in the order of their discovery, each once."""
+    """Findings in the order of their discovery, without duplicates."""
 
     def __init__(self) -> None:
         self._found: dict[Finding, None] = {}
@@ -67,13 +67,13 @@ class Findings:
         self._found[Finding("warning", file, field, message)] = None
 
     def attempt(self, file: str, read: Callable[[], T], named_by: str = "") -> T | None:
-        """`read()`, or None and a finding about `file` where it cannot be read.
+        """The result of `read()`, or None and a finding about `file` if it cannot be read.
 
         Args:
             named_by: the file that references it, for the message.
 
         Raises:
-            StoreUnavailable: nothing can be said.
+            StoreUnavailable: the store did not answer.
         """
         told = f"; {named_by} needs it" if named_by else ""
         try:
@@ -86,7 +86,7 @@ class Findings:
             self.error(file, _field_of(error.message), f"cannot be read: {error.message}{told}")
         except LakelatchError as error:
             self.error(file, _field_of(error.message), f"{_without_name(error.message, file)}{told}")
-        except Exception as error:  # whatever damage a decoder did not foresee is damage all the same
+        except Exception as error:  # a decoder's unexpected exception also means damage
             self.error(file, "", f"cannot be read: {type(error).__name__}: {error}{told}")
         return None
 
@@ -98,7 +98,7 @@ def _field_of(message: str) -> str:
 
 
 def _without_name(message: str, file: str) -> str:
-    """The message without the file's name in front: a finding says it already."""
+    """The message without the file's name at the start, which the finding already has."""
     for name in (file, file.rpartition("/")[2]):
         if message.startswith(name):
             return message[len(name) :].lstrip(": ") or message

@@ -1,8 +1,8 @@
-"""Checks of a table's roots: schemas, snapshots, their ids and lineage, tags, hints.
+"""Check a table's roots: schemas, snapshots, their ids and lineage, tags, hints.
 
-Owns: reading all roots of a damaged table, and what may be said from them alone. Must not know: manifests, rows.
+Owns: reading all roots of a damaged table, and the checks that need only them. Must not know: manifests, rows.
 Source: format/snapshot §1, §2; format/schema §1; architecture §3 (identity, lineage), H6, H7.
-Invariant: what one snapshot says of another is compared by identity, never by id alone (H18).
+Invariant: A snapshot's reference to another is compared by identity, never by id alone (H18).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Roots:
 
     Attributes:
         schemas: by id.
-        snapshot_ids: of all snapshot files, readable or not, ascending.
+        snapshot_ids: the ids of all snapshot files, readable or not, ascending.
         snapshots: by id.
         tags: by name.
     """
@@ -36,7 +36,7 @@ class Roots:
 
 
 def read_roots(timeline: Timeline, findings: Findings) -> Roots:
-    """Read schemas, snapshots and tags; what cannot be read becomes a finding."""
+    """Read schemas, snapshots and tags. A file that cannot be read becomes a finding."""
     schemas = _read_schemas(timeline, findings)
     ids = timeline.snapshot_ids()
     snapshots = read_snapshots(timeline, ids, findings)
@@ -58,14 +58,16 @@ def _read_schemas(timeline: Timeline, findings: Findings) -> dict[int, TableSche
         if schema.id != schema_id:
             findings.error(keys[schema_id], "id", f"says {schema.id}")
         if not 1 <= schema.version <= SCHEMA_VERSION:
-            findings.error(keys[schema_id], "version", f"is {schema.version}; up to {SCHEMA_VERSION} is known")
+            findings.error(
+                keys[schema_id], "version", f"is {schema.version}; versions up to {SCHEMA_VERSION} are supported"
+            )
     for gap in _gaps(ids):
         findings.error(timeline.paths.schema(gap), "", "is missing between older and newer schemas")
     return schemas
 
 
 def read_snapshots(timeline: Timeline, ids: Sequence[int], findings: Findings) -> dict[int, Snapshot]:
-    """The readable ones of these snapshots, by id, ascending."""
+    """Those of these snapshots that can be read, by ascending id."""
     keys = {i: timeline.paths.snapshot(i) for i in ids}
 
     def read(snapshot_id: int) -> Snapshot | None:
@@ -105,10 +107,10 @@ def _check_schema_ids(timeline: Timeline, roots: Roots, findings: Findings) -> N
 
 
 def check_lineage(timeline: Timeline, ids: Sequence[int], snapshots: dict[int, Snapshot], findings: Findings) -> None:
-    """Are the ids one run, and does every snapshot stand on the one that it was built on? (G1, G6, H6)
+    """Check that the ids have no gap, and that every snapshot follows the one that it was built on (G1, G6, H6).
 
     Args:
-        ids: of all snapshot files that are there, ascending.
+        ids: the ids of all existing snapshot files, ascending.
         snapshots: those that could be read, by id.
     """
     for gap in _gaps(ids):
@@ -136,7 +138,7 @@ def _check_base(key: str, snapshot: Snapshot, before: Snapshot | None, findings:
 
 
 def _check_succession(key: str, before: Snapshot, snapshot: Snapshot, findings: Findings) -> None:
-    """What a snapshot has to carry on from the one before (format/snapshot §2; format/commit §2)."""
+    """Check the values that continue those of the previous snapshot (format/snapshot §2; format/commit §2)."""
     expected = before.total_record_count + snapshot.delta_record_count
     if snapshot.total_record_count != expected:
         findings.error(
@@ -154,7 +156,7 @@ def _check_succession(key: str, before: Snapshot, snapshot: Snapshot, findings: 
 
 
 def _gaps(ids: Sequence[int]) -> list[int]:
-    """The ids that lack between ascending ids, at most the first of each gap's hundred.
+    """The ids that are missing between ascending ids, at most the first hundred of each gap.
 
     >>> _gaps([1, 2, 5])
     [3, 4]
@@ -164,10 +166,10 @@ def _gaps(ids: Sequence[int]) -> list[int]:
 
 
 def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[list[Snapshot], list[Finding]]:
-    """The readable snapshots, oldest first, and what is wrong with their ids, lineage and files.
+    """The snapshots that can be read, oldest first, and the findings about their ids, lineage and files.
 
     Args:
-        newest: look at so many snapshots only, the newest; None = all that are there.
+        newest: check only this many of the newest snapshots; None = all.
     """
     findings = Findings()
     ids = timeline.snapshot_ids()
@@ -182,7 +184,7 @@ def lineage_findings(timeline: Timeline, newest: int | None = None) -> tuple[lis
 
 
 def check_hints(timeline: Timeline, ids: Sequence[int], findings: Findings) -> None:
-    """May a reader that trusts `LATEST` and `EARLIEST` find the right snapshots? A missing or low hint is harmless (H7)."""
+    """Check that readers that trust `LATEST` and `EARLIEST` find the right snapshots. A missing or low hint is harmless (H7)."""
     for name in ("LATEST", "EARLIEST"):
         key = timeline.paths.hint(name)
         try:
@@ -191,8 +193,8 @@ def check_hints(timeline: Timeline, ids: Sequence[int], findings: Findings) -> N
             continue
         text = data.decode("ascii", "replace").replace("\n", "").replace("\r", "")
         if not text.isdigit():
-            findings.warning(key, "", f"says {text[:40]!r}, which is no snapshot id: readers list instead")
+            findings.warning(key, "", f"says {text[:40]!r}, which is not a snapshot id: readers list instead")
         elif name == "LATEST" and ids and int(text) > ids[-1]:
             findings.error(key, "", f"says {text}, but the newest snapshot is {ids[-1]}: readers that trust it fail")
         elif name == "EARLIEST" and ids and int(text) not in ids:
-            findings.warning(key, "", f"says {text}, which is not there: readers list instead")
+            findings.warning(key, "", f"says {text}, which does not exist: readers list instead")

@@ -1,7 +1,7 @@
-"""Checks of what snapshots remember of commit users: the property, its page, the page's leaves.
+"""Check the commit users that snapshots remember: the property, its page, the page's leaves.
 
-Owns: reading each of these files once however many snapshots need it. Must not know: what becomes of a look-up.
-Source: decision 13. Invariant: a damaged page is told for the snapshot that needs it, and hides nothing of the others.
+Owns: reading each of these files once, however many snapshots need it. Must not know: how look-ups are used.
+Source: decision 13. Invariant: A damaged page is reported for the snapshot that needs it, and does not hide findings of others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .finding import Findings
 
 
 def check_identities(timeline: Timeline, chosen: Iterable[tuple[str, Snapshot]], findings: Findings) -> None:
-    """Can every identity be looked up that has landed? (G3)
+    """Check that every committed identity can be looked up (G3).
 
     Args:
         chosen: snapshots and tags, with the keys of their files.

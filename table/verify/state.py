@@ -1,11 +1,11 @@
-"""Checks of what a snapshot says its state is: lists, manifests, entries, counts.
+"""Check the state of a snapshot: its manifest lists, manifests, entries and counts.
 
-Owns: reading each manifest once however many snapshots name it, the fold of the state, what must add up.
-Must not know: whether data files exist (see `files`), which snapshots are asked for.
+Owns: reading each manifest once, however many snapshots name it; computing the state; comparing counts.
+Must not know: whether data files exist (see `files`), how snapshots were chosen.
 Source: format/manifests §3, §4, §6, §7; format/commit §2.
-Invariants: snapshots are checked in ascending order; where the base list names the manifests of the snapshot before, its
-state is carried on and only the delta is folded; where it does not (manifest compaction), both states are compared: a
-file that fell out in between is lost data (G1, G6).
+Invariants: Snapshots are checked in ascending order. If the base list names the manifests of the previous snapshot, that
+snapshot's state is used and only the delta is applied. Otherwise (after a manifest compaction) both states are compared, because
+a file that is missing from the new one is lost data (G1, G6).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .finding import Findings
 T = TypeVar("T")
 
 _TOLD = 5
-"""Files that a finding about many names."""
+"""The number of files that one finding names."""
 
 
 @dataclass
@@ -37,8 +37,8 @@ class State:
 
     Attributes:
         names: its manifests, in order.
-        live: entry by identity, with the manifest that it comes from.
-        whole: everything was readable, so that counts mean something.
+        live: the entries by identity, each with the manifest that it comes from.
+        whole: everything could be read, so that counts can be compared.
     """
 
     names: tuple[str, ...] = ()
@@ -50,8 +50,8 @@ class StateCheck:
     """Checks snapshots one after another.
 
     Args:
-        schemas: every readable schema by id; entries are decoded with them.
-        findings: where what is wrong goes.
+        schemas: every readable schema by id, with which entries are decoded.
+        findings: receives the findings.
     """
 
     def __init__(self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings) -> None:
@@ -65,7 +65,7 @@ class StateCheck:
         """Read and check a snapshot's state.
 
         Args:
-            key: of the snapshot's or tag's file.
+            key: the key of the snapshot's or tag's file.
         """
         base = self._list(snapshot.base_manifest_list, snapshot.base_manifest_list_size, "baseManifestList", key)
         delta = self._list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, "deltaManifestList", key)
@@ -83,7 +83,7 @@ class StateCheck:
         return state
 
     def changelog_of(self, key: str, snapshot: Snapshot) -> list[tuple[ManifestEntry, str]]:
-        """Read and check a snapshot's changelog; its files with the manifests that name them."""
+        """Read and check a snapshot's changelog. Returns its files with the manifests that name them."""
         if snapshot.changelog_manifest_list is None:
             return []
         size = snapshot.changelog_manifest_list_size
@@ -104,7 +104,9 @@ class StateCheck:
         entries = None if data is None else self._attempt(name, lambda: decode_index_manifest(data, name), key)
         for entry in entries or ():
             if entry.kind != ADD:
-                self._findings.error(_key(name), "_KIND", f"deletes {entry.file.file_name}: a full listing cannot")
+                self._findings.error(
+                    _key(name), "_KIND", f"deletes {entry.file.file_name}, but an index manifest is a full listing"
+                )
         return entries or []
 
     # ------------------------------------------------------------------------------------------------------- reading
@@ -113,7 +115,7 @@ class StateCheck:
         return self._findings.attempt(_key(name), read, named_by)
 
     def _metadata(self, name: str, size: int | None, field_name: str, named_by: str) -> bytes | None:
-        """The bytes of a file in `manifest/`; what another file says of its size is compared."""
+        """The bytes of a file in `manifest/`. Their number is compared with the size in the file that names it."""
         timeline = self._timeline
         try:
             key = timeline.paths.manifest(name, f"{named_by}: field '{field_name}'")
@@ -130,7 +132,7 @@ class StateCheck:
         return None if data is None else self._attempt(name, lambda: decode_manifest_list(data, name), named_by)
 
     def _load(self, manifests: Sequence[ManifestFile], key: str) -> None:
-        """Read the manifests that are not known yet, several at a time, and check each against its line in the list."""
+        """Read the manifests that were not read before, several at a time, and check each against its entry in the list."""
         todo = {m.file_name: m for m in manifests if m.file_name not in self._entries}
         read = self._timeline.parallel(lambda m: self._read(m.file_name, m.file_size, key), todo.values())
         self._entries.update(zip(todo, read, strict=True))
@@ -175,7 +177,7 @@ class StateCheck:
                     continue
                 if entry.identity in state.live:
                     self._findings.error(
-                        _key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is live already"
+                        _key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is already live"
                     )
                 state.live[entry.identity] = (entry, name)
         for identity, name in deleted.items():
@@ -187,7 +189,7 @@ class StateCheck:
             self._findings.error(_key(name), "_FILE_NAME", f"deletes {identity[3]}, which was never added")
 
     def _apply_delta(self, key: str, snapshot: Snapshot, state: State, delta: Sequence[ManifestFile] | None) -> None:
-        """Fold the delta into the state: all DELETEs are known before an ADD is judged (order means nothing)."""
+        """Apply the delta to the state. All DELETEs are read before any ADD is checked, because their order has no meaning."""
         if delta is None:
             state.whole = False
             return
@@ -199,20 +201,20 @@ class StateCheck:
             if entry.kind != ADD:
                 continue
             if entry.identity in state.live and entry.identity not in deletes:
-                self._findings.error(_key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is live already")
+                self._findings.error(_key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is already live")
             state.live[entry.identity] = (entry, name)
         for identity, name in deletes.items():
             self._delete(state, identity, name)
         rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e, _ in entries)
         if all(part is not None for _, part in known) and rows != snapshot.delta_record_count:
-            message = f"is {snapshot.delta_record_count}, but the entries of its delta make {rows}"
+            message = f"is {snapshot.delta_record_count}, but the entries of its delta add up to {rows}"
             self._findings.error(key, "deltaRecordCount", message)
 
     def _compare(self, key: str, snapshot: Snapshot, previous: State, state: State) -> None:
-        """The base of a snapshot is everything of the one before, nothing else."""
+        """Check that a snapshot's base is exactly the state of the previous snapshot."""
         lost = [i[3] for i in previous.live if i not in state.live]
         strange = [i[3] for i in state.live if i not in previous.live]
-        for names, what in ((lost, "lacks"), (strange, "has, and the snapshot before has not,")):
+        for names, what in ((lost, "lacks"), (strange, "has, unlike the previous snapshot,")):
             if names:
                 told = ", ".join(names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
                 self._findings.error(
@@ -222,7 +224,7 @@ class StateCheck:
     # ------------------------------------------------------------------------------------------------------ manifests
 
     def _check_manifest(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> None:
-        """Does a manifest's line in its list cover its entries? Too narrow a span prunes live files away
+        """Check that a manifest's entry in its list covers its entries. If a range is too narrow, readers miss live files
         (format/manifests §3)."""
         name, say = manifest.file_name, self._findings.error
         added = sum(e.kind == ADD for e in entries)
@@ -267,7 +269,7 @@ class StateCheck:
                 self._findings.error(key, "_PARTITION_STATS", message)
 
     def _check_entry(self, manifest: str, entry: ManifestEntry) -> None:
-        """What an entry says by itself."""
+        """Check an entry by itself."""
         file, key = entry.file, _key(manifest)
         for field_name, value in (("_ROW_COUNT", file.row_count), ("_FILE_SIZE", file.file_size)):
             if value < 0:
@@ -291,5 +293,5 @@ class StateCheck:
 
 
 def _key(name: str) -> str:
-    """The key of a file in `manifest/`, as findings name it; a name that climbs is shown as it is."""
+    """The key of a file in `manifest/`, for findings. A name that would leave the folder is returned unchanged."""
     return name if "/" in name else f"manifest/{name}"

@@ -1,9 +1,9 @@
-"""The first fsck: does a table's metadata hold together, and is everything there that it names?
+"""Check a whole table: is its metadata consistent, and does every file exist that it names?
 
-Owns: `verify_store`: which snapshots are looked at, and the order of the checks.
+Owns: `verify_store`, which chooses the snapshots and the order of the checks.
 Must not know: how findings are shown, how a damaged table is repaired. Source: format/commit §2; architecture §7.
-Invariants: it reads only; it works where a table cannot be opened; it never ends at the first finding; a store that does
-not answer is an error, not a finding.
+Invariants: The check only reads. It works for a table that cannot be opened. It does not stop at the first finding. A store that
+does not answer is an error, not a finding.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def verify_store(
 
     Args:
         store: bound to the table's root.
-        branch: whose history is looked at.
-        snapshots, data: as of `Table.verify`.
+        branch: the branch whose history is checked.
+        snapshots, data: as for `Table.verify`.
 
     Returns:
-        What is wrong, empty for a sound table. Severity "error" means: rows are lost, wrong or unreadable.
+        The findings, empty for a sound table. Severity "error" means that rows are lost, wrong or unreadable.
 
     Raises:
         TableNotFound: there is neither a schema nor a snapshot.
@@ -57,7 +57,7 @@ def verify_store(
 
 
 def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findings) -> list[tuple[str, Snapshot]]:
-    """(key, snapshot) of what is to be looked at, ascending, tags last."""
+    """The (key, snapshot) pairs to check, ascending, with tags last."""
     readable = sorted(roots.snapshots)
     if snapshots is None:
         ids = [i for i in readable[-2:] if i >= readable[-1] - 1]
@@ -85,7 +85,7 @@ def _check_states(
         state = states.state_of(key, snapshot)
         changelog = states.changelog_of(key, snapshot)
         index = states.index_entries_of(key, snapshot)
-        if files is None:  # without a schema no partition has a folder
+        if files is None:  # without a schema, the folders of partitions are not known
             continue
         for entry, manifest in (*state.live.values(), *changelog):
             files.expect_data(entry, manifest)

@@ -1,8 +1,8 @@
-"""Rows as they come, made into rows as the table wants them.
+"""Convert the caller's rows to the table's columns and types.
 
-Owns: taking data in any of its Arrow-like forms, matching columns by name, casting without loss, naming what does not fit.
-Must not know: files, partitions. Source: architecture §5 (columns are matched by name), format/schema §1 (defaults).
-Invariants: a value is stored exactly or refused, never cut; a refusal names column and value; no row is looked at in Python.
+Owns: accepting data in any Arrow-like form, matching columns by name, casting without loss, and the errors for values that do
+not fit. Must not know: files, partitions. Source: architecture §5 (columns are matched by name), format/schema §1 (defaults).
+Invariants: A value is stored exactly or refused, never cut. An error names the column and the value. No Python code runs per row.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .required import with_required_parts
 
 BATCH_ROWS = 1 << 20
 _DECIMAL_NOISE = 1e-12
-"""A decimal number and the double that is meant by it differ by no more of it."""
+"""The largest relative difference between a decimal number and the double that it stands for."""
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """Record batches from whatever holds rows.
+    """Record batches from any supported kind of data.
 
     Args:
         data: pa.Table, pa.RecordBatch, pa.RecordBatchReader, a pandas or polars frame, anything with an Arrow C stream,
@@ -48,7 +48,7 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
             yield from batches_of(part)
     else:
         raise InvalidArgument(
-            f"{type(data).__name__} holds no rows that can be written",
+            f"data of type {type(data).__name__} cannot be written",
             next_step="pass an Arrow table or batches, or a data frame",
         )
 
@@ -71,10 +71,10 @@ class Conformer:
         self._known = {f.name for f in fields}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the table's columns, in its order and its types.
+        """The batch with the table's columns, in the table's order and types.
 
         Raises:
-            InvalidArgument: a column that the table lacks, one that it needs, or a value that does not fit.
+            InvalidArgument: the table lacks a column of the batch, a required column is missing, or a value does not fit.
         """
         names = batch.schema.names
         unknown = [name for name in names if name not in self._known]
@@ -83,7 +83,7 @@ class Conformer:
                 f"the table has no column {unknown[0]!r}", next_step=f"its columns are {sorted(self._known)}"
             )
         if len(set(names)) != len(names):
-            raise InvalidArgument("the data has two columns of one name")
+            raise InvalidArgument("the data has two columns with the same name")
         columns = [self._column(batch, f) for f in self.fields]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -108,10 +108,10 @@ def _default(field: Field, target: pa.DataType) -> pa.Scalar:
 
 
 def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
-    """An array cast to a column's type, every value kept exactly.
+    """An array cast to a column's type, with every value kept exactly.
 
     Raises:
-        InvalidArgument: a value does not fit; names column and value.
+        InvalidArgument: a value does not fit; names the column and the value.
     """
     array = with_required_parts(array, target, field.name)
     if array.type != target:
@@ -123,14 +123,14 @@ def fitted(array: pa.Array, field: Field, target: pa.DataType) -> pa.Array:
                 f"column {field.name!r}: {_first_line(error)}", next_step=f"its type is {target}"
             ) from error
         _check_kept(given, array, field)
-        array = with_required_parts(array, target, field.name)  # of a shape that only the cast made the column's
+        array = with_required_parts(array, target, field.name)  # only the cast gave it the column's shape
     if isinstance(field.type, AtomicType) and field.type.length and field.type.length != MAX_LENGTH:
         _check_length(array, field, field.type)
     return array
 
 
 def _check_kept(given: pa.Array, made: pa.Array, field: Field) -> None:
-    """Refuse what Arrow casts without a word though it is another value: infinities, times of day, numbers as booleans."""
+    """Refuse casts for which Arrow changes the value without an error: infinities, times of day, numbers to booleans."""
     kinds = pa.types
     if kinds.is_dictionary(given.type):
         given = given.dictionary_decode()

@@ -1,9 +1,10 @@
-"""One growing data file of one (partition, bucket).
+"""Write the data files of one (partition, bucket).
 
-Owns: how much is written at once, rolling, statistics, indexes, the file's name, and whether its bytes go out now or travel
-with the commit.
-Must not know: partitions' meaning, commits. Source: format/data-files §1, §2, §3, §4; format/statistics §1; format/manifests §6.
-Invariants: memory is bounded by one row group; a file's statistics describe exactly the rows in it; names are unique.
+Owns: the size of row groups and files, statistics, indexes, the files' names, and whether a file's bytes are stored now or with
+the commit.
+Must not know: the meaning of partitions, commits. Source: format/data-files §1, §2, §3, §4; format/statistics §1;
+format/manifests §6.
+Invariants: Memory is bounded by one row group. A file's statistics describe exactly the rows in it. Names are unique.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from ...core.statistics.collect import StatsCollector, StatsMode
 from ..formats.writing import OpenOutput, Output, output_of, suffix_of
 
 ROW_GROUP_BYTES = 64 << 20
-"""Arrow bytes that make a row group; also what a writer holds in memory."""
+"""The Arrow bytes of a row group, which is also what a writer holds in memory."""
 TRAVELLING_BYTES = 4 << 20
-"""A finished file up to this size may travel with its commit."""
+"""A finished file up to this size may be stored together with its commit."""
 SPILL_BYTES = 16 << 20
 DEFAULT_TARGET_BYTES = 256 << 20
 _ROLL_CHECK_ROWS = 1000
@@ -37,12 +38,12 @@ _ROLL_CHECK_ROWS = 1000
 
 @dataclass(frozen=True)
 class FileSettings:
-    """How data files of a table are written; made once per writer.
+    """How a table's data files are written. Made once per writer.
 
     Attributes:
-        target_bytes: a file is closed when it has grown to this.
-        indexes: of each file.
-        most_embedded_bytes: larger indexes lie beside their file, others in its manifest entry.
+        target_bytes: a file is closed when it has grown to this size.
+        indexes: the indexes that each file gets.
+        most_embedded_bytes: larger indexes are stored beside their file, smaller ones in its manifest entry.
     """
 
     schema: TableSchema
@@ -59,8 +60,9 @@ class FileSettings:
         """Read the table's options.
 
         Raises:
-            Unsupported: a file format, codec or kind of index that is not written, or a column that the format cannot hold.
-            InvalidArgument: an option of indexes that cannot be meant.
+            Unsupported: a file format, codec or kind of index that lakelatch does not write, or a column that the format
+                cannot hold.
+            InvalidArgument: an invalid option for indexes.
         """
         options = schema.options
         target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
@@ -81,7 +83,7 @@ class FileSettings:
 
 
 class SpillingSink:
-    """A file that stays in memory while it is small, and streams to the store once it is not."""
+    """A file that stays in memory while it is small, and is streamed to the store once it is larger."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._store, self._key = store, key
@@ -111,11 +113,11 @@ class SpillingSink:
         return len(block)
 
     def hold(self) -> None:
-        """Keep what is written from now on apart."""
+        """Hold back the bytes that are written from now on."""
         self._tail = []
 
     def release(self, change: Callable[[bytes], bytes]) -> None:
-        """Write what was kept apart, changed."""
+        """Write the bytes that were held back, after changing them."""
         held = b"".join(self._tail or ())
         self._tail = None
         self.size -= len(held)
@@ -134,7 +136,7 @@ class SpillingSink:
         self.closed = True
 
     def finish(self, travelling: bool) -> PendingUpload | None:
-        """Make the file durable, or hand its bytes over where it is small and may travel."""
+        """Make the file durable, or return its bytes if it is small and may be stored with the commit."""
         if self._output is not None:
             self._output.close()
             return None
@@ -154,9 +156,9 @@ class DataFileWriter:
     """Writes batches of one (partition, bucket) into files of the target size.
 
     Args:
-        folder: key prefix of the bucket, ending in a slash.
-        name_stem: unique beginning of the files' names; a counter and the suffix follow.
-        travelling: small files may stay in memory and travel with the commit.
+        folder: the key prefix of the bucket, ending in a slash.
+        name_stem: the unique start of the files' names; a counter and the suffix follow.
+        travelling: small files may stay in memory, to be stored with the commit.
     """
 
     def __init__(self, store: Store, settings: FileSettings, folder: str, name_stem: str, travelling: bool) -> None:
@@ -176,7 +178,7 @@ class DataFileWriter:
         self.written_keys: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch with the table's columns."""
+        """Write a batch that has the table's columns."""
         for part in self._slices(batch):
             self._held.append(part)
             self.held_bytes += part.nbytes
@@ -184,14 +186,14 @@ class DataFileWriter:
                 self.flush()
 
     def _slices(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Pieces no larger than a row group, so that a small target size is met from one large batch."""
+        """Pieces of at most a row group, so that one large batch still makes files of a small target size."""
         pieces = max(1, batch.nbytes // self._group_bytes)
         rows = max(_ROLL_CHECK_ROWS, -(-batch.num_rows // pieces))
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
 
     def flush(self) -> None:
-        """Write what is held as one row group; close the file if that made it large enough."""
+        """Write the rows in memory as one row group. Close the file if it is large enough then."""
         if not self._held:
             return
         table = pa.Table.from_batches(self._held)
@@ -207,13 +209,13 @@ class DataFileWriter:
             self._close()
 
     def finish(self) -> None:
-        """Write the rest. Afterwards `files` and `uploads` are complete."""
+        """Write the remaining rows. Afterwards `files` and `uploads` are complete."""
         self.flush()
         if self._output is not None:
             self._close()
 
     def abort(self) -> None:
-        """Stop, and leave nothing that is not already a whole file."""
+        """Stop, and discard the file that is being written. Files that were closed before remain."""
         self._held = []
         if self._sink is not None:
             self._sink.abort()
@@ -267,6 +269,6 @@ class DataFileWriter:
 
 
 def _local_wall_clock_ms() -> int:
-    """Now, as the format spells creation times: local wall clock, encoded as if it were UTC (format/manifests §6)."""
+    """The current time as the format stores creation times: the local wall clock, as if it were UTC (format/manifests §6)."""
     now = time.time()
     return int((now + time.localtime(now).tm_gmtoff) * 1000)

@@ -1,8 +1,8 @@
-"""Parts of nested values that may not be null: checked, and filled where a null ROW around them hides them.
+"""Check the parts of nested values that must not be null, and fill those inside a null ROW.
 
-Owns: NOT NULL inside of ROW, ARRAY, MAP and VECTOR. Must not know: tables, files; `conform` calls it per column.
-Source: format/data-files §3. Invariants: a null that a reader could see in a required part is refused by name; one that nobody
-can see, below a null ROW, is none (Arrow marks it null all the same, and its Parquet writer would refuse it).
+Owns: NOT NULL inside ROW, ARRAY, MAP and VECTOR. Must not know: tables, files. `conform` calls it for each column.
+Source: format/data-files §3. Invariants: A null in a required part is refused, and the error names the part. A part inside a null
+ROW is not refused, because no reader sees it, but it is filled: Arrow marks it as null, and its Parquet writer would refuse it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _kinds = pa.types
 
 
 def has_required_parts(kind: Any) -> bool:
-    """Is there a part inside of a type that may not be null? The keys of a MAP, which never are, do not count.
+    """Does the type have a part that must not be null? Keys of a MAP are not counted, since they never are null.
 
     >>> has_required_parts(pa.list_(pa.int32())), has_required_parts(pa.struct([pa.field("x", pa.int32(), False)]))
     (False, True)
@@ -35,11 +35,11 @@ def has_required_parts(kind: Any) -> bool:
 
 
 def with_required_parts(array: Any, target: Any, where: str) -> Any:
-    """The array with its required parts filled below null ROWs.
+    """The array with its required parts filled inside null ROWs.
 
     Args:
-        array: `pa.Array`, of the target's shape; another one is given back as it is, for the cast to refuse.
-        target: the Arrow type of the column, whose fields say what is required.
+        array: a `pa.Array` of the target's shape. An array of another shape is returned unchanged, for the cast to refuse.
+        target: the Arrow type of the column, whose fields show what is required.
         where: the column, for the error.
 
     Raises:
@@ -85,7 +85,7 @@ def _struct(array: Any, target: Any, where: str) -> Any:
 
 
 def _filled(part: Any, target: Any, visible: Any) -> Any:
-    """The part with something that is not null where it cannot be seen."""
+    """The part, with values that are not null where no reader sees them."""
     anything = pa.array([None], pa.struct([pa.field("part", target, nullable=False)])).field(0)
     if not part.type.equals(target):
         anything = anything.cast(part.type)

@@ -1,8 +1,9 @@
-"""A transaction: appends, or one overwrite, that become one snapshot.
+"""A transaction: several appends, or one overwrite, that become one snapshot.
 
-Owns: `Transaction`, and what an overwrite, drop or truncate asks of the coordinator. Must not know: how it is committed.
-Source: architecture §3 (isolation); architecture §5. Invariants: nothing is visible before the block ends well; an exception
-publishes nothing and removes the files that were written; one identity is looked up before any row is written.
+Owns: `Transaction`, and the commit requests for overwrite, drop and truncate. Must not know: how a request is committed.
+Source: architecture §3 (isolation); architecture §5. Invariants: Nothing is visible before the block ends without an exception.
+An exception publishes nothing, and the files that were written are removed. If an identity is given, it is looked up before any
+row is written.
 """
 
 from __future__ import annotations
@@ -32,19 +33,18 @@ from .writer import TableWriter, keys_of
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
-    """Both or neither."""
+    """Refuse one without the other."""
     if (commit_user is None) != (identifier is None):
         raise InvalidArgument("commit_user and identifier make a commit exactly once: give both or neither")
 
 
 class Transaction:
-    """Collects changes; `receipt` is there once the block has ended.
+    """Collects changes. `receipt` is available once the block has ended.
 
     Args:
-        committer, timeline: of the table's branch.
-        commit_user, identifier: the identity, both or neither.
-        fresh_user: for a commit without identifier: the commit user that nobody else has, where the caller wants to find
-            the snapshot by it.
+        committer, timeline: those of the table's branch.
+        commit_user, identifier: the identity; both or neither.
+        fresh_user: for a commit without identifier, a unique commit user by which the caller can find the snapshot.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Transaction:
 
     @property
     def replayed(self) -> bool:
-        """Had the identity landed before? Then rows that are given now are not written again."""
+        """Has the identity already been committed? Then the rows are not written again."""
         return self._replayed
 
     # ------------------------------------------------------------------------------------------------------- changes
@@ -90,7 +90,7 @@ class Transaction:
     def append(self, data: Any) -> None:
         """Add rows."""
         if self._operation not in (None, "WRITE"):
-            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+            raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
         self._operation = "WRITE"
         self._write(data)
 
@@ -102,10 +102,10 @@ class Transaction:
         dynamic: bool = False,
         read_snapshot: int | None = None,
     ) -> None:
-        """Replace a partition (in whole or part), the whole table, or each partition that `data` touches.
+        """Replace a partition (given by all or some of its columns), the whole table, or each partition that `data` has rows of.
 
         Args:
-            read_snapshot: id of the snapshot that `data` was made from; the latest by default.
+            read_snapshot: id of the snapshot that `data` was computed from; the latest by default.
         """
         spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, snapshot_read(self._timeline, read_snapshot))
@@ -114,9 +114,9 @@ class Transaction:
             self._refuse_outside(self._writer.partitions, spec)
 
     def append_messages(self, messages: Iterable[CommitMessage]) -> None:
-        """Add files that other processes wrote. Where nothing is committed, they are deleted as one's own are."""
+        """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files."""
         if self._operation not in (None, "WRITE"):
-            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+            raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
         self._operation = "WRITE"
         self._given.extend(messages)
 
@@ -131,7 +131,7 @@ class Transaction:
         """As `overwrite`, with files that other processes wrote.
 
         Args:
-            read_snapshot: the latest snapshot when the work began: the one whose files are replaced (H13).
+            read_snapshot: the latest snapshot when the work began, whose files are replaced (H13).
         """
         self._given.extend(messages)
         spec = overwrite_spec(self._schema, partition, dynamic)
@@ -165,7 +165,7 @@ class Transaction:
 
     def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
         if self._operation is not None:
-            raise InvalidArgument("a transaction is appends only, or one overwrite: do not mix them")
+            raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
         self._operation = operation
         self._read = read_snapshot
 
@@ -180,14 +180,14 @@ class Transaction:
         return is_replaced
 
     def _refuse_outside(self, partitions: Iterable[bytes], spec: dict[str, Any] | None) -> None:
-        """Rows of a static overwrite must lie in the partition that it replaces."""
+        """Refuse rows of a static overwrite that are not in the partition that it replaces."""
         if not spec:
             return
         target = self._partitions_target([spec])
         outside = [p for p in partitions if not target(p)]
         if outside:
             path = codec_of(self._schema).path(outside[0])
-            raise InvalidArgument(f"the data has rows of partition {path}, outside of the one to be replaced, {spec}")
+            raise InvalidArgument(f"the data has rows of partition {path}, outside the one to be replaced, {spec}")
 
     def _write(self, data: Any) -> None:
         if self._replayed:
@@ -238,48 +238,50 @@ class Transaction:
         )
 
     def _abandon(self) -> None:
-        """Only where no snapshot that names the files can have been sent (H5)."""
+        """Delete the files, but only if no snapshot that names them can have been sent (H5)."""
         if self._writer is not None:
             self._writer.abort()
         if self._given:
-            with suppress(StoreUnavailable):  # they are orphans then; what went wrong first is what is told
+            with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
                 self._store.delete_many(keys_of(self._schema, self._given))
 
 
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:
-    """The snapshot that an overwrite replaces: the one that its rows were made from, where the caller says so (H13).
+    """The snapshot that an overwrite replaces: the one that its rows were computed from, if the caller gives it (H13).
 
     Raises:
-        CommitConflict: it is gone: what came after it cannot be told from what it held.
+        CommitConflict: the snapshot has expired, so later changes cannot be distinguished from its contents.
     """
     if read_snapshot is None:
         return timeline.latest()
     found = timeline.find(read_snapshot)
     if found is None:
-        raise CommitConflict(f"snapshot {read_snapshot}, from which the rows were made, is not there any more")
+        raise CommitConflict(f"snapshot {read_snapshot}, from which the rows were computed, does not exist any more")
     return found
 
 
 def overwrite_spec(
     schema: TableSchema, partition: Mapping[str, Any] | str | None, dynamic: bool
 ) -> dict[str, Any] | None:
-    """What an overwrite replaces: values by partition column ({} = the whole table), None = each partition it touches.
+    """What an overwrite replaces: values by partition column ({} = the whole table); None = every partition with new rows.
 
     Raises:
-        InvalidArgument: the arguments contradict each other or the table.
+        InvalidArgument: the arguments contradict each other, or do not fit the table.
     """
     codec = codec_of(schema)
     if dynamic and partition is not None:
         raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
     if not dynamic and partition is None and codec.fields:
-        raise InvalidArgument("overwrite of a partitioned table: say which partition, partition={} or dynamic=True")
+        raise InvalidArgument(
+            "overwrite of a partitioned table needs a partition, partition={} for all, or dynamic=True"
+        )
     if dynamic and not codec.fields:
         raise InvalidArgument("dynamic=True needs a partitioned table")
     return None if dynamic else codec.parse_spec(partition or {})
 
 
 def with_partition(data: Any, spec: Mapping[str, Any], schema: TableSchema) -> Iterable[pa.RecordBatch]:
-    """Batches with the partition's columns filled in where the data leaves them out."""
+    """Batches with the partition's columns added if the data lacks them."""
     for batch in batches_of(data):
         for name, value in spec.items():
             if name not in batch.schema.names:

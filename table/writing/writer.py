@@ -1,8 +1,8 @@
-"""Rows to data files: routed to their partitions, written, and described for the commit.
+"""Route rows to their partitions and buckets, write them to data files, and describe the files for the commit.
 
 Owns: `TableWriter`. Must not know: commits, Spark. Source: format/data-files §1; format/binary-row §3, §5.
-Invariants: a row lands in the partition and the bucket of its own values; rows of one bucket keep their order; memory is bounded
-by `HELD_BYTES` however many places are open; after `abort` the names of whole files that are left are known.
+Invariants: A row is written to the partition and bucket of its own values. The rows of one bucket keep their order. Memory is
+bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys of the files that it could not delete.
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ NO_TOTAL_BUCKETS = -1
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Refuse tables that cannot be written yet, naming feature and option."""
+    """Refuse tables that cannot be written yet. The error names the feature and the option."""
     options = schema.options
     check_side_effects(schema.option_texts)
     if schema.primary_keys:
         raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
     if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
-        raise Unsupported(f"option 'bucket' = {schema.bucket}: a table without a primary key has -1 or above 0")
+        raise Unsupported(
+            f"option 'bucket' = {schema.bucket}: for a table without a primary key it must be -1 or above 0"
+        )
     if schema.bucket > 1 and not schema.bucket_keys:
         raise Unsupported(
-            f"writing with option 'bucket' = {schema.bucket} and without '{opt.BUCKET_KEY.key}' is not supported: by which"
-            " columns rows go to buckets is not said"
+            f"writing with option 'bucket' = {schema.bucket} and without '{opt.BUCKET_KEY.key}' is not supported: the table"
+            " does not name the columns that choose the bucket"
         )
     check_manifest_format(schema)
     if options.get(opt.DATA_EVOLUTION):
@@ -67,8 +69,8 @@ class TableWriter:
     """Writes rows of one job (or one task of it) into data files.
 
     Args:
-        job: names of data files begin with it, so that what a failed job left can be listed and removed.
-        travelling: small files stay in memory and travel with the commit (only where writer and committer are one process).
+        job: names of data files begin with it, so that the files of a failed job can be listed and removed.
+        travelling: small files stay in memory, to be stored with the commit. Only if one process writes and commits.
     """
 
     def __init__(self, store: Store, schema: TableSchema, job: str, *, travelling: bool = False) -> None:
@@ -83,7 +85,7 @@ class TableWriter:
         self.row_count = 0
 
     def write(self, data: Any) -> None:
-        """Write rows: anything that `batches_of` takes."""
+        """Write rows, in any form that `batches_of` accepts."""
         for batch in batches_of(data):
             if batch.num_rows:
                 self.write_batch(self._conform(batch))
@@ -98,7 +100,7 @@ class TableWriter:
 
     @property
     def partitions(self) -> list[bytes]:
-        """The partitions that rows were written to."""
+        """The partitions to which rows were written."""
         return list(dict.fromkeys(partition for partition, _ in self._writers))
 
     def finish(self) -> list[CommitMessage]:
@@ -118,7 +120,7 @@ class TableWriter:
         return messages
 
     def abort(self) -> list[str]:
-        """Delete what was written; the keys of whole files that could not be deleted are returned."""
+        """Delete what was written. Returns the keys of complete files that could not be deleted."""
         written = []
         for writer in self._writers.values():
             writer.abort()
@@ -141,7 +143,7 @@ class TableWriter:
         return writer
 
     def _by_bucket(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-        """The batch cut by partition and bucket, rows in their order; only distinct targets are looked at one by one."""
+        """Cut the batch by partition and bucket, with rows in order. Python code runs per distinct target, not per row."""
         fields = self._codec.fields
         columns = [batch.column(f.name) for f in fields]
         if self._bucket_of is not None:
@@ -168,10 +170,10 @@ class TableWriter:
 
 
 def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | None:
-    """What says of each row of a batch to which fixed bucket it goes; None for a table without buckets.
+    """The function from a batch to the fixed bucket of each row; None for a table without buckets.
 
     Raises:
-        InvalidArgument: an unknown function, or one that does not take the key's type.
+        InvalidArgument: an unknown function, or one that does not support the key's type.
     """
     if schema.bucket < 1:
         return None
@@ -183,12 +185,12 @@ def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | No
 
 
 def _only_bucket(batch: pa.RecordBatch) -> Any:
-    """Tables of old writers have one bucket without a key."""
+    """Every row goes to bucket 0. Tables of old writers have one bucket and no key."""
     return np.zeros(batch.num_rows, np.int32)
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
-    """The objects that messages add: data files in their buckets' folders, and the indexes beside them."""
+    """The keys of the objects that messages add: data files in their buckets' folders, and the indexes beside them."""
     codec = codec_of(schema)
     paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
     return [

@@ -182,7 +182,7 @@ if FOLDERS:
         assert not outcome.problems, "\n".join(outcome.problems)
 
     def test_how_many_are_read() -> None:
-        """G8: how far reading goes, told; it may only grow."""
+        """G8: reports how many tables can be read. The number may only grow."""
         outcomes = {table_id: whole_outcome(table_id) for table_id in WHOLE}
         verdicts = Counter(o.verdict for o in outcomes.values())
         why = Counter(reason for o in outcomes.values() for reason in o.refused)
@@ -204,7 +204,7 @@ def damaged_read(path: Path, at: dict[str, Any]) -> pa.Table:
 
 
 def check_damaged(path: Path, expected: dict[str, Any]) -> None:
-    """Damage is told once, by name, and only where it matters."""
+    """Damage is reported once, by name, and only to reads that need the damaged file."""
     by_snapshot = {read["at"].get("snapshot"): read for read in expected.get("reads", ())}
     for behaviour in expected["java_behaviour"]:
         at = behaviour["at"]

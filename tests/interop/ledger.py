@@ -179,7 +179,7 @@ class Ledger:
         return self.expected[max(self.expected)] if self.expected else []
 
     def change(self, writer: Writer, change: Change) -> None:
-        """Carry a change out. Of a commit with a compaction behind it, both snapshots have the new rows."""
+        """Carry out a change. If a compaction follows the commit, both snapshots have the new rows."""
         after = applied(self.rows, change, [f.name for f in self.fields], self.keys)
         writer.carry_out(self.path, change, self.fields)
         ids = [s.id for s in ll.open_table(str(self.path)).snapshots()]

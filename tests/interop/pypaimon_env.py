@@ -1,4 +1,4 @@
-"""pypaimon, Apache Paimon's own Python library, in an environment of its own: it needs an older pyarrow than ours.
+"""pypaimon, Apache Paimon's own Python library, in an environment of its own, because it needs an older pyarrow.
 
 Owns: that environment (in the cache, made once), and calls into it by child processes. Must not know: lakelatch, but for
 the data types that name the encoding. Tables are local; Arrow files carry the rows between the two processes.
@@ -69,7 +69,7 @@ def rows(
 
 @dataclass(frozen=True)
 class Read:
-    """What `rows` is asked for."""
+    """The arguments of `rows`."""
 
     path: str | os.PathLike[str]
     snapshot: int | None = None

@@ -1,4 +1,4 @@
-"""Histories that are drawn: steps taken one after another, before everybody is asked.
+"""Random histories: steps are taken one after another, and then all readers are compared.
 
 Owns: how a test goes through one. Must not know: what a step does.
 """
@@ -25,7 +25,7 @@ class RandomHistory(Protocol):
 
 @contextmanager
 def taken(history: RandomHistory, steps: int) -> Iterator[None]:
-    """The steps are taken, and what was done is printed where one of them fails, or what is asserted behind them."""
+    """Takes the steps, and prints them if one of them, or a later assertion, fails."""
     try:
         for number in range(1, steps + 1):
             history.step(number)

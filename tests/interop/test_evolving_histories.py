@@ -165,7 +165,7 @@ class History:
         return f"{chosen.name} becomes {kind}"
 
     def _free(self) -> Field | None:
-        """A column that is no key."""
+        """A column that is not a key."""
         found = [f for f in self.fields if f.name not in self.keys]
         return self.rng.choice(found) if found else None
 
@@ -214,7 +214,7 @@ STATIC = {"dynamic-partition-overwrite": "false"}
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_of_changes(seed: int, tmp_path: Path, paimon_java: Any) -> None:
-    """G1, G8: columns by their ids, whoever changed them, in whichever format the rows were written."""
+    """G1, G8: columns are matched by their ids, whichever writer changed them and in whichever format the rows were written."""
     history = History(seed, tmp_path / "t", paimon_java)
     with taken(history, STEPS):
         history.assert_agreed()

@@ -211,7 +211,7 @@ def test_an_append_goes_around_java(tmp_path: Path, paimon_java: Any) -> None:
 # -------------------------------------------------------------------------------------------------------- maintenance
 
 
-def test_java_maintains_a_table_of_ours(tmp_path: Path, paimon_java: Any) -> None:
+def test_java_maintains_a_lakelatch_table(tmp_path: Path, paimon_java: Any) -> None:
     """G7, G8: tags, expiry and orphan cleaning by Java leave every snapshot that stays whole; commits go on after each."""
     new_table(tmp_path / "t")
     ledger, ours, java = Ledger(tmp_path / "t"), Lakelatch(), Java(paimon_java)

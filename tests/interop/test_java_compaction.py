@@ -53,7 +53,7 @@ def delta(table: ll.Table) -> list[tuple[Any, ...]]:
 
 
 def test_manifests_say_what_java_s_say(tmp_path: Path, paimon_java: Any) -> None:
-    """Levels, sequence numbers, sources, statistics: of the inputs and of what took their place."""
+    """Levels, sequence numbers, sources and statistics of the inputs and of the files that replaced them."""
     path = tmp_path / "java"
     paimon_java.create_table(path, [("p", "STRING"), ("id", "INT"), ("s", "STRING")], partition_keys=["p"])
     for i in range(4):
@@ -70,7 +70,7 @@ def test_manifests_say_what_java_s_say(tmp_path: Path, paimon_java: Any) -> None
 
 
 def test_every_type_is_compacted_by_either(tmp_path: Path, paimon_java: Any) -> None:
-    """G8: files of both, of every type; compacted by ours, then by Java with what came since, and by ours again."""
+    """G8: files of both, of every type, compacted by lakelatch, then by Java with newer files, and by lakelatch again."""
     paimon_java.create_table(tmp_path / "t", columns(list(EVERY)))
     ledger, rows = Ledger(tmp_path / "t"), edge_rows(list(EVERY))
     ours, java = Lakelatch(), Java(paimon_java)
@@ -94,7 +94,7 @@ def test_pypaimon_reads_what_was_compacted(tmp_path: Path, paimon_java: Any) -> 
 
 @pytest.mark.parametrize("first", ["ours", "java"])
 def test_two_compactions_at_once(tmp_path: Path, paimon_java: Any, monkeypatch: Any, first: str) -> None:
-    """Of ours and Java's, rewriting the same files, one lands; the other gives up, and an append beside them stays."""
+    """If lakelatch and Java compact the same files, only one commits. The other gives up, and a concurrent append is kept."""
     path = tmp_path / "t"
     paimon_java.create_table(path, [("id", "INT")])
     ledger = Ledger(path)

@@ -1,4 +1,4 @@
-"""File indexes of every kind on every type: Apache Paimon's bytes and ours, and who opens what by them (G8).
+"""File indexes of every kind on every type: Apache Paimon's bytes and lakelatch's, and the files that each opens with them (G8).
 
 Files have no column statistics, so that only indexes can tell them apart.
 """
@@ -194,7 +194,7 @@ def planned_by_java(java: Any, path: Path, filter_: Filter) -> int:
 @pytest.mark.parametrize("threshold", ["1 mb", "1 b"], ids=["embedded", "beside"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, kind: str, threshold: str) -> None:
-    """G8: both read both tables right; Java plans as many files of ours as of its own, and lakelatch no more of either."""
+    """G8: both read both tables correctly. Java plans as many files of lakelatch's as of its own; lakelatch plans no more."""
     table, path, files = both(paimon_java, tmp_path, kind, threshold)
     rows, some = [row for file in files for row in file], table.schema.fields
     rng = random.Random(kind)

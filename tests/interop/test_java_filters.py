@@ -27,7 +27,7 @@ ALIKE = {"ts1", "ts2", "ts4", "ts5", "ts8", "tz1", "tz2", "tz4", "tz5", "tz7", "
 """Precisions with the physical form of another one: in `make nightly` only."""
 NAMES = [name for name in ATOMIC if NIGHTLY or name not in ALIKE]
 ONCE_WRONG = ("f32", "d28", "by")
-"""Types of which Java lost rows: always asked everything."""
+"""Types for which Java lost rows. They are always tested with every filter."""
 
 
 def sorted_values(field: Field) -> list[Any]:
@@ -59,7 +59,7 @@ def in_order(fields: list[Field]) -> list[list[Row]]:
 
 @pytest.mark.parametrize("mixed", [False, True], ids=["in order", "mixed"])
 def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, mixed: bool) -> None:
-    """G8: with files that bounds tell apart, and with files in which small and large values lie side by side."""
+    """G8: with files that bounds can distinguish, and with files that mix small and large values."""
     rng = random.Random(7)
     schema = ll.Schema(columns(NAMES))
     files = in_order(list(schema.fields))
@@ -112,7 +112,7 @@ def test_nested_columns_are_null_or_not(tmp_path: Path, paimon_java: Any) -> Non
 
 
 def test_ranges_of_binary_are_wrong_in_java_itself(tmp_path: Path, paimon_java: Any) -> None:
-    """Why the filters above leave them out: Java loses rows of its own files; of ours it finds no fewer."""
+    """Why the filters above leave them out: Java loses rows of its own files. It finds no fewer in lakelatch's."""
     values = ["0x00", "0x7f", "0x80", "0xff"]
     rows = [[v] for v in values]
     paimon_java.create_table(tmp_path / "java", [("b", "BYTES")])

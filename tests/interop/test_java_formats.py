@@ -1,4 +1,4 @@
-"""lakelatch reads what Apache Paimon (Java) writes in every format: types, codecs, zones, changed columns, places (G8)."""
+"""lakelatch reads what Apache Paimon (Java) writes in every format: types, codecs, zones, changed columns, locations (G8)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_orc_times_of_writers_in_other_zones(tmp_path: Path, paimon_java: Any, z
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_external_paths(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
-    """G8, H16: files elsewhere are read where an option of the table names their place, and nowhere else."""
+    """G8, H16: files elsewhere are read only in locations that an option of the table names."""
     path, outside = tmp_path / "t", tmp_path / "outside"
     options = {
         "file.format": file_format,

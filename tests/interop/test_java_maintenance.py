@@ -67,7 +67,7 @@ def snapshot_ids(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("table_id", HISTORIES)
 def test_the_same_files_go(table_id: str, tmp_path: Path, paimon_java: Any) -> None:
-    """On two copies of a table, ours and Java's expiry leave the same files, byte for byte.
+    """On two copies of a table, lakelatch's and Java's expiry leave the same files, byte for byte.
 
     But for branches: Java asks main's tags alone, and takes away what a branch's own snapshots need.
     """
@@ -126,7 +126,7 @@ def test_what_java_tagged_and_branched_reads_on(name: str, tmp_path: Path, paimo
 
 
 def test_either_expires_what_the_other_wrote(tmp_path: Path, paimon_java: Any) -> None:
-    """G8: changes of both, expired by ours, then by Java, then by ours again; all that stays reads the same to both."""
+    """G8: changes by both, expired by lakelatch, Java, and lakelatch again. Both read the same rows from what remains."""
     new_table(tmp_path / "t")
     ledger, ours, java = Ledger(tmp_path / "t"), Lakelatch(), Java(paimon_java)
 

@@ -1,4 +1,4 @@
-"""Apache Paimon (Java 1.4.2) reads every snapshot of tables that lakelatch wrote: its rows are ours, and the test's (G8)."""
+"""Apache Paimon (Java 1.4.2) reads every snapshot of tables that lakelatch wrote, with the rows that the test expects (G8)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ JULIAN = {"orc": ["0001-01-01"], "avro": []}
 
 
 def storable(value: Any, file_format: str) -> Any:
-    """Times that both sides can tell of ORC files: Java adds a second to fractions before 1970, Arrow has few years."""
+    """Times that both sides can read from ORC files: Java adds a second to fractions before 1970, and Arrow covers few years."""
     if file_format == "orc":
         if isinstance(value, list):
             return [storable(part, file_format) for part in value]
@@ -59,7 +59,7 @@ def made(path: Path, names: list[str], file_format: str, **options: str) -> Ledg
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
-    """G8: each type with its edge values, nulls everywhere; Java writes the same rows behind; filters lose none."""
+    """G8: each type with its edge values and nulls everywhere. Java appends the same rows. Filters lose none."""
     names = NAMES[file_format]
     ledger = made(tmp_path / "t", names, file_format)
     rows = rows_of(names, file_format)
@@ -99,7 +99,7 @@ def test_codecs(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
 
 
 def test_formats_mixed_in_one_table(tmp_path: Path, paimon_java: Any) -> None:
-    """G8: the option may change at any time; what is there stays as it is."""
+    """G8: the option may change at any time. Existing files do not change."""
     names = ["i32", "st", "f64", "ar", "ro"]
     ledger = made(tmp_path / "t", names, "orc")
     rows = rows_of(names, "orc")

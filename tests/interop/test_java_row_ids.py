@@ -15,7 +15,7 @@ import lakelatch as ll
 pytestmark = pytest.mark.java
 
 
-def test_row_ids_go_on_where_the_other_side_ended(tmp_path: Path, paimon_java: Any) -> None:
+def test_row_ids_continue_after_those_of_the_other_side(tmp_path: Path, paimon_java: Any) -> None:
     """G8: `nextRowId`, first row ids and sequence numbers as Java gives them; no id twice, none given again."""
     schema = ll.Schema([("p", "INT"), ("id", "INT")])
     table = ll.create_table(
@@ -41,7 +41,7 @@ def test_row_ids_go_on_where_the_other_side_ended(tmp_path: Path, paimon_java: A
 
 
 def test_a_lost_race_gives_other_ids(tmp_path: Path) -> None:
-    """A writer that knew the same base numbers its rows behind the winner's; what compaction cannot keep is refused."""
+    """A writer with the same base numbers its rows after the winner's. Compaction, which cannot keep the ids, is refused."""
     schema = ll.Schema([("id", "INT")])
     first = ll.create_table(str(tmp_path / "t"), schema, options={"row-tracking.enabled": "true"})
     second = ll.open_table(first.url)

@@ -214,7 +214,7 @@ def test_a_history_of_fields(seed: int, tmp_path: Path, paimon_java: Any) -> Non
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_rows_of_whose_fields_none_is_left(shape: str, file_format: str, tmp_path: Path, paimon_java: Any) -> None:
+def test_rows_without_remaining_fields(shape: str, file_format: str, tmp_path: Path, paimon_java: Any) -> None:
     """G8: Apache Paimon reads null for the ROW, and for the ARRAY or MAP around it, so that is what such files hold."""
     path = tmp_path / "t"
     kind, within = shaped(shape, row_type((10, "a", "INT")))

@@ -1,4 +1,4 @@
-"""pypaimon 2.1 reads tables of ours, commits on top, and lakelatch reads that (G8).
+"""pypaimon 2.1 reads lakelatch's tables and commits on top of them, and lakelatch reads the result (G8).
 
 What pypaimon cannot do is listed here with the reason, and asked for all the same: the day it can, the test says so.
 """

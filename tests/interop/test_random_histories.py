@@ -123,7 +123,7 @@ class History:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_history(seed: int, tmp_path: Path, paimon_java: Any) -> None:
-    """G1, G6, G8: nothing is lost, nothing comes back, whoever wrote what on top of whom."""
+    """G1, G6, G8: no row is lost and no deleted row returns, in whichever order the writers commit."""
     history = History(seed, tmp_path / "t", paimon_java)
     try:
         history.run(count=10)

@@ -66,7 +66,7 @@ class Types:
 
 
 def _plain(kind: str) -> list[Any]:
-    """Values that every format's readers tell alike: no times before 1970 or far from it, one zero."""
+    """Values that the readers of every format return alike: no times before 1970 or far from it, only one zero."""
     (values,) = (values for name, (text, values) in ATOMIC.items() if text == kind and name in LEAVES)
     return [
         v for v in values if v != "-0.0" and (kind[:4] not in ("DATE", "TIME") or "1970" < str(v)[:4] < "2262")

@@ -1,4 +1,4 @@
-"""Schema changes by either side: Apache Paimon reads what ours come to, and allows and refuses the same types."""
+"""Schema changes by both sides: Apache Paimon reads tables after lakelatch's changes, and allows and refuses the same types."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_same_types_may_be_changed_as_in_java(paimon_java: Any) -> None:
     assert not differing, "\n".join(differing)
 
 
-def test_java_reads_and_goes_on_after_changes_of_ours(tmp_path: Path, paimon_java: Any) -> None:
+def test_java_reads_and_continues_after_lakelatch_changes(tmp_path: Path, paimon_java: Any) -> None:
     """G8: columns renamed, added with a default, moved, nested, retyped; then a change by Java, and rows of both."""
     path = tmp_path / "t"
     row = {"type": "ROW", "fields": [{"id": 3, "name": "x", "type": "INT"}]}

@@ -76,7 +76,7 @@ def plain(row: Row) -> Row:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_they_are_what_they_were(schema: str, tmp_path: Path, paimon_java: Any) -> None:
+def test_shredded_variants_equal_the_original_values(schema: str, tmp_path: Path, paimon_java: Any) -> None:
     wanted, options = SCHEMAS[schema], {"file.format": "parquet"}
     if wanted == "inferred":
         options["variant.inferShreddingSchema"] = "true"

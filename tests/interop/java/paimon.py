@@ -229,7 +229,7 @@ class PaimonJava:
         first_row_id: int,
         identifier: int,
     ) -> None:
-        """Other values of some columns of rows that are there (data evolution); `rows` begin at that row id."""
+        """Write new values for some columns of existing rows (data evolution). `rows` begin at that row id."""
         table, types = self.open(path), JClass("java.util.ArrayList")(list(columns))
         row_type = table.rowType().project(types)
         write = table.newWrite("java").withIOManager(self._io_manager()).withWriteType(row_type)

@@ -103,7 +103,7 @@ def test_rows_from_before_are_read_as_the_new_schema_says(table: ll.Table) -> No
         (ll.add_column("n", "BANANA"), "BANANA"),
         (ll.add_column("n", "INT", default="x"), "default of column 'n'"),
         (ll.add_column("n", "INT", after="banana"), "no column 'banana'"),
-        (ll.add_column("name.x", "INT"), "'name' is no ROW"),
+        (ll.add_column("name.x", "INT"), "'name' is not a ROW"),
         (ll.drop_column("day"), "partition key"),
         (ll.drop_column("banana"), "no column 'banana'"),
         (ll.rename_column("day", "date"), "partition column 'day'"),
@@ -112,10 +112,10 @@ def test_rows_from_before_are_read_as_the_new_schema_says(table: ll.Table) -> No
         (ll.update_type("day", "TIMESTAMP(3)"), "partition key"),
         (ll.update_type("r", "INT"), "cannot change"),
         (ll.rename_column("v.element", "e"), "only the type"),
-        (ll.update_nullability("name", False), "may hold nulls"),
+        (ll.update_nullability("name", False), "may already have nulls"),
         (ll.set_option("bucket", "banana"), "bucket"),
         (ll.set_option("primary-key", "id"), "primary-key"),
-        (ll.move_column("id", after="id"), "beside itself"),
+        (ll.move_column("id", after="id"), "next to itself"),
     ],
 )
 def test_what_the_format_forbids_is_named_and_changes_nothing(table: ll.Table, change: SchemaChange, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Options that promise more of a commit than its snapshot: what would be wrong is refused by name, the rest is told."""
+"""Options that ask a commit for more than a snapshot: if readers would be misled, writing is refused; others are reported."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_option_may_be_removed_and_the_table_is_written_again(tmp_path: Path
 
 
 @pytest.mark.parametrize(("option", "value"), [*TOLD, ("metadata.iceberg.storage", "disabled"), ("type", "TABLE")])
-def test_an_option_that_leaves_rows_and_metadata_right_is_no_reason_to_refuse(
+def test_an_option_that_leaves_rows_and_metadata_correct_is_not_refused(
     tmp_path: Path, option: str, value: str
 ) -> None:
     table = made(tmp_path, **{option: value})
@@ -85,7 +85,7 @@ def test_an_option_that_leaves_rows_and_metadata_right_is_no_reason_to_refuse(
 
 
 @pytest.mark.parametrize(("option", "value"), [*REFUSED, *TOLD])
-def test_doctor_tells_of_each_option_whose_promise_is_not_kept(tmp_path: Path, option: str, value: str) -> None:
+def test_doctor_reports_each_option_that_is_not_followed(tmp_path: Path, option: str, value: str) -> None:
     told = [
         check for check in examine(made(tmp_path, **{option: value}).store, {}, writers=1) if check.check == "options"
     ]

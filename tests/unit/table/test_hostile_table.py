@@ -1,4 +1,4 @@
-"""H16: a table that somebody made to reach outside: nothing outside of its folder is read or deleted, whatever is done."""
+"""H16: no operation on a hostile table, whose metadata names files outside its folder, reads or deletes anything there."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def nothing(table: Hostile) -> None:
 
 
 HARMLESS = (nothing, linked_folder)
-"""Nothing refuses these: links are not followed, and nothing names what lies behind them."""
+"""Tables that need not be refused: links are not followed, and no metadata names the files to which they lead."""
 PLANTS = [
     nothing,
     climbing_data_file,
@@ -252,7 +252,7 @@ def test_the_watch_sees() -> None:
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_nothing_outside_is_read_or_deleted(plant: Callable[[Hostile], None], tmp_path: Path) -> None:
-    """Each thing that can be done either refuses, with an error of ours, or does without what lies outside."""
+    """Each operation either raises a lakelatch error, or works without the files outside."""
     hostile = Hostile(tmp_path)
     plant(hostile)
     hostile.grow_old()

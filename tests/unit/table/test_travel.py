@@ -1,4 +1,4 @@
-"""Time travel: by id, by tag, by time; what is said when there is nothing."""
+"""Time travel by id, by tag and by time, and the errors if there is no such snapshot."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def snapshot(snapshot_id: int, time_ms: int) -> Snapshot:
 # ----------------------------------------------------------------------------------------------------------------- ids
 
 
-def test_by_id_asks_for_one_file() -> None:
-    """A snapshot that is there is one request away."""
+def test_a_look_up_by_id_reads_one_file() -> None:
+    """An existing snapshot takes one request."""
     there = timeline({1: 10, 2: 20})
     assert snapshot_at(there, snapshot=2).id == 2
     assert there.store.snapshot().by_operation["get"] == 1
 
 
 @pytest.mark.parametrize("snapshot_id", [0, -1, 2, 9])
-def test_an_id_outside_of_the_range_says_the_range(snapshot_id: int) -> None:
-    """The answer to a wrong question says what can be asked."""
+def test_an_id_outside_the_range_is_refused_with_the_range(snapshot_id: int) -> None:
+    """The error for an unknown snapshot lists those that exist."""
     with pytest.raises(InvalidArgument, match="there are snapshots 3 to 5"):
         snapshot_at(timeline({3: 1, 4: 2, 5: 3}), snapshot=snapshot_id)
     with pytest.raises(InvalidArgument, match="no snapshot yet"):
@@ -63,7 +63,7 @@ def test_a_gap_is_damage() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"snapshot": 1, "tag": "a"}, {"snapshot": True}, {"snapshot": "1"}])
-def test_one_question_at_a_time(given: dict[str, Any]) -> None:
+def test_only_one_of_the_arguments_may_be_given(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         snapshot_at(timeline({1: 1}), **given)
 
@@ -81,8 +81,8 @@ def test_tags_outlive_their_snapshots() -> None:
 
 
 @pytest.mark.parametrize("tag", ["../snapshot/snapshot-7", "a/b", "..", "", " ", "a\\b", "a\0"])
-def test_hostile_tag_names_are_refused_unasked(tag: str) -> None:
-    """H16: no request is sent for a name that is no file name."""
+def test_hostile_tag_names_are_refused_without_a_request(tag: str) -> None:
+    """H16: no request is sent for a name that is not a file name."""
     there = timeline({7: 1})
     with pytest.raises(InvalidArgument):
         snapshot_at(there, tag=tag)
@@ -98,7 +98,7 @@ def test_hostile_tag_names_are_refused_unasked(tag: str) -> None:
     data=st.data(),
 )
 def test_the_newest_snapshot_not_after_a_time(steps: list[int], data: st.DataObject) -> None:
-    """The answer of a look at every snapshot, though clocks differ by as much as `SKEW_MS`."""
+    """The result is that of reading every snapshot, although clocks differ by up to `SKEW_MS`."""
     clean = list(itertools.accumulate(steps))
     times = {i: t - data.draw(st.integers(0, SKEW_MS)) for i, t in enumerate(clean, start=5)}
     moment = data.draw(st.sampled_from([*times.values(), *(t - 1 for t in times.values()), max(times.values()) + 1]))
@@ -112,14 +112,14 @@ def test_the_newest_snapshot_not_after_a_time(steps: list[int], data: st.DataObj
 
 
 def test_time_travel_reads_few_snapshots() -> None:
-    """A search by halves: a thousand snapshots are not read to find one."""
+    """A binary search does not read a thousand snapshots to find one."""
     there = timeline({i: i * 1_000_000 for i in range(1, 1001)})
     assert snapshot_at(there, timestamp=700_500_000).id == 700
     assert there.store.snapshot().by_operation["get"] <= 10 + 8
 
 
-def test_snapshots_that_expire_meanwhile_are_no_error() -> None:
-    """What was listed and is gone was the oldest: the answer is among those that are left."""
+def test_snapshots_that_expire_meanwhile_are_not_an_error() -> None:
+    """Snapshots that expire after they were listed were the oldest, so the result is one of the others."""
     there = timeline({i: i * 1_000_000 for i in range(1, 9)})
     listed = there.snapshot_ids()
     there.store.delete_many([f"snapshot/snapshot-{i}" for i in range(1, 5)])

@@ -187,7 +187,7 @@ def test_what_is_no_state_to_go_back_to(table: Table) -> None:
         table.rollback(snapshot=4)
     with pytest.raises(InvalidArgument, match="there is no snapshot 9"):
         table.rollback(snapshot=9)
-    with pytest.raises(InvalidArgument, match="say one of"):
+    with pytest.raises(InvalidArgument, match="exactly one of"):
         table.rollback()
     with pytest.raises(InvalidArgument, match="read only"):
         table.at(snapshot=2).rollback(snapshot=1)

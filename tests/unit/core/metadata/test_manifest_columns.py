@@ -1,4 +1,4 @@
-"""Manifests decoded side by side give what a reader record by record gives: entries, or the same refusal."""
+"""Manifests decoded as columns give the same entries, or the same error, as a reader that decodes record by record."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def alike(count: int, decoys: int = 0, seed: int = 7) -> list[ManifestEntry]:
 
 
 def test_records_that_begin_alike_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever their bytes lie; those that begin otherwise, DELETEs among ADDs, are found behind them."""
+    """Records are found at any offset. Those that begin differently, such as DELETEs among ADDs, are found after the others."""
     entries = alike(2000)
     with monkeypatch.context() as patched:
         patched.delattr(avro_columns, "_block_by_block")
@@ -114,14 +114,14 @@ def test_records_that_begin_alike_are_found_at_once(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("decoys", [4, 40, 400])
-def test_what_only_looks_like_a_record_is_none(decoys: int) -> None:
+def test_bytes_that_only_look_like_a_record_are_not_decoded(decoys: int) -> None:
     entries = alike(1000, decoys)
     assert decoded(encode_manifest(entries)) == entries
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_damage_of_records_that_begin_alike(seed: int) -> None:
-    """As of others: never other entries, never another kind of error."""
+    """Like damage of other records: never wrong entries, never another kind of error."""
     rng = random.Random(seed)
     data = bytearray(encode_manifest(alike(300, rng.choice([0, 50])), compression="none"))
     for _ in range(rng.randint(1, 2)):
@@ -130,8 +130,8 @@ def test_damage_of_records_that_begin_alike(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_damage_is_told_as_a_reader_record_by_record_tells_it(seed: int) -> None:
-    """Bytes changed, cut off or doubled: never other entries, never another kind of error."""
+def test_damage_is_reported_as_by_a_reader_record_by_record(seed: int) -> None:
+    """Bytes changed, cut off or doubled: never wrong entries, never another kind of error."""
     rng = random.Random(seed)
     data = bytearray(encode_manifest(sample(40), compression=rng.choice(["none", "zstd", "snappy"])))
     for _ in range(rng.randint(1, 3)):
@@ -155,7 +155,7 @@ def outcome(decode: object) -> object:
         return type(error), "m0" in error.message
 
 
-def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
+def test_values_that_no_writer_writes_are_refused_by_field() -> None:
     record = {
         "type": "record",
         "name": "r",
@@ -163,13 +163,15 @@ def test_what_no_writer_of_the_format_wrote_is_refused_by_field() -> None:
     }
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(record), [{"_VERSION": 2, "_KIND": 0}])
-    with pytest.raises(LakelatchError, match="m0: a manifest entry lacks or garbles a field: KeyError\\('_PARTITION'"):
+    with pytest.raises(
+        LakelatchError, match="m0: a field of a manifest entry is missing or wrong: KeyError\\('_PARTITION'"
+    ):
         decoded(out.getvalue())
 
 
 @pytest.mark.parametrize(("field", "kind", "value"), [("_FILE_SIZE", "string", "5"), ("_FILE_NAME", "long", 7)])
 def test_a_field_of_another_type_is_never_taken_for_the_one_it_should_be(field: str, kind: str, value: object) -> None:
-    """A place among the bytes is no number, nor a number a place: such manifests go the way of the plain reader."""
+    """An offset in the bytes is not a number, and a number is not an offset. The plain reader decodes such manifests."""
     reader = fastavro.reader(io.BytesIO(encode_manifest(sample(3))))
     records, schema = list(reader), json.loads(json.dumps(reader.writer_schema))
     (file,) = (part["type"] for part in schema["fields"] if part["name"] == "_FILE")

@@ -184,7 +184,7 @@ def test_a_garbled_snapshot_names_file_and_field(key: str, value: object) -> Non
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"version": 3}', b"\xff\xfe"])
-def test_garbage_is_no_snapshot_and_no_schema(data: bytes) -> None:
+def test_garbage_is_neither_a_snapshot_nor_a_schema(data: bytes) -> None:
     with pytest.raises(TableCorrupt, match="snapshot-1"):
         parse_snapshot(data, "snapshot-1")
     with pytest.raises(TableCorrupt, match="schema-0"):
@@ -238,7 +238,7 @@ def test_an_entry_without_its_file_is_refused_by_field() -> None:
     table = pa.Table.from_pylist([row, {**row, "_FILE": {"_FILE_NAME": "a"}}])
     sink = io.BytesIO()
     pq.write_table(table, sink)
-    with pytest.raises(TableCorrupt, match="manifest-x: a manifest entry lacks or garbles a field"):
+    with pytest.raises(TableCorrupt, match="manifest-x: a field of a manifest entry is missing or wrong"):
         decode_manifest(sink.getvalue(), "manifest-x")
 
 
@@ -277,7 +277,7 @@ def test_minor_merge_is_due_at_the_count_and_full_at_the_size() -> None:
     assert full.mode == "full"
 
 
-def test_a_merge_is_reused_only_where_its_inputs_stand_side_by_side() -> None:
+def test_a_merge_is_reused_only_if_its_inputs_are_adjacent() -> None:
     """Story g: W merged m1…m3, and so did the winner."""
     lines = [summarise(f"m{i}", 100, [entry("a")], (), 0) for i in range(5)]
     merged = summarise("merged", 9, [entry("a")], (), 0)
@@ -291,7 +291,7 @@ def test_a_merge_is_reused_only_where_its_inputs_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "", "a\x00b", "/abs", "a\\b"])
-def test_a_name_that_climbs_is_refused(name: str) -> None:
+def test_a_name_that_would_leave_the_folder_is_refused(name: str) -> None:
     """H16."""
     with pytest.raises(TableCorrupt, match="manifest-list-1"):
         safe_name(name, "manifest-list-1")
@@ -301,7 +301,7 @@ def test_a_name_that_climbs_is_refused(name: str) -> None:
         TablePaths().tag(name)
 
 
-def test_option_texts_are_read_as_the_format_spells_them() -> None:
+def test_option_texts_are_parsed_as_the_format_defines_them() -> None:
     assert [parse_size(t) for t in ("1 b", "4 kb", "8mb", "1 GB", "7")] == [1, 4096, 8 << 20, 1 << 30, 7]
     assert [parse_duration_ms(t) for t in ("10 ms", "1h", "2 min", "3d")] == [10, 3_600_000, 120_000, 259_200_000]
     assert len({o.key for o in ALL_OPTIONS}) == len(ALL_OPTIONS) > 30
@@ -320,7 +320,7 @@ def test_option_texts_are_read_as_the_format_spells_them() -> None:
     ],
 )
 def test_types_that_no_reader_opens_are_not_created(data_type: object, why: str) -> None:
-    """G8: a table with such a column could be opened by nobody."""
+    """G8: no reader could open a table with such a column."""
     with pytest.raises(InvalidArgument, match=why):
         new_schema((ty.Field(0, "a", ty.parse_type(data_type)),))
 
@@ -332,7 +332,7 @@ def test_fixed_size_lists_are_vectors_of_numbers_only() -> None:
 
 
 def test_properties_that_another_writer_copied_are_not_its_own() -> None:
-    """G6: Apache Paimon's manifest compaction copies the properties of the snapshot before, with what we said of that one."""
+    """G6: Apache Paimon's manifest compaction copies the previous snapshot's properties, also those of lakelatch."""
     ours = replace(SNAPSHOT, writer_version="lakelatch-0.1.0", properties={"lakelatch.base": "2:x", "k": "v"})
     assert ours.own_properties == ours.properties
     for copied in (replace(ours, writer_version=None), replace(ours, writer_version="paimon-2.1")):

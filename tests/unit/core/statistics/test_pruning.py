@@ -51,7 +51,7 @@ def test_a_file_with_a_matching_row_is_kept(table: pa.Table, predicate: Any, mod
 
 @settings(max_examples=150, deadline=None)
 @given(tables(), predicates())
-def test_foreign_float_bounds_are_not_believed(table: pa.Table, predicate: Any) -> None:
+def test_foreign_float_bounds_are_not_trusted(table: pa.Table, predicate: Any) -> None:
     """G1: bounds of writers that ignore NaN and the sign of zero, or that saw NaN first, hide no row."""
     bound = bind(predicate, FIELDS)
     if not pc.any(to_arrow_mask(bound, table, FIELDS)).as_py():

@@ -1,4 +1,4 @@
-"""Statistics: truncation, floats, footers; against what Apache Paimon wrote, where its files are at hand."""
+"""Statistics: truncation, floats, footers, and a comparison with Apache Paimon's if its files are available."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_modes() -> None:
 
 
 def test_dense_and_sparse() -> None:
-    """G8: a column without statistics is left out, or keeps its place with nulls."""
+    """G8: a column without statistics is left out, or keeps its position with nulls."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
     table = pa.table({"a": pa.array([1, 2], pa.int32()), "b": pa.array([3, None], pa.int32())})
     dense, columns = collect_stats(table, fields, {"a": NONE, "b": FULL})
@@ -168,7 +168,7 @@ def test_every_nan_is_one() -> None:
     ],
 )
 def test_types(array: Any, data_type: Any, expected: ColumnStats) -> None:
-    """G8: bounds where the format has them, null where it has none or they cannot be told."""
+    """G8: bounds for types that have them, and null for types without bounds or if they are unknown."""
     assert one(array, data_type=data_type) == expected
 
 
@@ -184,7 +184,7 @@ def test_batches_add_up() -> None:
 
 @pytest.mark.parametrize("values", [["b", None, "äa", "x" * 40], [None, None], [], ["y" * 5000, "a"]])
 def test_text_bounds_from_the_parquet_footer(values: list[str | None]) -> None:
-    """G4: what the encoder measured is what we would have measured; what it left out is unknown, never wrong."""
+    """G4: the encoder's bounds equal those that lakelatch computes. Bounds that it left out are unknown, never wrong."""
     fields = [Field(0, "s", string()), Field(1, "n", AtomicType("INT"))]
     table = pa.table({"s": pa.array(values, pa.string()), "n": pa.array(range(len(values)), pa.int32())})
     buffer = io.BytesIO()
@@ -236,8 +236,8 @@ def test_reading_foreign_statistics() -> None:
     assert decode_stats(SimpleStats(far, far, (0,)), fields[1:]) == [ColumnStats(None, None, 0)]
 
 
-def test_which_columns_statistics_are_about() -> None:
-    """G8: `_VALUE_STATS_COLS`, else `_WRITE_COLS`, else the schema; a column nobody knows says nothing."""
+def test_the_columns_of_statistics() -> None:
+    """G8: `_VALUE_STATS_COLS`, else `_WRITE_COLS`, else the schema. With an unknown column, the statistics are not used."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT"))]
     assert file_stats_fields(fields, None, None) == fields
     assert file_stats_fields(fields, ["b", "a"], None) == fields[::-1]

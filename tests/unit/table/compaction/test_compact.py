@@ -1,4 +1,4 @@
-"""Compaction of append tables: the same rows in fewer files, beside everything that others do meanwhile."""
+"""Compaction of append tables: the same rows in fewer files, whatever other writers do meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = pa.schema([("part", pa.string()), ("v", pa.int64())])
 
 
 class Interrupted(MemoryStore):
-    """A store in memory: others act before a snapshot is created, and some writes fail."""
+    """A store in memory, in which other writers can act before a snapshot is created, and writes can fail."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -118,7 +118,7 @@ def test_small_files_become_one_per_partition(table: Table) -> None:
 def test_partitions_are_chosen_and_rows_are_not(table: Table) -> None:
     assert table.compact("part = 'a'").files_before == 6
     assert table.compact(where=ll.col("part") == "c", min_files=2).files_before == 4
-    with pytest.raises(InvalidArgument, match=r"takes whole partitions, and .*v = 3"):
+    with pytest.raises(InvalidArgument, match=r"rewrites whole partitions, but .*v = 3"):
         table.compact("part = 'b' AND v = 3")
     for wrong in ({"min_files": 1}, {"target_size": "12 parsec"}, {"target_size": 0}):
         with pytest.raises(InvalidArgument):
@@ -156,12 +156,12 @@ def test_files_of_older_schemas_are_rewritten_in_the_newest(table: Table) -> Non
     assert {e.file.schema_id for e in table.entries()} == {1}
 
 
-def test_nulls_of_a_column_that_is_not_null_by_now_are_told(table: Table) -> None:
+def test_nulls_in_a_column_that_became_not_null_are_reported(table: Table) -> None:
     table.append(pa.table({"part": ["a"], "v": pa.array([None], pa.int64())}))
     raw = table.schema
     fields = tuple(replace(f, type=replace(f.type, nullable=f.name != "v")) for f in raw.fields)
     table.store.put("schema/schema-1", replace(raw, id=1, fields=fields).to_json())
-    with pytest.raises(Unsupported, match="column 'v' is NOT NULL"):
+    with pytest.raises(Unsupported, match="column 'v' has become NOT NULL"):
         again(table).compact("part = 'a'")
     assert data_keys(table) == named(table)
     table.store.delete_many(["schema/schema-1"])
@@ -200,7 +200,7 @@ def test_deleted_rows_stay_deleted(deleted: list[set[int]], bits: int, counted: 
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_vectors_of_other_files_in_the_index_file_are_kept(bits: int) -> None:
-    """H12: the index file is replaced by one with what is left of it."""
+    """H12: the index file is replaced by one with the remaining vectors."""
     table = table_of(range(1000), {"target-file-size": "1 kb"})  # a large file
     large = file_names(table)
     table.append(pa.table({"x": pa.array(range(1000, 1010), pa.int32())}))
@@ -285,7 +285,7 @@ def test_a_truncated_table_stays_empty(table: Table, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
 def test_an_overwrite_follows_a_compaction(table: Table, isolation: Any) -> None:
-    """H13: what was compacted since it read the table is replaced all the same."""
+    """H13: files that were compacted since the overwrite read the table are replaced too."""
     read = table.snapshot().id
     table.compact(min_files=2)
     with table.transaction(isolation=isolation) as tx:
@@ -294,13 +294,13 @@ def test_an_overwrite_follows_a_compaction(table: Table, isolation: Any) -> None
 
 
 def expire_through(table: Table, last: int) -> None:
-    """What an expiry leaves of the snapshots' files."""
+    """The snapshot files that remain after an expiry."""
     table.store.delete_many([table.paths.snapshot(i) for i in range(1, last + 1)])
     table.store.put("snapshot/EARLIEST", str(table.timeline.snapshot_ids()[0]).encode())
 
 
-def test_an_expired_history_is_no_reason_to_give_up(table: Table) -> None:
-    """What others did cannot be seen any more: then the live files themselves are asked."""
+def test_an_expired_history_does_not_make_compaction_give_up(table: Table) -> None:
+    """Other writers' commits cannot be read any more, so the live files are compared instead."""
 
     def appends_and_expires() -> None:
         other = again(table)
@@ -314,7 +314,7 @@ def test_an_expired_history_is_no_reason_to_give_up(table: Table) -> None:
 
 
 def test_files_that_were_compacted_and_expired_meanwhile_are_given_up(table: Table, monkeypatch: Any) -> None:
-    """A missing file is damage only where it is live."""
+    """A missing file is damage only if it is live."""
     rewriter_of = compacting.rewriter_of
 
     def late(*args: Any) -> Any:
@@ -335,13 +335,13 @@ def test_files_that_were_compacted_and_expired_meanwhile_are_given_up(table: Tab
 
 
 def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, monkeypatch: Any) -> None:
-    """Each batch stands; a failing one leaves nothing behind."""
+    """Each committed batch remains. A failing batch leaves no files."""
     before = values(table)
     in_small_batches = partial(compacting.run_compaction, batch_bytes=1)
     monkeypatch.setattr("lakelatch.table.maintenance.run_compaction", in_small_batches)
     seen: list[tuple[int, int]] = []
     table.store.refuse = lambda key: key.startswith("part=b/")  # type: ignore[attr-defined]
-    with pytest.raises(StoreUnavailable, match="6 files were compacted before, and stay so"):
+    with pytest.raises(StoreUnavailable, match="6 files were compacted before and remain compacted"):
         table.compact(progress=lambda done, total: seen.append((done, total)))
     assert seen == [(6, 11)]
     assert data_keys(table) == named(table)
@@ -351,7 +351,7 @@ def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, mon
     assert values(table) == before
 
 
-def test_a_missing_file_is_told_and_nothing_changes() -> None:
+def test_a_missing_file_is_reported_and_nothing_changes() -> None:
     table = created()
     fill(table, "a", 0, 6)
     gone = min(data_keys(table))
@@ -361,15 +361,15 @@ def test_a_missing_file_is_told_and_nothing_changes() -> None:
     assert table.snapshot().id == 6 and len(data_keys(table)) == 5
 
 
-def test_rows_that_the_manifest_does_not_know_stop_it() -> None:
-    """A rewrite writes the rows that it was meant to, or none."""
+def test_a_number_of_rows_that_is_not_the_manifest_s_stops_it() -> None:
+    """A rewrite writes exactly the expected rows, or nothing."""
     table = created()
     fill(table, "a", 0, 5)
     keys = sorted(data_keys(table))
     table.append(rows("a", [1, 2, 3]))
     (longer,) = data_keys(table) - set(keys)
     table.store.put(keys[0], table.store.get(longer))
-    with pytest.raises(TableCorrupt, match="hold 10 rows; their manifests say 8|" + keys[0].rpartition("/")[2]):
+    with pytest.raises(TableCorrupt, match="have 10 rows, but their manifests say 8|" + keys[0].rpartition("/")[2]):
         table.compact()
 
 
@@ -382,7 +382,7 @@ def test_clustered_tables_are_refused() -> None:
 
 
 def test_a_bucket_keeps_its_order_and_its_numbers() -> None:
-    """What stands on both sides of a large file does not become one; rows and their numbers go on as they came (H14)."""
+    """Files on both sides of a large file are not joined. Rows keep their order and their numbers (H14)."""
     table = created(bucket="2", **{"bucket-key": "v", "file.compression": "none"})
     for start in range(0, 60, 10):
         table.append(rows("a", range(start, start + 10)))
@@ -413,7 +413,7 @@ def test_unordered_buckets_are_packed_across_large_files() -> None:
 
 
 def test_a_fallback_branch_is_left_alone() -> None:
-    """Its partitions are read beside the table's own; they are compacted where they are written."""
+    """The branch's partitions are only read through the table. They are compacted in the branch."""
     table = created()
     fill(table, "a", 0, 6)
     raw = replace(table.schema, id=0)
@@ -432,7 +432,7 @@ def test_a_fallback_branch_is_left_alone() -> None:
 
 
 def test_a_rollback_brings_the_small_files_back(table: Table) -> None:
-    """What a compaction replaced is still there, and may be the newest state again."""
+    """The files that a compaction replaced still exist, and a rollback can make them the newest state again."""
     before = {e.identity for e in table.entries()}
     table.compact()
     table.append(rows("a", [100]))

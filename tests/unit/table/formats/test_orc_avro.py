@@ -1,4 +1,4 @@
-"""ORC and Avro data files: values, columns, positions, and what damage of each kind is called."""
+"""ORC and Avro data files: values, columns, positions, and the errors for each kind of damage."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_orc_rows_within_rows_keep_their_nulls(shape: str) -> None:
         assert [v for (v,) in found] == part["v"].to_pylist(), f"rows {start} to {start + count}"
 
 
-def test_orc_names_with_points() -> None:
-    """G8: liborc takes `a.b` for the field of a column; the column of that name is meant."""
+def test_orc_names_with_dots() -> None:
+    """G8: a column with the name `a.b` is read, although liborc reads `a.b` as the field of a column."""
     data = orc_bytes({"a.b": pa.array([1], pa.int32()), "a": pa.array([{"b": 2}], pa.struct([("b", pa.int32())]))})
     row = {"type": "ROW", "fields": [{"id": 9, "name": "b", "type": "INT"}]}
     columns = {"a.b": "INT", "a": row}
@@ -147,7 +147,7 @@ def test_orc_times_that_arrow_cannot_hold() -> None:
 
 
 def test_columns_that_a_file_lacks() -> None:
-    """G8: null, and where none of them is there, nobody asks for rows."""
+    """G8: they are null. If the file has none of the wanted columns, its rows are not read."""
     data = orc_bytes({"id": pa.array([1, None], pa.int32())})
     assert values_of(opened(data, 2, "orc", COLUMNS, ["id", "s"])) == [(1, None), (None, None)]
     assert not opened(data, 2, "orc", COLUMNS, ["s"]).has_columns
@@ -157,7 +157,7 @@ def test_columns_that_a_file_lacks() -> None:
 
 
 def test_the_number_of_rows_is_the_manifest_s() -> None:
-    """G8: a file with another number is another's."""
+    """G8: a file with another number of rows is not the file of the manifest."""
     data = orc_bytes({"id": pa.array([1, 2], pa.int32())})
     with pytest.raises(TableCorrupt, match=r"data-1\.orc has 2 rows; its manifest says 3"):
         values_of(opened(data, 3, "orc", COLUMNS))
@@ -193,7 +193,7 @@ def test_large_files_are_read_in_ranges(file_format: str, monkeypatch: pytest.Mo
 
 
 def test_orc_tails_are_checked_before_arrow_sees_them() -> None:
-    """H11: Arrow ends the process over a decimal of 80 digits; what is told of it is an error instead."""
+    """H11: a decimal of 80 digits would make Arrow abort the process. It is reported as an error instead."""
     data = orc_bytes({"d": pa.array([Decimal("1.5")], pa.decimal128(30, 2))}, compression="uncompressed")
     size = tail_size(data)
     assert [s.rows for s in parse_tail(data[-size:], len(data)).stripes] == [1]
@@ -218,7 +218,7 @@ def test_orc_tails_are_checked_before_arrow_sees_them() -> None:
     ],
 )
 def test_orc_columns_are_one_tree(damaged: str, told: str | None) -> None:
-    """H11: liborc numbers columns by their places in the tree; whatever else a file says leads it astray."""
+    """H11: liborc numbers columns by their positions in the tree, so a file with other numbers would be misread."""
     kind = pa.struct([("x", pa.int32()), ("y", pa.int32())])
     data = orc_bytes({"r": pa.array([{"x": 1, "y": 2}], kind)}, compression="uncompressed")
     sound = bytes.fromhex("080c12020203")
@@ -327,7 +327,7 @@ def test_avro_types_that_the_format_never_writes(schema: Any, told: str) -> None
         opened(avro_bytes(schema, []), 0, "avro", COLUMNS, ["id"])
 
 
-def test_avro_codecs_that_nobody_knows() -> None:
+def test_unknown_avro_codecs() -> None:
     data = avro_bytes(record(("id", "int")), [{"id": 1}]).replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x08nulx")
     with pytest.raises(Unsupported, match=r"data-1\.avro.*nulx"):
         values_of(opened(data, 1, "avro", COLUMNS, ["id"]))

@@ -54,7 +54,7 @@ def test_no_column_may_have_bounds(tmp_path: Path) -> None:
     assert ParquetForm.of([Field(0, "d", parse_type("DECIMAL(38, 0)"))]).dictionaries == ()
 
 
-def test_the_manifest_knows_nan_and_nothing_of_bytes(tmp_path: Path) -> None:
+def test_the_manifest_counts_nan_and_has_no_bounds_of_bytes(tmp_path: Path) -> None:
     """G4, G8: NaN is a float's largest value; binary columns have null counts alone."""
     rows = pa.table({"f": [1.0, math.nan, None], "b": [b"\x00", b"\xff", None]})
     table = ll.create_table(str(tmp_path / "t"), rows.schema, options={"metadata.stats-mode": "full"})
@@ -65,7 +65,7 @@ def test_the_manifest_knows_nan_and_nothing_of_bytes(tmp_path: Path) -> None:
     assert (binary.min, binary.max, binary.null_count) == (None, None, 1)
 
 
-def test_a_column_with_a_dot_is_no_field_of_a_row(tmp_path: Path) -> None:
+def test_a_column_with_a_dot_is_not_a_field_of_a_row(tmp_path: Path) -> None:
     """G1: in Parquet, `a.b` and field b of a ROW a have one path: the bounds of one must not hide rows of the other."""
     row = pa.struct([("b", pa.string()), ("n", pa.int64())])
     first = pa.table({"a": pa.array([{"b": "m", "n": 0}], row), "a.b": ["z"], "a.n": [9]})

@@ -74,7 +74,7 @@ def test_nested_fields_are_found_by_id() -> None:
     assert result.to_pylist() == [[("k", [{"x": None, "zz": 2, "y": 1}, None])], None, [], [("l", None), ("m", [])]]
 
 
-def test_a_row_of_which_nothing_is_left_is_null() -> None:
+def test_a_row_without_remaining_fields_is_null() -> None:
     """G8: as Apache Paimon reads it (format/data-files §5)."""
     old, new = RowType((Field(1, "x", INT),)), RowType((Field(2, "x", INT),))
     assert read_as(pa.array([{"x": 1}], to_arrow(old)), old, new).to_pylist() == [None]
@@ -161,7 +161,7 @@ def test_casts_reach_into_collections(old: str, new: str, values: list[Any], exp
             assert result.to_pylist() == [value(v) for v in expected][len(values) - len(part) :]
 
 
-def test_collections_become_text_and_slices_of_them() -> None:
+def test_collections_and_slices_of_them_become_text() -> None:
     """G8: as Apache Paimon prints them."""
     old = ArrayType(MapType(string(False), INT))
     column = pa.array([[[("a", 1), ("b", None)], None], [], None, [[]]], to_arrow(old))
@@ -170,7 +170,7 @@ def test_collections_become_text_and_slices_of_them() -> None:
     assert read_as(column.slice(1), old, string()).to_pylist() == texts[1:]
 
 
-def test_a_text_that_means_nothing_is_told_with_its_column() -> None:
+def test_a_text_that_cannot_be_cast_is_reported_with_its_column() -> None:
     """G8: Apache Paimon fails such a read, too; lakelatch says which value and what to do."""
     with pytest.raises(InvalidArgument, match=r"data file f: column 'c'.*' -7 ' is not a valid INT") as caught:
         read_as(pa.array(["1", " -7 "]), string(), INT)
@@ -241,7 +241,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("data_type", "array", "values"), LAYOUTS)
 def test_odd_layouts_become_the_column_s_type(data_type: str, array: Any, values: list[Any]) -> None:
-    """G8: whatever Arrow layout a writer left behind, the result has the type of the table."""
+    """G8: whatever Arrow layout a writer used, the result has the table's type."""
     column = parse_type(data_type)
     result = read_as(array, column, column)
     assert result.type == to_arrow(column)

@@ -31,11 +31,11 @@ TOLD_BY_WHAT_IT_NAMES = {
     "climbing_manifest_name": "../schema/schema-0",
     "deltaManifestList_is_str": "../../elsewhere",
 }
-"""Damage of which a reader sees the name that it leads to."""
+"""Damage for which the reader's error names the file that is missing because of it."""
 
 
 def rows_at(url: str, snapshot: int) -> list[dict[str, Any]] | LakelatchError:
-    """What a reader gets who opens the table now."""
+    """The result for a reader that opens the table now."""
     try:
         found = ll.open_table(url).at(snapshot=snapshot).to_arrow().to_pylist()
     except LakelatchError as error:

@@ -1,4 +1,4 @@
-"""Deletion vectors of append tables: both kinds of bitmap, counts, limits, and what damage is called."""
+"""Deletion vectors of append tables: both kinds of bitmap, counts, limits, and the errors for damage."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def file_names(table: Table) -> list[str]:
     counted=st.booleans(),
     limit=st.integers(0, 220),
 )
-def test_deleted_rows_are_gone(count: int, deleted: set[int], bits: int, counted: bool, limit: int) -> None:
+def test_deleted_rows_are_not_read(count: int, deleted: set[int], bits: int, counted: bool, limit: int) -> None:
     """G8: from rows, counts, limits and predicates alike, whether the manifest counts them or not."""
     deleted = {d for d in deleted if d < count}
     table = table_of(range(count))
@@ -139,7 +139,7 @@ def told(table: Table) -> str:
     return str(caught.value)
 
 
-def test_a_vector_that_is_not_there() -> None:
+def test_a_missing_vector() -> None:
     """H11: a missing index file does not bring deleted rows back."""
     table = table_of(range(5))
     mark(table, {file_names(table)[0]: [1]})
@@ -175,7 +175,7 @@ def test_damaged_vectors_name_the_index_file(bits: int) -> None:
 
 
 def test_two_vectors_of_one_file() -> None:
-    """H12: either would bring rows back that the other deletes."""
+    """H12: each would bring back rows that the other deletes."""
     table = table_of(range(5))
     (name,) = file_names(table)
     mark(table, {name: [1]})
@@ -212,7 +212,7 @@ def test_any_damage_ends_in_one_error() -> None:
 
 
 def test_an_append_beside_vectors_reads_none_of_them() -> None:
-    """An append changes no index entry: it costs what it costs on any other table."""
+    """An append changes no index entry, so it costs the same as on any other table."""
     table = table_of(range(10))
     mark(table, {file_names(table)[0]: {3}})
     warm = Table(table.store, table.schema)

@@ -1,4 +1,4 @@
-"""Reading plans: rows, types, columns, limits, partitions, requests, and what damage is called."""
+"""Reading plans: rows, types, columns, limits, partitions, requests, and the errors for damage."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def parquet(columns: dict[str, Any], **more: Any) -> bytes:
 
 
 def test_columns_in_any_order_and_none() -> None:
-    """A result has the columns that were asked for, in that order; none of them still counts the rows."""
+    """A result has the requested columns, in that order. A result without columns still has the right number of rows."""
     table = parted()
     assert rows_of(table.to_arrow()) == rows_of(ROWS)
     assert table.to_arrow(columns=["s", "m"]).column_names == ["s", "m"]
@@ -112,8 +112,8 @@ def test_partition_values_are_the_manifest_s() -> None:
     assert rows_of(table.to_arrow()) == rows_of(ROWS)
 
 
-def test_null_and_empty_partitions_are_told_apart() -> None:
-    """They share a directory; the manifest knows (format/binary-row §3)."""
+def test_null_and_empty_partitions_are_distinguished() -> None:
+    """They share a directory, but their manifest entries differ (format/binary-row §3)."""
     table = new_table([Field(0, "p", string()), Field(1, "x", AtomicType("INT"))], partition_keys=["p"])
     rows = pa.table({"p": [None, "", " ", "a/b"], "x": pa.array([1, 2, 3, 4], pa.int32())})
     table.append(rows)
@@ -202,7 +202,7 @@ def test_a_small_file_is_one_request_and_no_file_is_none() -> None:
 
 
 def test_large_files_are_read_by_row_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way of large files gives the same rows, asks for no size, and skips row groups by their statistics."""
+    """Large files give the same rows. No size is requested, and row groups are skipped by their statistics."""
     monkeypatch.setattr(data_source, "SMALL_FILE_BYTES", 100)
     table = new_table([Field(0, "x", AtomicType("BIGINT")), Field(1, "s", string())])
     rows = pa.table({"x": list(range(50_000)), "s": [f"{i:09d}" * 9 for i in range(50_000)]})
@@ -306,7 +306,7 @@ def broken(change: Any) -> Table:
     ],
 )
 def test_damage_is_one_error_that_names_the_file(change: Any, words: str) -> None:
-    """A missing, cut off or foreign file is `TableCorrupt`, told once; the other partitions still read."""
+    """A missing, cut off or foreign file raises one `TableCorrupt`. The other partitions can still be read."""
     table = broken(change)
     key = next(k for k in [*data_keys(parted()), *data_keys(table)] if k.startswith("m=2/"))
     with pytest.raises(TableCorrupt, match=words) as caught:
@@ -319,8 +319,8 @@ def test_damage_is_one_error_that_names_the_file(change: Any, words: str) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_damage_is_anything_but_an_error_of_ours(data: st.DataObject) -> None:
-    """Any bytes at all: rows, or an error of the one tree."""
+def test_damage_raises_only_lakelatch_errors(data: st.DataObject) -> None:
+    """Any bytes give rows or a `LakelatchError`."""
 
     def change(good: bytes) -> bytes:
         bad = bytearray(good)
@@ -354,7 +354,7 @@ def _with_id(schema: Any, schema_id: int) -> Any:
 
 
 def test_a_stream_that_is_dropped_leaves_no_thread() -> None:
-    """Readers stop half way all the time: threads end, nothing waits."""
+    """If a reader stops early, its threads end and nothing blocks."""
     table = new_table([Field(0, "x", AtomicType("INT"))])
     for i in range(8):
         table.append(pa.table({"x": pa.array([i] * 5000, pa.int32())}))
@@ -365,7 +365,7 @@ def test_a_stream_that_is_dropped_leaves_no_thread() -> None:
 
 
 def test_many_small_files_come_as_few_batches() -> None:
-    """Small files must not make every later step slow; the order of rows stays that of the files."""
+    """Batches of small files are joined, so that later steps are not slow. Rows keep the order of the files."""
     table = new_table([Field(0, "x", AtomicType("INT"))])
     for i in range(20):
         table.append(pa.table({"x": pa.array([i], pa.int32())}))
@@ -376,7 +376,7 @@ def test_many_small_files_come_as_few_batches() -> None:
 
 
 def test_splits_are_read_elsewhere() -> None:
-    """A split and its reader travel as bytes, and need no metadata where they arrive."""
+    """A split and its reader can be pickled, and need no metadata on the other machine."""
     table = parted()
     plan = table.plan(where="x > 10")
     reader = SplitReader(table.schema, ["m", "s"], plan.residual, {("main", 0): table.schema})
@@ -389,8 +389,8 @@ def test_splits_are_read_elsewhere() -> None:
     assert rows_of(pa.Table.from_batches(parts)) == rows_of(table.to_arrow(columns=["m", "s"], where="x > 10"))
 
 
-def test_external_files_are_read_where_they_lie(tmp_path: Path) -> None:
-    """G8: a key that is a whole URL is opened there; the message names the file that is missing there."""
+def test_external_files_are_read_from_their_location(tmp_path: Path) -> None:
+    """G8: a key that is a whole URL is opened at that URL. If the file is missing, the message names it."""
     table = ll.create_table(str(tmp_path / "t"), pa.schema([("x", pa.int32())]))
     table.append(pa.table({"x": pa.array([1], pa.int32())}))
     split = table.plan().splits[0]

@@ -26,14 +26,14 @@ def counting(numbers: range, started: list[int]) -> Callable[[], Iterator[int]]:
 @pytest.mark.parametrize("threads", [0, 1, 2, 5])
 @pytest.mark.parametrize("sizes", [[], [0], [3], [0, 7, 0, 1], [20] * 9])
 def test_items_come_in_the_order_of_the_tasks(threads: int, sizes: list[int]) -> None:
-    """Rows of a file come before those of the next, whichever thread was first."""
+    """Rows of a file come before those of the next, whichever thread finishes first."""
     tasks = [lambda i=i, n=n: iter([(i, j) for j in range(n)]) for i, n in enumerate(sizes)]
     assert list(in_order(tasks, threads, depth=2)) == [(i, j) for i, n in enumerate(sizes) for j in range(n)]
     assert readers() == []
 
 
 def test_memory_is_bounded() -> None:
-    """However slow the reader, no more is held than threads times depth, and one item in each hand."""
+    """However slow the reader is, at most threads times depth items are held, plus one per thread and one in the reader."""
     started: list[int] = []
     items = in_order([counting(range(100 * i, 100 * i + 100), started) for i in range(20)], threads=3, depth=2)
     assert next(items) == 0
@@ -45,7 +45,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_an_error_comes_where_its_item_would_have_come_once() -> None:
-    """What was read before the damage is handed over; the damage is told once."""
+    """Items that were read before the damage are passed on. The damage is reported once."""
 
     def broken() -> Iterator[int]:
         yield 10
@@ -61,7 +61,7 @@ def test_an_error_comes_where_its_item_would_have_come_once() -> None:
 
 
 def test_tasks_are_taken_as_they_are_needed() -> None:
-    """A reader that stops early has not begun what it did not need."""
+    """If a reader stops early, tasks that it did not need were not started."""
     taken: list[int] = []
 
     def tasks() -> Iterator[Callable[[], Iterator[int]]]:

@@ -87,8 +87,8 @@ def test_a_branch_with_schemas_of_its_own() -> None:
     assert found == [{"p": 2, "x": -2, "s": None}, {"p": 2, "x": -3, "s": "new"}]
 
 
-def test_branches_that_cannot_stand_in() -> None:
-    """G8: no such branch, or other columns: said, never read as if."""
+def test_branches_that_cannot_be_a_fallback() -> None:
+    """G8: a missing branch, or one with other columns, is refused."""
     main, _ = tables([Field(0, "p", INT), Field(1, "x", string())])
     with pytest.raises(Unsupported, match=r"branch 'b'.*scan\.fallback-branch"):
         main.to_arrow()

@@ -39,8 +39,8 @@ def assert_contiguous(table: ll.Table) -> None:
 
 
 @pytest.mark.parametrize("function", ["default", "mod", "hive"])
-def test_each_row_lies_in_the_bucket_of_its_key(tmp_path: Path, function: str) -> None:
-    """G8: file by file; rows of a bucket keep their order."""
+def test_each_row_is_in_the_bucket_of_its_key(tmp_path: Path, function: str) -> None:
+    """G8: checked for each file. The rows of a bucket keep their order."""
     table = made(tmp_path, OPTIONS | {"bucket-function.type": function})
     keys = [*range(-50, 50), None, *range(50)]
     receipt = table.append(rows(*keys[:90]))

@@ -1,4 +1,4 @@
-"""Tables with file indexes: what they spare a read, and that they never cost a row, whatever happens to the table."""
+"""Tables with file indexes: reads skip files and rows, and never miss a row, whatever happens to the table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from lakelatch.table.writing import data_writer
 COUNTER = itertools.count()
 BESIDE = {"file-index.in-manifest-threshold": "1 b"}
 BLIND = {"metadata.stats-mode": "none"}
-"""No column statistics: only indexes can tell files apart."""
+"""No column statistics, so that files can be distinguished only by their indexes."""
 
 
 def table_of(fields: list[Field], options: dict[str, str], partition_keys: Iterable[str] = ()) -> Table:
@@ -116,8 +116,8 @@ def test_files_are_left_out_by_the_index_in_their_manifest() -> None:
     assert found(table, col("x") == 2) == [2, 2]
 
 
-def test_statistics_are_asked_before_indexes() -> None:
-    """A file that bounds rule out has its index left alone."""
+def test_statistics_are_used_before_indexes() -> None:
+    """The index of a file is not read if bounds rule the file out."""
     table = numbers({"metadata.stats-mode": "full"}, [1, 2], [5, 9])
     plan = table.plan(col("x") == 7)
     assert (plan.files_pruned_by_statistics, plan.files_pruned_by_index) == (1, 1)
@@ -154,7 +154,7 @@ def test_an_index_beside_a_file_costs_one_request() -> None:
 
 @pytest.mark.parametrize("kind", ["bitmap", "range-bitmap", "bsi", "bloom-filter"])
 def test_a_large_index_is_read_in_parts(kind: str) -> None:
-    """Beyond its first bytes a sidecar is fetched where it is asked; how large it is is known first."""
+    """After its first bytes, only the needed ranges of a sidecar are fetched, and only once its size is known."""
     options = {**BESIDE, "file-index.bloom-filter.x.items": "900000"} if kind == "bloom-filter" else BESIDE
     values = [(i * 7919) % 60_000 - 500 for i in range(60_000)]
     table = numbers(options, values, kind=kind)
@@ -188,7 +188,7 @@ def test_row_groups_without_a_wanted_row_are_not_read(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_with_deleted_rows(file_format: str, bits: int) -> None:
-    """G8: an index knows nothing of deletion vectors; both kinds are taken out of what it leaves."""
+    """G8: indexes include deleted rows. Deletion vectors of both kinds are applied to the rows that an index leaves."""
     values = [i % 10 for i in range(5000)]
     table = numbers({**BESIDE, "file.format": file_format}, values)
     deleted = set(range(0, 5000, 3))
@@ -211,8 +211,8 @@ def test_a_column_of_partitions_beside_one_with_an_index() -> None:
 # --------------------------------------------------------------------------------------------------- columns that change
 
 
-def test_an_index_speaks_of_the_columns_that_its_file_has() -> None:
-    """By field id: a name that now belongs to another column is not asked; a widened type is, a changed one is not."""
+def test_an_index_is_used_for_the_columns_that_its_file_has() -> None:
+    """Columns are matched by field id. The index is used for a widened type, but not for a changed type or a reused name."""
     fields = [Field(0, "a", AtomicType("INT")), Field(1, "b", AtomicType("INT")), Field(2, "c", AtomicType("FLOAT"))]
     table = table_of(fields, {"file-index.bitmap.columns": "a,b,c"})
     old = pa.table({"a": pa.array([1, 2], pa.int32()), "b": pa.array([7, 8], pa.int32()), "c": pa.array([0.5, 1.5])})
@@ -263,7 +263,7 @@ def test_char_in_orc() -> None:
 
 
 @pytest.mark.parametrize("wide", [0, 600])
-def test_where_an_index_lies(wide: int) -> None:
+def test_the_location_of_an_index(wide: int) -> None:
     """Small ones in the manifest, larger ones beside the file, by the option's size."""
     table = table_of([Field(0, "x", string())], {"file-index.bitmap.columns": "x"})
     table.append(pa.table({"x": ["a" * wide]}))
@@ -297,7 +297,7 @@ def test_expiry_takes_the_index_with_its_file() -> None:
     assert table.verify("all", data=True) == []
 
 
-def test_an_index_is_no_orphan() -> None:
+def test_an_index_is_not_an_orphan() -> None:
     """G7: beside a file that a snapshot needs it stays; beside one that none needs it goes with it."""
     table = numbers(BESIDE, [1], [2])
     left = {"bucket-0/data-x-0.parquet": b"", "bucket-0/data-x-0.parquet.index": b""}
@@ -322,7 +322,7 @@ def test_a_write_that_fails_leaves_no_index() -> None:
 
 
 class Refusing(MemoryStore):
-    """A store that takes no index."""
+    """A store that fails to write indexes."""
 
     def put(self, key: str, data: bytes) -> None:
         if key.endswith(".index"):
@@ -330,7 +330,7 @@ class Refusing(MemoryStore):
         super().put(key, data)
 
 
-def test_no_commit_without_its_index() -> None:
+def test_a_commit_needs_its_index() -> None:
     """G1: what a snapshot names is durable before it; a sidecar that is not there would fail every filtered read."""
     table = numbers(BESIDE, [1])
     refusing = Refusing(f"memory://indexed-{next(COUNTER)}/t")
@@ -344,8 +344,8 @@ def test_no_commit_without_its_index() -> None:
 # -------------------------------------------------------------------------------------------------------------- damage
 
 
-def test_a_missing_or_damaged_index_is_told() -> None:
-    """Not taken for "no row": the error names the file, the option reads without it, and so does whoever filters nothing."""
+def test_a_missing_or_damaged_index_is_reported() -> None:
+    """It does not mean "no row". The error names the file. A read without a filter, or with indexes disabled, succeeds."""
     table = numbers(BESIDE, [1, 2, 3])
     (sidecar,) = keys(table, ".index")
     whole = table.store.get(sidecar)
@@ -364,7 +364,7 @@ def test_a_missing_or_damaged_index_is_told() -> None:
     assert found(table, col("x") == 1) == [1]
 
 
-def test_a_damaged_index_in_the_manifest_is_told() -> None:
+def test_a_damaged_index_in_the_manifest_is_reported() -> None:
     table = numbers({}, [1, 2, 3])
     (entry,) = table.entries()
     broken = entry.file._replace(embedded_file_index=(entry.file.embedded_file_index or b"")[:-1])

@@ -390,7 +390,7 @@ def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     table = Metadata(PLAIN)
     entry = table.entry("x", {"a": (1, 1, 0)})
     other = entry._replace(file=entry.file._replace(file_name=name))
-    with pytest.raises(Unsupported, match=f"{name} is of format '{name.rpartition('.')[2]}'"):
+    with pytest.raises(Unsupported, match=f"{name} has format '{name.rpartition('.')[2]}'"):
         table.plan(None, [other])
     assert names(table.plan(col("a") == 2, [other])) == []
 
@@ -411,7 +411,7 @@ def test_files_of_the_same_rows_are_one_split() -> None:
 
 
 def test_runs_are_pruned_by_the_statistics_of_the_file_that_gives_a_column() -> None:
-    """G8: bounds of values that a newer file hides say nothing; files of columns that nobody asks for are not planned."""
+    """G8: bounds of values that a newer file replaces are ignored. Files without requested columns are not planned."""
     table = Metadata(EVOLVES)
     old = table.entry("old", {"a": (1, 1, 0), "b": (5, 5, 0)}, first_row_id=0, max_sequence_number=1)
     new = table.entry("new", None, first_row_id=0, write_cols=("b",), max_sequence_number=2)

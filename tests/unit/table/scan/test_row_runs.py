@@ -1,4 +1,4 @@
-"""Rows whose columns lie in several files: runs, alignment, row ids, BLOBs, and what damage of them is called."""
+"""Rows whose columns lie in several files: runs, alignment, row ids, BLOBs, and the errors for damage."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def test_the_newest_file_gives_a_column_whatever_its_row_groups() -> None:
     assert run.read(A)["a"][-1] == f"new {count - 1}"
 
 
-def test_files_of_which_nothing_is_wanted_are_not_opened() -> None:
-    """The number of rows is known without them."""
+def test_files_without_wanted_columns_are_not_opened() -> None:
+    """The number of rows is known without opening them."""
     run = Run()
     run.parquet("old.parquet", {"id": pa.array([1, 2], pa.int32())})
     run.parquet("new.parquet", {"a": ["x", "y"]}, sequence=2)
@@ -189,7 +189,7 @@ def test_damaged_blobs_name_their_file() -> None:
     run = Run()
     run.parquet("d.parquet", {"id": pa.array([1, 2], pa.int32())})
     run.blob("b.blob", [b"x", PLACEHOLDER])
-    with pytest.raises(TableCorrupt, match=r"row 1: looked for in data file b\.blob"):
+    with pytest.raises(TableCorrupt, match=r"row 1; the newest is data file b\.blob"):
         run.read(PIC)
     with pytest.raises(ValueError, match="cut off"):
         decode_lengths(b"\x80", 0)

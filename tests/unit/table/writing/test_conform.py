@@ -1,4 +1,4 @@
-"""Values that a column has no room for are refused by name, also where Arrow would cast them without a word."""
+"""Values that do not fit into a column are refused by name, also where Arrow would cast them without an error."""
 
 from __future__ import annotations
 
