@@ -94,7 +94,7 @@ def test_what_cannot_be_told_names_the_gap_and_the_hints() -> None:
     found = the_history([LOW, range(7, 8)], lambda: known(5, None, gone=set(), foreign=set(), kin=True))
     assert isinstance(found, Gap)
     assert found.reason == (
-        "the snapshots 1 to 3, 7 are there, with a gap between them; EARLIEST says 5 and LATEST says nothing"
+        "the snapshots 1 to 3, 7 exist, with a gap between them; EARLIEST says 5 and LATEST says nothing"
     )
 
 
@@ -138,9 +138,9 @@ def test_without_any_hint_nobody_builds_and_nobody_is_told_wrong(store: Fragile)
         store.delete_many(["snapshot/EARLIEST", "snapshot/LATEST"])
 
     store.before["create snapshot/snapshot-4"] = no_hints
-    with pytest.raises(OutcomeUnknown, match="1, 4 are there, with a gap"):
+    with pytest.raises(OutcomeUnknown, match="1, 4 exist, with a gap"):
         table.append(rows(4))
-    with pytest.raises(TableCorrupt, match=r"1, 4 are there, with a gap.*cannot be told.*snapshot/EARLIEST"):
+    with pytest.raises(TableCorrupt, match=r"1, 4 exist, with a gap.*cannot be decided.*snapshot/EARLIEST"):
         opened(store).append(rows(5))
     assert ids(store) == [1, 4]
     store.put("snapshot/EARLIEST", b"1")

@@ -62,7 +62,7 @@ def test_a_next_snapshot_that_holds_nothing_of_ours_proves_nothing(store: Fragil
         delete(store, 1)
 
     store.before["create snapshot/snapshot-2"] = others_commit_and_expire
-    with pytest.raises(OutcomeUnknown, match="does not say what it stands on"):
+    with pytest.raises(OutcomeUnknown, match="does not say what it was built on"):
         table.append(rows(2))
     assert ids(store) == [2, 3]
     assert 2 not in values(store)
