@@ -51,7 +51,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The name provably belongs to another snapshot of the history, the `winner` (if that still exists): nothing can land there."""
+    """The name provably belongs to another snapshot of the history, `winner` (if it still exists): nothing can land there."""
 
     reason: str
     winner: Snapshot | None = None

@@ -556,7 +556,7 @@ def test_a_garbled_page_is_told_with_its_field(content: object, field: str) -> N
 
 def test_a_page_that_is_no_page_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (b"", b"{}", gzip.compress(b"[]"), gzip.compress(b"{}")[:-1], gzip.compress(b"\xff")):
-        with pytest.raises(TableCorrupt, match="here is no file of identities"):
+        with pytest.raises(TableCorrupt, match="here is not a file of identities"):
             parse_page(data, "here")
     monkeypatch.setattr(pages, "LONGEST_FILE", 1_000)
     with pytest.raises(TableCorrupt, match="too long"):

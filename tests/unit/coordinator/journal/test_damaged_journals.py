@@ -54,7 +54,7 @@ def test_commits_that_a_damaged_line_cannot_belong_to_are_recovered(store: Fragi
         "later": "finished",
     }
     (left,) = found.unknown
-    assert f"{path}: line {number} is no journal entry" in left.reason
+    assert f"{path}: line {number} is not a journal entry" in left.reason
     (damage,) = found.damaged
     assert f"{path}: line {number}" in damage
     assert damage in str(found)
@@ -139,7 +139,7 @@ def test_the_command_line_says_which_line_is_damaged(tmp_path: Path, path: Path,
         file.write(DAMAGED + b"\n")
     number = path.read_bytes().split(b"\n").index(DAMAGED) + 1
     assert main(["recover", str(path)]) == 4
-    assert f"line {number} is no journal entry" in capsys.readouterr().err
+    assert f"line {number} is not a journal entry" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("records_names", [True, False])
