@@ -60,7 +60,7 @@ def instruments() -> Instruments:
 
 
 class Traced:
-    """Watches one commit: a span for the commit, below it one per attempt and wait, and below an attempt one per phase and request."""
+    """Watches one commit: a span for the commit, below it one per attempt and wait, and below those one per phase and request."""
 
     def __init__(self, about: About) -> None:
         self._tracer = trace.get_tracer(SCOPE)
