@@ -308,7 +308,7 @@ def test_a_base_that_an_expiry_is_about_to_delete_is_not_a_fork(store: Fragile) 
 
 
 def test_a_name_that_was_freed_and_taken_again_proves_no_loss(store: Fragile) -> None:
-    """G3, H9: the snapshot landed unanswered, another engine built on it, all but the newest expired; a late writer took the name."""
+    """G3, H9: the snapshot landed unanswered, another engine built on it, all but the newest expired; a sleeper took the name."""
     table = filled(store, 1)
     slept = slept_snapshot(store)
     sent: list[bytes] = []

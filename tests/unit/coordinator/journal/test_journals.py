@@ -25,7 +25,7 @@ def store() -> Fragile:
 
 
 def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
-    """architecture §3: nothing is written before a snapshot is about to be sent; nothing stays after the caller has its answer."""
+    """architecture §3: nothing is written before a snapshot is to be sent; nothing stays after the caller got its answer."""
     table = opened(store, "object")
     table.append(ROWS)
     seen: list[list[str]] = []
