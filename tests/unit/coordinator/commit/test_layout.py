@@ -353,7 +353,7 @@ def test_a_change_that_cannot_be_undone_is_unknown_and_resolves() -> None:
 
     store.before_create = {"snapshot/snapshot-2": lambda: writer.append(ROWS)}
     store.put_if_absent = without  # type: ignore[method-assign]
-    with pytest.raises(ll.OutcomeUnknown, match="taken back") as caught:
+    with pytest.raises(ll.OutcomeUnknown, match="had to be undone") as caught:
         changer.alter(ll.add_column("extra", "INT"), ll.set_option("data-file.path-directory", "data"))
     store.put_if_absent = create  # type: ignore[method-assign]
     with pytest.raises(ll.CommitConflict, match="first files"):

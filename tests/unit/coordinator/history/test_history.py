@@ -325,7 +325,7 @@ def test_a_name_that_was_freed_and_taken_again_proves_no_loss(store: Fragile) ->
         return Unknown("timeout")
 
     store.put_if_absent = create  # type: ignore[method-assign]
-    with pytest.raises(OutcomeUnknown, match=r"another's.*does not reach") as unknown:
+    with pytest.raises(OutcomeUnknown, match=r"another writer.*no longer reaches") as unknown:
         table.append(rows(2))
     with pytest.raises(OutcomeUnknown):
         unknown.value.resolve(timeout=0)

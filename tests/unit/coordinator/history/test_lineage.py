@@ -104,7 +104,7 @@ def test_nothing_is_sent_again_on_a_replaced_base(store: Fragile) -> None:
         return Unknown("timeout")
 
     store.before["create snapshot/snapshot-4"] = lost
-    with pytest.raises(OutcomeUnknown, match="base is not there") as unknown:
+    with pytest.raises(OutcomeUnknown, match="base does not exist") as unknown:
         table.append(rows(4))
     assert ids(store) == [1, 2, 3]
     with pytest.raises(OutcomeUnknown, match="replaced by another"):
@@ -242,7 +242,7 @@ def test_a_name_below_the_history_that_holds_another_snapshot_proves_nothing(sto
     replaced_base(store, 1)
     found = check_lineage(opened(store).timeline, _as_prepared(first))
     assert isinstance(found, Untold)
-    assert "another's by now" in found.reason
+    assert "another snapshot or none by now" in found.reason
 
 
 def test_a_base_below_earliest_does_not_stand(store: Fragile) -> None:

@@ -61,5 +61,5 @@ def test_a_root_that_was_replaced_stops_the_deletion() -> None:
     refuse_replaced(steps, frozenset({one}), [one])
     refuse_replaced(steps, frozenset({one}), [])
     refuse_replaced(steps, frozenset(), [ObjectInfo("snapshot/snapshot-2", 10, 1)])
-    with pytest.raises(CommitConflict, match="snapshot-1 is another one"):
+    with pytest.raises(CommitConflict, match="snapshot-1 was replaced"):
         refuse_replaced(steps, frozenset({one}), [other])
