@@ -59,7 +59,7 @@ class FileJournal(SharedJournal):
             raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
 
     def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
-        """Whether another process's mark lies between the line of this commit that was last looked at and its newest one."""
+        """Check for another process's mark between the line of this commit that was last looked at and its newest one."""
         seen = os.pread(self._handle, max(0, os.fstat(self._handle).st_size - commit.position), commit.position)
         start, end = _place_of(commit.looked_at, seen), _place_of(commit.lines[-1], seen)
         if start < 0 or end < start:

@@ -185,7 +185,7 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
 
 
 def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
-    """Whether this identity has landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
+    """The outcome if this identity landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
     if case.identifier is None:
         return None
     latest = timeline.latest()

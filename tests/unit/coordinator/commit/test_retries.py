@@ -67,7 +67,7 @@ def test_the_policy_comes_from_the_tables_options() -> None:
 
 def test_a_winner_leaves_each_other_writer_its_turns() -> None:
     crowd = Crowd()
-    assert crowd == Crowd(size=0.0, attempt_s=0.0, met_at_s=0.0), "nobody was met yet"
+    assert crowd == Crowd(size=0.0, attempt_s=0.0, met_at_s=0.0), "no other writer was met yet"
     assert crowd.turns_s(0.0) == 0.0
     crowd.observe(others=3, attempt_s=0.5, now_s=100.0)
     assert crowd.turns_s(100.0) == crowd.turns_s(110.0) == 4 * 3 * 0.5
@@ -86,7 +86,7 @@ def test_a_crowd_is_forgotten_commit_by_commit() -> None:
         crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
         assert crowd.turns_s(9.0) == pytest.approx(4 * size * 0.5)
     crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
-    assert crowd.turns_s(9.0) == 0.0, "less than half of one is nobody"
+    assert crowd.turns_s(9.0) == 0.0, "less than half of one counts as none"
 
 
 def test_half_of_one_still_counts() -> None:

@@ -58,7 +58,7 @@ def test_a_hanging_store_does_not_delay_the_caller_for_long(timeout_ms: int | No
     assert isinstance(driver.answer(do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)
     assert run.asked == asked
     driver.answer(do.VerifyLineage(None, OURS, 1))
-    assert run.asked == asked + 1, "what was never asked is asked once"
+    assert run.asked == asked + 1, "a step that was never tried is tried once"
 
 
 def test_threads_keep_the_deadline_of_their_caller() -> None:

@@ -59,7 +59,7 @@ def test_commits_that_a_damaged_line_cannot_belong_to_are_recovered(store: Fragi
     assert f"{path}: line {number}" in damage
     assert damage in str(found)
     taken = {e.commit for e in entries_of(path) if type(e.event).__name__ == "TakenOver"}
-    assert left.commit not in taken, "nothing is done about it, and its writer is told nothing"
+    assert left.commit not in taken, "it is left alone, and its writer gets no mark"
     with pytest.raises(TableCorrupt, match=f"line {number}"):
         list(read_journal(path))
 
@@ -126,7 +126,7 @@ def test_a_damaged_object_concerns_its_own_commit_alone(store: Fragile) -> None:
     found = recovered(lambda: ObjectJournal(store), store)
     assert {c.commit_user: c.outcome for c in found.commits} == {"broken": "unknown", "whole": "finished"}
     assert found.damaged[0].startswith(f"{key}: line {len(lines)} ")
-    assert store.get(key).endswith(DAMAGED), "what cannot be read is not deleted"
+    assert store.get(key).endswith(DAMAGED), "a file that cannot be read is not deleted"
     with pytest.raises(TableCorrupt, match=f"{key}: line {len(lines)}"):
         ObjectJournal(store).entries()
 

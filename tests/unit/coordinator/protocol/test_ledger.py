@@ -108,7 +108,7 @@ def test_a_merge_that_a_later_attempt_uses_again_is_not_discarded() -> None:
     assert table.to_arrow().num_rows == 5
     needed = {f"manifest/{m.file_name}" for m in table.timeline.manifests(table.timeline.snapshot(5))}
     assert not needed & set(store.deleted)
-    assert store.deleted, "what the lost attempt alone wrote was cleaned up"
+    assert store.deleted, "the files of the lost attempt alone were cleaned up"
 
 
 @given(NAMES, NAMES, st.booleans())

@@ -43,7 +43,7 @@ def test_a_snapshot_that_was_about_to_be_sent_is_finished(store: Fragile, journa
     assert (commit.outcome, commit.snapshot_id, commit.commit_user, commit.identifier) == ("finished", 2, "etl", 7)
     assert opened(store).to_arrow().num_rows == 2
     assert opened(store).append(ROWS, commit_user="etl", identifier=7).replayed
-    assert [c.outcome for c in recovered(journal, store).commits] in ([], ["landed"]), "run twice, it tells the same"
+    assert [c.outcome for c in recovered(journal, store).commits] in ([], ["landed"]), "a second run reports the same"
     assert names(store, FOLDER) == []
 
 
