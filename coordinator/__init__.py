@@ -1,4 +1,4 @@
-"""How a table changes: the commit machine, its driver, journal, conflict checks and retries.
+"""Everything that changes a table: the commit machine, its driver, journals, conflict checks and retries.
 
-Knows the format (core) and stores (backends); knows nothing of rows, Arrow or Spark.
+Knows the format (core) and stores (backends). Must not know: rows, Arrow, Spark.
 """

@@ -1,8 +1,9 @@
-"""A change of a table's schema, told once it stands against the table's first commit.
+"""Changes a table's schema, and reports the change once it is safe against the table's first commit.
 
-Owns: `alter`. Must not know: what a change says (`core.metadata.schema_changes`), how a commit is made.
-Source: decision 18. Invariants: a change of the layout is told as made only if no file was committed under another; one that lost
-to the first files is taken back as a whole, and told as not committed; all other changes are one atomic create.
+Owns: `alter`. Must not know: how a change is applied to a schema (`core.metadata.schema_changes`), how a commit is made.
+Source: decision 18.
+Invariants: a change of the layout is reported as made only if no file was committed under another layout. A change that lost to
+the first files is undone completely and reported as not committed. All other changes are one atomic create.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ def alter(
     """Apply changes to the newest schema.
 
     Args:
-        committer_of: what commits to the table with a schema.
+        committer_of: returns the committer that commits to the table with a schema.
 
     Returns:
         The schema that was made.
 
     Raises:
-        InvalidArgument: the newest schema, or the table's files, do not allow it; nothing was changed.
-        CommitConflict: the table's first files came first; nothing was changed.
-        OutcomeUnknown: the store does not say; the error resolves it.
-        RetriesExhausted: others changed the schema all the time.
+        InvalidArgument: the newest schema, or the table's files, do not allow the change; nothing was changed.
+        CommitConflict: the table's first files were committed before the change; nothing was changed.
+        OutcomeUnknown: the store does not say whether the schema was created; call `resolve()` on the error to find out.
+        RetriesExhausted: other writers kept changing the schema.
     """
     seen = timeline.latest()
     decides = not held_files(seen) and _decides_layout(timeline, changes, around)
@@ -71,7 +72,7 @@ def alter(
 def _created_or_not(
     timeline: Timeline, unknown: OutcomeUnknown[str], settled: Callable[[Changed], TableSchema]
 ) -> OutcomeUnknown[TableSchema]:
-    """An answer of the store that is not known, resolved by going on where it was lost."""
+    """An `OutcomeUnknown` whose `resolve()` continues the change from where the store's answer was lost."""
     schema_id = version_of(unknown.identity["schema"].removeprefix(timeline.paths.schema_dir), "schema")
     assert schema_id is not None
 
@@ -88,22 +89,22 @@ def _created_or_not(
 def _announced(
     timeline: Timeline, committer_of: Callable[[TableSchema], Committer], around: Surroundings
 ) -> Snapshot | None:
-    """Say, in the name that first files need, that the layout is to change: whoever commits them then makes sure of theirs.
+    """Announce a change of the layout under the snapshot name that first files need, so that their writer checks its layout.
 
     Returns:
-        The announcement; or, where there are files by now, which have a say in the change, the snapshot that holds them.
+        The announcement; or, if the table has files by now, the snapshot that holds them, because they restrict the change.
     """
     newest = timeline.latest_schema()
     try:
         return timeline.find(committer_of(newest).commit(_settling(newest, around)).snapshot_id)
     except CommitConflict:
         return timeline.latest()
-    except OutcomeUnknown as unknown:  # an announcement that lands late binds nobody
+    except OutcomeUnknown as unknown:  # an announcement that lands late has no effect
         raise StoreUnavailable(f"the schema of {timeline.store.url} was not changed: {unknown.message}") from unknown
 
 
 def _decides_layout(timeline: Timeline, changes: Sequence[SchemaChange], around: Surroundings) -> bool:
-    """Is it a change that only a table without files allows, of such a table?"""
+    """Whether the change is one that only a table without files allows, and this table has none."""
     newest = timeline.latest_schema()
     after = changed(newest, changes, has_snapshots=False, time_ms=around.wall_ms)
     if differences(newest, after, rescaled=False):
@@ -128,14 +129,14 @@ def _settled(
 
 
 def _settling(schema: TableSchema, around: Surroundings) -> CommitRequest:
-    """An empty commit, in the name that the table's first files need."""
+    """An empty commit, which takes the snapshot name that the table's first files need."""
     return LayoutDecision("APPEND", (), new_commit_user(schema, around))
 
 
 def _taken_back(
     timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError, around: Surroundings
 ) -> LakelatchError:
-    """Undo the change by one more schema; the error to tell."""
+    """Undo the change with one more schema; returns the error to raise."""
 
     def again(timeout: float) -> NoReturn:
         raise _taken_back(timeline, before, after, error, around) from error
@@ -144,7 +145,7 @@ def _taken_back(
         _undo(timeline, before, after, around)
     except LakelatchError as failure:
         return OutcomeUnknown(
-            f"schema {after.id} of {timeline.store.url} was to be taken back, and that failed: {failure.message}",
+            f"schema {after.id} of {timeline.store.url} had to be undone, but that failed as well: {failure.message}",
             identity={"schema": timeline.paths.schema(after.id)},
             resolver=again,
         )
@@ -180,7 +181,7 @@ def _unknown(
         return after
 
     return OutcomeUnknown(
-        f"it is not known whether schema {after.id} stands against the first commit: {unknown.message}",
+        f"it is not known whether schema {after.id} came before the first commit: {unknown.message}",
         identity={"schema": timeline.paths.schema(after.id), **unknown.identity},
         resolver=resolve,
     )

@@ -1,4 +1,4 @@
-"""Telling how a snapshot came to be, from the table alone or from a journal.
+"""Explains how a snapshot came to be, from the table alone or from a journal.
 
 Owns: the text of `explain`. Must not know: how a commit is made. Source: architecture §3 (event sourced).
 """
@@ -18,7 +18,7 @@ from .journal.lines import Entry
 
 
 def explain(timeline: Timeline, snapshot: Snapshot) -> str:
-    """How a snapshot came to be: who made it, on what, after how many lost races, and what it changed."""
+    """How a snapshot came to be: its writer, its base, its lost races and its changes."""
     lines = [
         f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")
     ]
@@ -56,7 +56,7 @@ def _base_line(timeline: Timeline, snapshot: Snapshot) -> str:
 
 
 def _attempt_lines(snapshot: Snapshot) -> list[str]:
-    """Against whom it lost, from the snapshot's own record."""
+    """The writers that it lost races to, as recorded in the snapshot itself."""
     lost = lost_attempts(snapshot)
     if not lost:
         return ["  attempts  1"] if BASE_PROPERTY in snapshot.own_properties else []
@@ -77,7 +77,7 @@ def _changes(timeline: Timeline, snapshot: Snapshot) -> str:
 
 
 def timeline_of(entries: Iterable[Entry]) -> str:
-    """A commit's journal as lines: milliseconds since its first event, the event, what it says."""
+    """A commit's journal as lines: milliseconds since its first event, the event and its fields."""
     lines = []
     start: int | None = None
     for entry in entries:

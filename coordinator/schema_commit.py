@@ -1,9 +1,9 @@
-"""A new schema, committed: one atomic create of the next schema file, and three answers as for any commit.
+"""Commits a new schema: one atomic create of the next schema file, with the same three answers as for any commit.
 
-Owns: `create_schema`, `change_schema`: the loop over lost races.
-Must not know: what a change says (`core.metadata.schema_changes`).
-Source: format/schema §4 (evolution). Invariants: a change is applied to the newest schema there is, anew after a lost race;
-no answer is believed that the file itself does not confirm (H2, H3).
+Owns: `create_schema`, `change_schema`: the loop over lost races. Must not know: how a change is applied to a schema
+(`core.metadata.schema_changes`).
+Source: format/schema §4 (evolution). Invariants: a change is applied to the newest schema, and again after a lost race. The
+store's answer counts only if the file itself confirms it (H2, H3).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _RACES = 40
 
 
 def create_schema(store: Store, key: str, data: bytes, around: Surroundings = MACHINE) -> bool:
-    """Create a schema file; False where the name holds another.
+    """Create a schema file. Returns False where the name already holds another schema.
 
     Raises:
-        OutcomeUnknown: the store does not say; the error asks again.
+        OutcomeUnknown: the store does not say whether it was created; `resolve()` asks again.
     """
     sends = Retrying(
         stop=stop_after_attempt(_SENDS),
@@ -45,7 +45,7 @@ def create_schema(store: Store, key: str, data: bytes, around: Surroundings = MA
 
 
 def _send(store: Store, key: str, data: bytes) -> bool | None:
-    """Send the same bytes; None where it is not known what the name holds now."""
+    """Send the same bytes again; None where it is not known what the name holds now."""
     try:
         if isinstance(store.put_if_absent(key, data), Created):
             return True
@@ -77,8 +77,9 @@ class Changed:
     """A schema that was created.
 
     Attributes:
-        before: the newest one when it was made; `after` comes of it.
-        holds_files: the table held files by then, or had: the change is one that they allow.
+        before: the newest schema until then.
+        after: the schema that was created.
+        holds_files: whether the table held files then or earlier, which allow this change.
     """
 
     before: TableSchema
@@ -92,15 +93,15 @@ def change_schema(
     around: Surroundings = MACHINE,
     seen: Snapshot | None = None,
 ) -> Changed:
-    """Apply changes to the newest schema, and create what comes of it.
+    """Apply changes to the newest schema, and create the result.
 
     Args:
-        seen: a snapshot that is known to be there: later ones are asked for by name too, whatever a listing shows.
+        seen: a snapshot that is known to exist: later ones are requested by name too, in case a listing lags behind.
 
     Raises:
-        InvalidArgument: a change that the newest schema does not allow.
-        OutcomeUnknown: the store does not say whether it was created.
-        RetriesExhausted: others changed the schema all the time.
+        InvalidArgument: the newest schema does not allow a change.
+        OutcomeUnknown: the store does not say whether the schema was created.
+        RetriesExhausted: other writers kept changing the schema.
     """
     wait = wait_random_exponential(multiplier=0.05, max=2)
     races = Retrying(
@@ -110,7 +111,7 @@ def change_schema(
         made = races(_race, timeline, changes, around, seen)
     except RetryError:
         raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}") from None
-    assert made is not None  # what is None is tried again
+    assert made is not None  # after None the loop tries again
     return made
 
 

@@ -1,9 +1,9 @@
-"""What a commit takes from the machine that it runs on: time, sleep, fresh ids, dice and threads.
+"""What a commit uses of the machine that it runs on: time, sleep, fresh ids, randomness and threads.
 
-Owns: `Surroundings`, the one seam through which the coordinator meets clock, randomness and threads;
-`backoff_s` and `LEAST_LOOK_S`, the pace at which a store is asked again. Must not know: stores, what any of it is used for.
-Invariant: a commit whose surroundings and store answer the same runs the same, step by step: the lab puts virtual ones in
-here, and runs everything else as shipped.
+Owns: `Surroundings`, the only interface between the coordinator and clock, randomness and threads; `backoff_s` and
+`LEAST_LOOK_S`, which set the pace of repeated requests. Must not know: stores, how any of it is used.
+Invariant: a commit whose surroundings and store give the same answers takes the same steps. The lab passes virtual surroundings
+and runs everything else as shipped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..backends.threads import Threads
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The machine around a commit; by default the real one.
+    """The machine around a commit; the real one by default.
 
     Attributes:
         wall_s: seconds since 1970.
-        monotonic_s: seconds, never set back: how old knowledge is, how long a commit takes.
+        monotonic_s: seconds of a clock that is never set back; measures ages and durations.
         sleep: waits so many seconds.
-        new_uuid: a uuid that nobody has.
-        uniform: evenly between two numbers.
-        executor: threads of the process that uses them, given how many and their name.
+        new_uuid: a fresh uuid.
+        uniform: a random number between two numbers.
+        executor: makes a thread pool, given the number of threads and their name.
     """
 
     wall_s: Callable[[], float] = time.time
@@ -53,15 +53,15 @@ class Surroundings:
 MACHINE = Surroundings()
 
 LEAST_LOOK_S = 2.0
-"""A question to the store may take this long, even when the commit's time is spent."""
+"""The shortest time limit for a request to the store, even when the commit's time is spent."""
 
 
 def backoff_s(times: int, longest_s: float = math.inf) -> float:
-    """Seconds to wait before a store is asked the same thing again: 0.05, doubled so many times.
+    """Seconds to wait before a request is repeated: 0.05, doubled so many times.
 
     Args:
-        times: grows by one with each question.
-        longest_s: no wait is longer.
+        times: the number of earlier requests.
+        longest_s: the longest wait.
 
     >>> backoff_s(1), backoff_s(2), backoff_s(5000, longest_s=1.0)
     (0.1, 0.2, 1.0)

@@ -1,5 +1,5 @@
-"""Owns one commit from the request to the receipt: attempts, conflicts, settling, uploads, retries.
+"""One commit, from the request to the receipt: attempts, conflict checks, settling, uploads and retries.
 
-Must not know: data files, Spark; the order of the steps, which is `protocol`'s.
-Begin with `committer`, then `run`.
+Must not know: data files, Spark, and the order of the steps, which belongs to `protocol`.
+Start reading at `committer`, then `run`.
 """

@@ -1,8 +1,9 @@
-"""One attempt of a commit as bytes: delta manifests, lists, index manifest, snapshot. Pure.
+"""Encodes one attempt of a commit as bytes: delta manifests, lists, index manifest and snapshot. Pure.
 
-Owns: what each file of an attempt says, given the base it stands on. Must not know: stores, the machine, retries.
-Source: format/commit §2. Invariants: whatever depends on the base is derived from it here,
-for each attempt anew; counts add up: total = base's total + delta; sizes are exact.
+Owns: the contents of each file of an attempt, given its base. Must not know: stores, the machine, retries. Source:
+format/commit §2.
+Invariants: everything that depends on the base is computed again for each attempt. The total record count is the base's total
+plus the delta. Recorded file sizes are exact.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from .request import CommitRequest
 ATTEMPTS_PROPERTY = "lakelatch.attempts"
 """JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
 WRITER_PROPERTY = "lakelatch.writer"
-"""Which committer made the snapshot: one id per open table and process, whatever its commit users are."""
+"""The committer that made the snapshot: one id per open table and process, shared by all of its commit users."""
 WRITER_VERSION = f"{WRITER}{__version__}"
 _SHOWN_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataFile:
-    """A small file of metadata, about to be written."""
+    """A small metadata file that has not been written yet."""
 
     name: str
     key: str
@@ -60,7 +61,7 @@ class FileNames:
         return f"{kind}-{self.uuid}-{number}"
 
     def own(self, name: str) -> bool:
-        """Is this the name of one of this commit's files?"""
+        """Whether the name belongs to one of this commit's files."""
         return f"-{self.uuid}-" in name
 
 
@@ -68,7 +69,8 @@ def check_manifest_format(schema: TableSchema) -> None:
     """Refuse tables whose manifests are not Avro.
 
     Raises:
-        Unsupported: names the option. Readers go by it, not by the bytes: after one commit in Avro none could read on.
+        Unsupported: names the option. Readers rely on it instead of looking at the bytes, so a single Avro manifest would
+            make the table unreadable.
     """
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
     if manifest_format != "avro":
@@ -79,10 +81,10 @@ def check_manifest_format(schema: TableSchema) -> None:
 
 @dataclass(frozen=True)
 class MetadataWriter:
-    """Encodes metadata files as the table's options ask.
+    """Encodes metadata files with the settings of the table's options.
 
     Raises:
-        Unsupported: in another format than Avro.
+        Unsupported: the table asks for another format than Avro.
     """
 
     schema: TableSchema
@@ -97,7 +99,7 @@ class MetadataWriter:
         return self.schema.options
 
     def manifests(self, entries: Sequence[ManifestEntry]) -> list[tuple[ManifestFile, MetadataFile]]:
-        """Entries as manifests, rolled at `manifest.target-file-size`."""
+        """Encode entries as manifests, split at `manifest.target-file-size`."""
         if not entries:
             return []
         data = self._manifest_bytes(entries)
@@ -137,10 +139,11 @@ class MetadataWriter:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The delta manifests of a commit and their list: kept over attempts as long as the entries stay the same.
+    """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
 
     Attributes:
-        lines: the manifests as the list names them; `files`: their files.
+        lines: the manifests as the list names them.
+        files: the files of those manifests.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -150,14 +153,14 @@ class Delta:
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
-        """Entries as files, yet to be written."""
+        """The files for some entries; they are not written yet."""
         made = writer.manifests(entries)
         lines = tuple(line for line, _ in made)
         return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines))
 
 
 def committer_of(snapshot: Snapshot) -> str:
-    """Which committer made a snapshot, so far as the snapshot says: its commit user, for another writer's."""
+    """The committer that made a snapshot; the commit user where the snapshot does not record a committer."""
     return snapshot.own_properties.get(WRITER_PROPERTY, snapshot.commit_user)
 
 
@@ -177,7 +180,7 @@ def build_snapshot(
     writer_id: str,
     now_ms: int,
 ) -> Snapshot:
-    """The snapshot of an attempt: everything inherited from the base is inherited here (format/commit §2)."""
+    """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2)."""
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
     watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id
@@ -210,10 +213,11 @@ def build_snapshot(
 
 
 def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Against whom a commit of ours lost before it landed, from its snapshot's own record.
+    """The lost attempts of a commit, as recorded in its own snapshot.
 
     Returns:
-        For each attempt the `id` that it wanted, the snapshot that won it (`to`, an identity), and whose that is (`by`).
+        For each attempt: the snapshot id that it wanted (`id`), the identity of the snapshot that won (`to`) and that
+        snapshot's commit user (`by`).
 
     Raises:
         TableCorrupt: the record is garbled; names the property.
@@ -228,7 +232,7 @@ def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
 def _our_properties(
     request: CommitRequest, base: Snapshot | None, memory: Memory, lost: Sequence[Snapshot], schema_id: int
 ) -> dict[str, str]:
-    """Lineage, attempts and remembered identifiers: what lets anyone check and explain the table from itself alone."""
+    """Lineage, lost attempts and remembered identifiers, so that the table can be checked and explained from its own files."""
     properties = {BASE_PROPERTY: f"{base.id}:{base.identity}" if base else "0:"}
     if lost:
         shown = [{"id": s.id, "to": s.identity, "by": s.commit_user} for s in lost[-_SHOWN_ATTEMPTS:]]

@@ -1,13 +1,13 @@
-"""What files of fixed buckets get from the base that they land on: their sequence numbers, and whether their bucket count fits.
+"""Sequence numbers for new files of fixed buckets, and the check that their bucket count fits the base.
 
-Owns: `BucketMemory` (what each manifest says of its buckets, read once), `numbered`, the check `another_bucket_count`.
+Owns: `BucketMemory` (a summary of each manifest's buckets, read once), `numbered` and the check `another_bucket_count`.
 Must not know: stores, how files are written. Source: format/binary-row §5; format/data-files §6; H14.
 
-Numbers are given at the commit, on the base of each attempt: those of one bucket are unique and grow with the snapshots, however
-many writers there are. (Apache Paimon's writers restore the largest number when they begin to write, so that two at once give the
-same ones; for append tables that only blurs the order in which a bucket is read.) They begin above every number that the
-bucket's manifests mention, that of a deleted file too. What it costs: a manifest is read once, and only where it may hold
-partitions that are written to; a committer's own manifests never are.
+Numbers are assigned at commit time, on the base of each attempt. Within a bucket they are unique and grow from snapshot to
+snapshot, even with many writers. (Apache Paimon's writers restore the largest number when they begin to write, so two
+concurrent writers assign the same numbers. For append tables that only changes the order in which a bucket is read.) New
+numbers start above every number that the bucket's manifests mention, including those of deleted files. The cost is one read
+per manifest that may hold a partition being written; a committer never reads back its own manifests.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .conflicts import Conflict
 
 @dataclass
 class Buckets:
-    """What some entries say of fixed buckets.
+    """Sequence numbers and bucket counts found in some entries.
 
     Attributes:
         last: the largest sequence number by partition and bucket.
@@ -37,7 +37,7 @@ class Buckets:
 
     @staticmethod
     def of(entries: Iterable[ManifestEntry]) -> Buckets:
-        """The sum of what entries add."""
+        """Summarise the ADD entries."""
         found = Buckets()
         for entry in entries:
             if entry.kind == ADD:
@@ -46,7 +46,7 @@ class Buckets:
         return found
 
     def join(self, other: Buckets) -> None:
-        """Take over what another one says."""
+        """Merge another summary into this one."""
         for bucket, number in other.last.items():
             self._add(bucket, number)
         for partition, counts in other.counts.items():
@@ -57,13 +57,13 @@ class Buckets:
 
 
 class BucketMemory:
-    """What the manifests of a table say of its buckets; kept by a committer between its commits. Thread-safe by replacement."""
+    """Summaries of manifests, kept by a committer between its commits. Thread-safe: the mapping is replaced, never changed."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, Buckets] = {}
 
     def learn(self, manifest: str, entries: Iterable[ManifestEntry]) -> None:
-        """A manifest, by its name, whose entries are at hand."""
+        """Store the summary of a manifest whose entries are already in memory."""
         self._known = {**self._known, manifest: Buckets.of(entries)}
 
     def of(
@@ -73,12 +73,12 @@ class BucketMemory:
         fields: Sequence[Field],
         read: Callable[[Sequence[ManifestFile]], Iterable[Iterable[ManifestEntry]]],
     ) -> Buckets:
-        """What manifests say of partitions.
+        """The combined summary of the manifests that may hold some partitions.
 
         Args:
-            manifests: of a snapshot, all of them; others are forgotten.
+            manifests: all manifests of a snapshot; summaries of any other manifest are dropped.
             fields: the partition columns.
-            read: the entries of each of some manifests.
+            read: reads the entries of each given manifest.
         """
         names = {m.file_name: m for m in manifests}
         known = {name: found for name, found in self._known.items() if name in names}
@@ -94,12 +94,12 @@ class BucketMemory:
 
 
 def is_bucketed(entry: ManifestEntry) -> bool:
-    """Does the entry add new rows to a fixed bucket? What a compaction writes keeps the numbers of its inputs."""
+    """Whether the entry adds new rows to a fixed bucket. The output of a compaction keeps the numbers of its inputs."""
     return entry.kind == ADD and entry.total_buckets > 0 and entry.file.file_source == SOURCE_APPEND
 
 
 def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[ManifestEntry, ...]:
-    """The entries, each bucketed one with the sequence numbers that follow those of its bucket."""
+    """The entries, with sequence numbers for each bucketed one that continue those of its bucket."""
     last = dict(buckets.last)
     made = []
     for entry in entries:
@@ -114,7 +114,7 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
 
 
 def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[bytes, set[int]]:
-    """Partitions that the entries would give files of more than one bucket count."""
+    """Partitions that would have files with different bucket counts after these entries."""
     counts = {
         e.partition: {e.total_buckets} | buckets.counts.get(e.partition, set()) for e in entries if is_bucketed(e)
     }
@@ -124,11 +124,12 @@ def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[byt
 def another_bucket_count(
     entries: Iterable[ManifestEntry], alive: Iterable[ManifestEntry], codec: PartitionCodec
 ) -> Conflict | None:
-    """All live files of a partition have one bucket count: a reader looks for a key in one bucket only (format/binary-row §5).
+    """Check that all live files of a partition have one bucket count: a reader looks for a key in one bucket only
+    (format/binary-row §5).
 
     Args:
-        entries: of the commit.
-        alive: the files that stay, those that the commit deletes left out.
+        entries: those of the commit.
+        alive: the files that stay live, without those that the commit deletes.
     """
     new = {e.partition: e.total_buckets for e in entries if is_bucketed(e)}
     for entry in alive:

@@ -1,9 +1,10 @@
-"""What other snapshots did since a commit read the table, read from their files.
+"""The changes that other snapshots made after a commit read the table, as read from their files.
 
-Owns: `ChangesSince`: the changes between two snapshots, each read once. Must not know: what is a conflict, the machine.
-Source: architecture §3 (isolation); format/snapshot §2; format/manifests §7; H18, H22. Invariants: what was read is kept under
-the identity of its snapshot, never under its id; of index files nothing is read where the name of the index manifest stayed;
-what cannot be proven to be the same deletion vector counts as another.
+Owns: `ChangesSince`: the changes between two snapshots, each read once. Must not know: which changes are conflicts, the
+machine.
+Source: architecture §3 (isolation); format/snapshot §2; format/manifests §7; H18, H22.
+Invariants: results are cached by the snapshot's identity, never by its id. Index files are not read while the name of the
+index manifest stays the same. A deletion vector counts as changed unless it is proven to be the same.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ Vector = tuple[IndexEntry, DeletionVectorRange]
 
 @dataclass
 class ChangesSince:
-    """Reads what others did, for one commit.
+    """Reads the changes of other writers for one commit.
 
     Args:
-        concerns: the partitions in which it matters whether rows were deleted.
+        concerns: selects the partitions for which deleted rows matter.
     """
 
     timeline: Timeline
@@ -38,9 +39,9 @@ class ChangesSince:
     _known: dict[tuple[str, str | None], Landed] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
-        """What others did after `read` up to `base`; a conflict where that cannot be seen any more."""
+        """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
         start, end = read.id if read else 0, base.id if base else 0
-        gone = Conflict("history_is_visible", "the snapshots since this commit read the table are no longer all there")
+        gone = Conflict("history_is_visible", "some snapshots made since this commit read the table no longer exist")
         if read is not None:
             still = self.timeline.find(read.id)
             if end < start or still is None or still.identity != read.identity:
@@ -71,7 +72,7 @@ class ChangesSince:
         return landed
 
     def _marked(self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> frozenset[Owner]:
-        """The data files that stay, and whose deletion vector is another than before."""
+        """The data files that stay, but have a different deletion vector than before."""
         before = vector_places(e for e in index if e.kind == DELETE)
         after = vector_places(e for e in index if e.kind == ADD)
         gone = {owner_of(e) for e in entries if e.kind != ADD} - {owner_of(e) for e in entries if e.kind == ADD}
@@ -80,7 +81,7 @@ class ChangesSince:
         return frozenset(owner for owner, is_same in zip(owners, same, strict=True) if not is_same)
 
     def _is_same(self, before: Vector | None, after: Vector | None) -> bool:
-        """Was a vector only moved to another index file, as happens when those beside it change?"""
+        """Whether a vector was only moved to another index file, which happens when its neighbours change."""
         if before is None or after is None:
             return False
         counts = {before[1].cardinality, after[1].cardinality} - {None}
@@ -90,7 +91,7 @@ class ChangesSince:
         return data is not None and data == self._vector(after)
 
     def _vector(self, vector: Vector) -> bytes | None:
-        """The bytes of a vector; None where they cannot be read any more."""
+        """The bytes of a vector; None where they can no longer be read."""
         key, found = self.keys.index(vector[0]), vector[1]
         if is_external(key):
             return None

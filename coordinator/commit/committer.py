@@ -1,9 +1,9 @@
-"""The way into the coordinator: one committer per open table, from request to receipt.
+"""The entry point of the coordinator: one committer per open table, which turns requests into receipts.
 
-Owns: what is known between commits, the journal, the safety probe, outcomes as receipts and errors.
-Must not know: rows, Arrow, Spark; how the machine works inside. Source: architecture §3, §4 (probe).
-Invariants: three answers, never two (receipt, an error that says "not committed", `OutcomeUnknown`); a committer that
-landed a commit knows the next base without reading.
+Owns: the knowledge kept between commits, the journal, the safety probe, and turning outcomes into receipts and errors.
+Must not know: rows, Arrow, Spark, the inner workings of the machine. Source: architecture §3, §4 (probe).
+Invariants: every commit has one of three answers: a receipt, an error that says "not committed", or `OutcomeUnknown`. After
+landing a commit, the committer knows the next base without reading it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ from .time_budget import TimeBudget
 
 UPLOAD_THREADS = 8
 FOLLOWS_WITHIN_S = 20.0
-"""For a look at the newest schema after the table's first files; then the answer is "unknown", and `resolve()` looks again."""
+"""Time limit for looking at the newest schema after the table's first files; after it the answer is "unknown", and
+`resolve()` looks again.
+"""
 
 
 class Committer:
@@ -54,9 +56,9 @@ class Committer:
 
     Args:
         store: bound to the table's root.
-        schema: the schema that files of coming commits are written with.
-        journal: where events go; memory by default.
-        around: clock, dice and threads; the machine's by default.
+        schema: the schema that the files of future commits are written with.
+        journal: receives the events; in memory by default.
+        around: clock, randomness and threads; the real machine's by default.
         first_schema: the bytes of schema 0 when the table was opened (see `Timeline`).
     """
 
@@ -78,14 +80,14 @@ class Committer:
         self._aside = around.executor(1, "lakelatch-hint")
 
     def commit(self, request: CommitRequest) -> Receipt:
-        """Commit, or say why not.
+        """Commit, or raise an error with the reason.
 
         Returns:
             The receipt of this commit, or of the earlier one with the same identity (`replayed`).
 
         Raises:
             CommitConflict, RetriesExhausted, StoreUnavailable, Fenced, InvalidArgument, TableCorrupt: not committed.
-            OutcomeUnknown: it may have landed; the error resolves it.
+            OutcomeUnknown: it may have landed; call `resolve()` on the error to find out.
         """
         request.check()
         check_side_effects(self.schema.option_texts)
@@ -123,10 +125,9 @@ class Committer:
 
     @contextmanager
     def _answering(self, run: CommitRun, journal: BoundJournal) -> Iterator[None]:
-        """Whatever ends a commit after its snapshot was sent leaves with the identity and a way to find out (H23).
+        """Attach the identity and a way to find out the outcome to whatever ends a commit after its snapshot was sent (H23).
 
-        An error that is not one of the three answers becomes "unknown"; an interrupt stays what it is, and has the unknown
-        outcome as its cause.
+        An unexpected error becomes `OutcomeUnknown`. An interrupt is raised unchanged, with the unknown outcome as its cause.
         """
         try:
             yield
@@ -171,14 +172,14 @@ class Committer:
         return Timeline(store, self.paths, self._around.executor, self._first_schema, self._knows.schemas)
 
     def _ensure_safe(self) -> None:
-        """Once per process and store: does it refuse to create what exists? (G9, H1)"""
+        """Probe once per process and store whether it refuses to create an object that exists (G9, H1)."""
         if self.store.url not in PROBED:
             self._timeline(self.store).check_table()
             key = self.paths.schema(self.schema.id)
             probe(self.store, key, self.store.get(key))
 
     def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
-        """The receipt of an identity that landed before, None where it has not. Reads the store."""
+        """The receipt of an identity that landed before, or None. Reads the store."""
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
             latest = timeline.latest()
@@ -192,7 +193,7 @@ class Committer:
             return self._replay_receipt(found.last[1], commit_user, identifier, landed)
 
     def settle(self) -> None:
-        """Wait for hints and clean-up of commits that were already told."""
+        """Wait for hint writes and clean-up of commits that have already returned."""
         self._aside.submit(lambda: None).result()
 
     # ------------------------------------------------------------------------------------------------------- between
@@ -204,7 +205,7 @@ class Committer:
             self._knows.newest.forget()
 
     def _followed(self, outcome: Outcome, timeline: Timeline, landed: Snapshot | None = None) -> Outcome:
-        """The outcome, once the newest schema has the layout of the table's first files, where they are this commit's."""
+        """The outcome, after giving the newest schema the layout of the table's first files, if this commit wrote them."""
         if not isinstance(outcome, do.Committed):
             return outcome
         try:
@@ -212,7 +213,7 @@ class Committer:
                 follow_landed(timeline, outcome.snapshot, self._around, landed)
         except LakelatchError as error:
             return do.Undecided(
-                outcome.snapshot, f"it landed, but which schema is the newest is not known: {error.message}"
+                outcome.snapshot, f"it landed, but it is not known which schema is the newest: {error.message}"
             )
         return outcome
 
@@ -227,7 +228,7 @@ class Committer:
         metered: MeteredStore,
         elapsed_ms: float,
     ) -> Receipt | LakelatchError:
-        """What the caller gets: a receipt, or the error to raise."""
+        """The caller's answer: a receipt, or the error to raise."""
         request = run.request
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
@@ -274,7 +275,7 @@ class Committer:
         )
 
     def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
-        """Find out how a commit of this process ended, and say so in its journal."""
+        """Find out how a commit of this process ended, and record it in its journal."""
         began = self._around.monotonic_s()
         case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema)
         with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
@@ -292,7 +293,7 @@ class Committer:
         return answer
 
     def _replay_receipt(self, ref: SnapshotRef, user: str, identifier: int, snapshot: Snapshot | None) -> Receipt:
-        """The receipt of a commit that landed before; its kind is read off its snapshot, where that is at hand."""
+        """The receipt of a commit that landed before; its kind comes from its snapshot, where that was read."""
         kind = snapshot.commit_kind if snapshot is not None and snapshot.identity == ref.identity else "APPEND"
         uuid_text = None if "|" in ref.identity else ref.identity
         return Receipt(
@@ -311,6 +312,6 @@ class Committer:
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:
-    """A commit user for a commit that names none: a fresh uuid, with option `commit.user-prefix` in front."""
+    """A commit user for a commit that names none: a fresh uuid, prefixed with option `commit.user-prefix`."""
     prefix = schema.options.get(opt.COMMIT_USER_PREFIX)
     return f"{prefix}_{around.new_uuid()}" if prefix else str(around.new_uuid())

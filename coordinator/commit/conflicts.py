@@ -1,9 +1,10 @@
-"""Conflict checks: what others did since a commit read the table, and whether it may still stand. Pure.
+"""Conflict checks: may a commit still land after the changes that other writers made since it read the table? Pure.
 
-Owns: a short list of named functions, each answering a `Conflict` or None, and the files that an overwrite deletes.
-Must not know: stores; it is given what other snapshots changed. Source: architecture §3 (isolation table), H12, H13, H22.
-Invariants: a file that the commit did not read is never deleted by it; what replaces a file that others deleted, or deleted
-rows of, meanwhile never lands; the kind of another snapshot never lets a commit land that its content forbids.
+Owns: a short list of named checks, each returning a `Conflict` or None, and the selection of files that an overwrite deletes.
+Must not know: stores; the changes of other snapshots are passed in. Source: architecture §3 (isolation table), H12, H13, H22.
+Invariants: a commit never deletes a file that it did not read. A commit that replaces a file never lands if another writer
+meanwhile deleted that file or rows of it. The kind of another snapshot never lets a commit land that the snapshot's content
+forbids.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .request import CommitRequest, Target
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a commit cannot stand: the check that found it, in words, with the other commit and the files."""
+    """The reason why a commit cannot land: the failed check, its text, the other commit and the files."""
 
     check: str
     reason: str
@@ -36,8 +37,8 @@ class Followed:
     """The live files of the partitions that an overwrite replaces.
 
     Attributes:
-        replaced: those that it deletes: what it read, and what compactions made of it since.
-        newer: those that came meanwhile, and stay.
+        replaced: the files to delete: those that the overwrite read, and what compactions made of them since.
+        newer: the files added meanwhile, which stay.
     """
 
     replaced: Files
@@ -53,7 +54,8 @@ def replaced_files(target: Target, entries: Iterable[ManifestEntry]) -> Files:
 
 
 def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed]) -> Followed | Conflict:
-    """The files of an overwrite after what others did since it read the table; or the first conflict, oldest change first.
+    """The files of an overwrite, adjusted for what other writers changed since it read the table; or the first conflict,
+    oldest change first.
 
     Args:
         read_files: the files that it replaces, as of the snapshot that it read.
@@ -71,7 +73,7 @@ def follow(request: CommitRequest, read_files: Files, changes: Sequence[Landed])
 
 
 def _apply(group: Group, files: Followed) -> None:
-    """Outputs of a compaction stand in for its inputs; all else that was added is newer than what was read."""
+    """Replace a compaction's inputs by its outputs; every other added file is newer than what was read."""
     into = files.replaced if any(e.identity in files.replaced for e in group.deleted) else files.newer
     for entry in group.deleted:
         files.replaced.pop(entry.identity, None)
@@ -82,7 +84,7 @@ def _apply(group: Group, files: Followed) -> None:
 def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
     """Files of the same partitions were deleted, and not by a compaction: the first committer wins.
 
-    An overwrite of a partition that held nothing looks like an append, but for the kind of its snapshot.
+    An overwrite of an empty partition looks like an append; only the kind of its snapshot tells them apart.
     """
     empty = change.kind == "OVERWRITE" and not group.deleted
     if group.is_compaction or not (group.deleted or (empty and group.added)):
@@ -91,7 +93,7 @@ def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, 
 
 
 def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Rows of files that it replaces were deleted (or restored) by deletion vectors: its new rows were made of the others."""
+    """Deletion vectors deleted (or restored) rows of files that it replaces, so its new rows are based on outdated ones."""
     marked = [e for e in replaced.values() if owner_of(e) in group.marked]
     return (
         _conflict("rows_deleted_meanwhile", change, marked, "deleted rows of files that it replaces")
@@ -101,14 +103,14 @@ def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group,
 
 
 def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """Serializable: rows that came meanwhile would have been replaced, had the commits run one after the other."""
+    """Serializable isolation: rows were added that the overwrite would have replaced, had the commits run in sequence."""
     if request.isolation != "serializable" or not group.added or group.is_compaction:
         return None
     return _conflict("appended_meanwhile", change, group.added, "added rows to the same partitions")
 
 
 def compacted_with_newer_rows(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
-    """A compaction mixed files that it replaces with newer ones: the output cannot be deleted without losing those (H13)."""
+    """A compaction merged files that it replaces with newer ones: deleting the output would lose the newer rows (H13)."""
     ours = sum(e.identity in replaced for e in group.deleted)
     if ours in (0, len(group.deleted)):
         return None
@@ -129,7 +131,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
-    """Others deleted files that a compaction or row-level change was made from, or rows of them; the oldest change first."""
+    """Another writer deleted input files of a compaction or row-level change, or rows of them; the oldest change first."""
     inputs = inputs_of(request)
     for change in changes:
         gone = [e for e in change.change.entries if e.kind != ADD and owner_of(e) in inputs]
@@ -142,7 +144,7 @@ def inputs_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflic
 
 
 def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry]) -> Conflict | None:
-    """As `inputs_changed`, where what others did cannot be seen any more: everything that it changes must be live."""
+    """Like `inputs_changed`, when the changes of other writers can no longer be read: every changed file must be live."""
     found = list(alive)
     identities, owners = {e.identity for e in found}, {owner_of(e) for e in found}
     gone = {owner_of(e) for e in request.entries if e.kind != ADD and e.identity not in identities}
@@ -153,10 +155,11 @@ def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry])
 
 
 def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
-    """A deletion vector is left of a file that this commit deletes: somebody marked rows since it read them (H12).
+    """A file that this commit deletes still has a deletion vector: another writer marked rows since this commit read them
+    (H12).
 
     Args:
-        index: the live index files after this commit, where vectors that it knew are not any more.
+        index: the live index files after this commit, without the vectors that it knew.
     """
     inputs = {owner_of(e) for e in request.entries if e.kind != ADD}
     names = [owner[2] for owner in vector_places(index) if owner in inputs]

@@ -1,8 +1,10 @@
-"""Turns the machine's effects into work, and the work's answers into events, until the caller can be told.
+"""Runs a commit: carries out the machine's effects and feeds the results back as events, until there is an answer for the
+caller.
 
-Owns: the loop, the threads, the journal's order. Must not know: what an effect means (`run`), which comes next (machine).
-Source: architecture §3. Invariants: events are recorded before their effects begin; uploads of effects that came together go
-out together; what follows `Conclude` happens off the acknowledged path and can change no outcome (H17).
+Owns: the loop, the threads and the order of the journal. Must not know: what an effect means (`run`), which one comes next
+(the machine).
+Source: architecture §3. Invariants: events are recorded before their effects begin. Uploads of effects that arrive together
+run together. Everything after `Conclude` happens after the caller has its answer, and cannot change the outcome (H17).
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ class Driver:
     """Drives one commit.
 
     Attributes:
-        pool: where uploads run side by side.
-        aside: where hint and clean-up run after the caller was told.
+        pool: runs uploads side by side.
+        aside: runs the hint and clean-up after the caller has its answer.
         newest_id: the newest snapshot that this committer published, for the hint.
-        seen: who watches: told of each event once it is recorded and the machine has taken it.
+        seen: the watchers, notified of each event after it is recorded and the machine has taken it.
     """
 
     run: CommitRun
@@ -77,13 +79,13 @@ class Driver:
     def _feed(self, event: Event) -> tuple[Effect, ...]:
         counts = self.journal.record(event)
         if isinstance(counts, ev.BaseAged) and self.state.sends == 1:
-            self.run.tried.pop()  # never sent, and as the journal keeps that, nobody else sends it (G2)
+            self.run.tried.pop()  # never sent; the journal keeps that, so no other process sends it (G2)
         self.state, effects = step(self.state, counts)
         self.seen.happened(counts, self.state)
         return effects
 
     def _carry_out(self, effects: tuple[Effect, ...], events: deque[Event]) -> None:
-        """Do what came together: uploads side by side, the rest here and now. Events are fed as they come."""
+        """Carry out effects that arrived together: uploads side by side, the others in order. Queues their events."""
         uploads = [e for e in effects if isinstance(e, (do.UploadData, do.WriteBaseList, do.WriteDeltaList))]
         if uploads:
             self._upload(uploads, events)
@@ -92,7 +94,7 @@ class Driver:
                 events.append(self.answer(effect))
 
     def answer(self, effect: Effect) -> Event:
-        """Do what one effect asks for, other than an upload, and say what happened."""
+        """Carry out one effect, other than an upload, and return its event."""
         run = self.run
         match effect:
             case do.ResolveLatest():
@@ -120,7 +122,7 @@ class Driver:
                 assert_never(effect)
 
     def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
-        """A step that tells what became of a snapshot: asked once in any case, and again only while time is left."""
+        """A step that finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
         run, spent = self.run, self.budget.spent
         if isinstance(effect, do.Publish) and effect.send == 1:
             self.budget.sending()
@@ -138,7 +140,7 @@ class Driver:
     def _upload(
         self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
     ) -> None:
-        """Write the files of all effects at once. The first failure ends the attempt; the rest is waited for."""
+        """Write the files of all effects at once. The first failure ends the attempt, after waiting for the other uploads."""
         left: dict[Future[None], int] = {}
         todo: list[int] = []
         answers: list[Event] = []
@@ -151,7 +153,7 @@ class Driver:
         failure: Event | None = None
         while left:
             done, _ = wait(left, return_when=FIRST_COMPLETED)
-            for future in [f for f in left if f in done]:  # in the order of sending: a set has none
+            for future in [f for f in left if f in done]:  # in the order of sending: a set has no order
                 number = left.pop(future)
                 error = future.exception()
                 if isinstance(error, LakelatchError):
@@ -185,7 +187,7 @@ class Driver:
         return ev.RetryGranted(wait_ms)
 
     def _finish(self, effects: tuple[Effect, ...]) -> None:
-        """After the caller was told: the hint, and clean-up."""
+        """Write the hint and clean up, after the caller has its answer."""
         for effect in effects:
             match effect:
                 case do.WriteHint():

@@ -1,9 +1,10 @@
-"""The index files of a commit: deletion vectors of files that go are taken out, all others are kept byte for byte.
+"""The index files of a commit: deletion vectors of removed files are taken out, all others are kept byte for byte.
 
-Owns: `with_vectors_of` (index files, divided), `combine_index` (the complete list after a commit). Must not know: what a vector
-marks, which files go, how the list is written. Source: format/deletion-vectors §1, §2; format/manifests §7; H12.
-Invariants: a replaced index file is named by a DELETE, so that whoever changed it meanwhile is a conflict; the vector of a
-file that lives on is never lost: its deleted rows would come back.
+Owns: `with_vectors_of` (splits index files) and `combine_index` (the complete list after a commit). Must not know: what a
+vector marks, which files are removed, how the list is written. Source: format/deletion-vectors §1, §2; format/manifests §7;
+H12.
+Invariants: a replaced index file is named by a DELETE, so that a concurrent change of it is a conflict. The vector of a file
+that stays is never lost, because that would bring its deleted rows back.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from .message import PendingUpload
 def with_vectors_of(
     store: Store, keys: FileKeys, index: Iterable[IndexEntry], stays: Callable[[Owner], bool], name: Callable[[], str]
 ) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-    """What becomes of vector files when only some of the data files stay.
+    """Split index files when only some of the data files stay.
 
     Args:
-        index: live index files; those that hold no deletion vectors stay as they are.
-        stays: which data files keep their vectors.
-        name: gives new index files their names.
+        index: live index files; those without deletion vectors stay as they are.
+        stays: selects the data files that keep their vectors.
+        name: returns a name for each new index file.
 
     Returns:
-        Index entries, DELETEs before ADDs, and the new index files. Nothing is read where a file's vectors go all together.
+        Index entries, DELETEs before ADDs, and the new index files. A file whose vectors are all removed is not read.
 
     Raises:
-        TableCorrupt: an index file is missing or cut off.
-        Unsupported: one that has to be divided lies outside of the table.
+        TableCorrupt: an index file is missing or truncated.
+        Unsupported: an index file that has to be split lies outside the table.
     """
     deleted: list[IndexEntry] = []
     added: list[IndexEntry] = []
@@ -57,10 +58,10 @@ def with_vectors_of(
 
 
 def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """An index file of some of the vectors of another."""
+    """A new index file with some of the vectors of an existing one."""
     if is_external(key):
         raise Unsupported(
-            f"index file {key} lies outside of the table, and some of its deletion vectors have to be taken out",
+            f"index file {key} lies outside of the table, and some of its deletion vectors have to be removed",
             next_step="compact the files that it belongs to with Apache Paimon",
         )
     try:
@@ -77,8 +78,8 @@ def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[
 def combine_index(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry] | Conflict:
     """The complete list of live index files after some changes (format/manifests §7).
 
-    A DELETE must name a file that is live, else somebody replaced it meanwhile, and the marks of one of both would be
-    lost (H12).
+    A DELETE must name a live file. Otherwise another writer replaced it meanwhile, and the deleted rows of one of the two
+    would be lost (H12).
     """
     by_name = {e.file.file_name: e for e in old}
     for entry in changes:

@@ -1,7 +1,7 @@
-"""What a committer keeps from one commit to the next, so that the next reads less.
+"""What a committer keeps from one commit to the next, so that the next one reads less.
 
-Owns: `Knowledge`, `NewestBase`. Must not know: how any of it was found out, or what a commit makes of it.
-Invariant: all of it may be thrown away at any time; a commit then looks again.
+Owns: `Knowledge`, `NewestBase`. Must not know: where the knowledge comes from, or how a commit uses it.
+Invariant: all of it can be dropped at any time; the next commit then reads the store.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class NewestBase:
             return self._base
 
     def id(self) -> int:
-        """The id of its snapshot, 0 where nothing is known."""
+        """The id of its snapshot, 0 where no base is known."""
         base = self.get()
         return base.id if base is not None else 0
 
     def learn(self, base: Base) -> None:
-        """Take a base over, unless what is known was seen later."""
+        """Keep a base, unless the known one was seen later."""
         with self._lock:
             if self._base is None or self._base.seen_ms <= base.seen_ms:
                 self._base = base
 
     def forget(self) -> None:
-        """What was known may be wrong by now: the next commit looks first."""
+        """Drop the base, which may be outdated: the next commit reads the store first."""
         with self._lock:
             self._base = None
 
@@ -48,11 +48,11 @@ class Knowledge:
 
     Attributes:
         newest: the snapshot to build on.
-        buckets: what manifests say of fixed buckets.
+        buckets: summaries of fixed buckets by manifest.
         identities: memories, pages and leaves of identities.
-        schemas: the table's, by id.
-        crowd: how many other writers were met lately.
-        writer_id: this committer's name in the snapshots that it makes; a child of a fork has another.
+        schemas: the table's schemas, by id.
+        crowd: the number of other writers that were recently met.
+        writer_id: this committer's name in the snapshots that it makes; a forked child process gets another.
     """
 
     def __init__(self, around: Surroundings, schema: TableSchema) -> None:

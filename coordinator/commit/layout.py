@@ -1,10 +1,14 @@
-"""The layout of a table's files is decided once: by the commit of its first files, or by a change of options before it.
+"""The layout of a table's files is decided once: by the commit of its first files, or by an earlier change of options.
 
-Owns: the checks of a commit against the layout, `follow_first_files`. Must not know: how a commit is made, what an option does.
-Source: format/schema §4, decision 18. Two names decide: of the next schema, and of the next snapshot. So a change of the layout
-takes the name of the next snapshot, by an empty one, before it makes its schema and again before it is told; and first files
-that come after such a snapshot take the name of the next schema before they are told. Invariants: the schema that a snapshot
-names has the layout of its files; rows that were told are found by whoever reads with the newest schema.
+Owns: the checks of a commit against the layout, `follow_first_files`. Must not know: how a commit is made, what an option
+does. Source: format/schema §4, decision 18.
+
+Two names are involved: that of the next schema and that of the next snapshot. A change of the layout first takes the name of
+the next snapshot with an empty snapshot, then creates its schema, and takes a snapshot name once more before it is reported.
+First files that follow such a snapshot take the name of the next schema before they are reported.
+
+Invariants: the schema that a snapshot names has the layout of the snapshot's files. Rows that were reported as committed are
+found by every reader that uses the newest schema.
 """
 
 from __future__ import annotations
@@ -28,19 +32,19 @@ _RACES = 20
 
 
 def has_first_files(snapshot: Snapshot) -> bool:
-    """May the files of this snapshot be the table's first? They are the only ones that hold rows."""
+    """Whether the files of this snapshot may be the table's first: no earlier files hold rows."""
     return snapshot.total_record_count == snapshot.delta_record_count != 0
 
 
 def layout_conflict(
     request: CommitRequest, schema: TableSchema, base: Base, timeline: Timeline, around: Surroundings
 ) -> Conflict | None:
-    """Do the files of a commit fit the table, as of its base?
+    """Check whether the files of a commit fit the table, as of its base.
 
-    Where they do not because the newest schema does not fit the table's own files, that schema is put right as well.
+    If the newest schema does not fit the table's own files, that schema is corrected as well.
 
     Args:
-        schema: that the files were written with.
+        schema: the schema that the files were written with.
     """
     snapshot, held = base.snapshot, held_files(base.snapshot)
     if request.settles_layout:
@@ -51,13 +55,13 @@ def layout_conflict(
         return None
     found = written_under_another_layout(schema, timeline.schema(decided), held_files=held)
     if found is not None and snapshot is not None and schema.id > decided:
-        with suppress(LakelatchError):  # whoever committed the files may have died before it could
+        with suppress(LakelatchError):  # the writer of the files may have died before it could
             follow_first_files(timeline, snapshot, around)
     return found
 
 
 def schema_named(schema: TableSchema, base: Base, timeline: Timeline) -> int:
-    """The schema that a snapshot names: the newest that was seen, but never one of another layout than its files."""
+    """The schema that a snapshot names: the newest one seen, unless its layout differs from that of the files."""
     if base.schema_id == schema.id or not differences(schema, timeline.schema(base.schema_id), rescaled=True):
         return base.schema_id
     return max(schema.id, base.snapshot.schema_id if base.snapshot is not None else 0)
@@ -66,7 +70,7 @@ def schema_named(schema: TableSchema, base: Base, timeline: Timeline) -> int:
 def written_under_another_layout(
     written_with: TableSchema, decided: TableSchema, *, held_files: bool
 ) -> Conflict | None:
-    """The files of a commit lie, or are cut, in another way than the table's."""
+    """A conflict where the files of a commit are laid out in another way than the table's."""
     found = differences(written_with, decided, rescaled=held_files)
     if not found:
         return None
@@ -74,24 +78,24 @@ def written_under_another_layout(
     return Conflict(
         "another_schema",
         f"its files were written with schema {written_with.id}, and the table's are laid out by schema {decided.id},"
-        f" which differs in {options}: open the table again and write the rows anew",
+        f" which differs in {options}: open the table again and write the rows again",
     )
 
 
 def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundings) -> TableSchema | None:
-    """Give the newest schema the layout of the table's first files, where a change of options came between.
+    """Give the newest schema the layout of the table's first files, if a change of options came in between.
 
-    Where such a change may still come, made by somebody who looked before the files were there, the name of the next schema
-    is taken from it, by a schema that changes nothing: whoever is told of a change from then on has seen the files.
+    Where such a change may still arrive, from a writer that looked before the files existed, this takes the name of the next
+    schema with one that changes nothing. Any change reported from then on has seen the files.
 
     Args:
-        snapshot: that of the first files; the schema that it names has their layout.
+        snapshot: the snapshot of the first files; the schema that it names has their layout.
 
     Returns:
-        The schema that was made; None where none was needed.
+        The schema that was created; None where none was needed.
 
     Raises:
-        LakelatchError: the store does not answer: it is not known whether one is needed.
+        LakelatchError: the store does not answer, so it is not known whether a schema is needed.
     """
     changing = _was_changing(timeline, snapshot)
     for _ in range(_RACES):
@@ -99,7 +103,7 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
         if newest_id == snapshot.schema_id and not changing:
             return None
         newest, written_with = timeline.schema(newest_id), timeline.schema(snapshot.schema_id)
-        # Another number of fixed buckets is allowed once there are files: somebody may have been told so since.
+        # Another number of fixed buckets is allowed once there are files: such a change may have been reported since.
         differs = differences(written_with, newest, rescaled=True)
         if not differs and not changing:
             return None
@@ -110,10 +114,10 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
 
 
 def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, landed: Snapshot | None = None) -> None:
-    """`follow_first_files`, where a snapshot that landed may hold the first files: before anybody is told that it did.
+    """Run `follow_first_files` where a snapshot that landed may hold the first files, before its landing is reported.
 
     Args:
-        landed: the snapshot, where it is at hand.
+        landed: the snapshot, if it was already read.
     """
     if landed is None or landed.identity != ref.identity:
         landed = timeline.find(ref.id)
@@ -122,12 +126,12 @@ def follow_landed(timeline: Timeline, ref: SnapshotRef, around: Surroundings, la
 
 
 def _was_changing(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Had somebody said, in the snapshot below, that the layout was to change?"""
+    """Whether the previous snapshot announced a change of the layout."""
     named = base_of(snapshot)
     base = timeline.find(named.id) if named is not None else None
     return base is not None and not held_files(base)
 
 
 def numbered(schema: TableSchema, schema_id: int, around: Surroundings) -> TableSchema:
-    """A schema as the next of its table."""
+    """A schema, renumbered as the next one of its table."""
     return replace(schema, id=schema_id, time_ms=around.wall_ms, version=max(schema.version, TableSchema.version))

@@ -1,9 +1,9 @@
-"""Manifest compaction: reading the manifests that a merge needs, and saying what takes their place.
+"""Manifest compaction: reads the manifests that a merge needs and computes their replacements.
 
-Owns: `Merge` (inputs and outputs, side by side), making one, and keeping it over attempts (`Merges`). Must not know: when it is
-due (`core.metadata.folding`), the machine.
-Source: format/manifests §5; H15. Invariants: the live files before and after are the same; a merge is used on
-another base only if its inputs still stand there, side by side, in order.
+Owns: `Merge` (inputs and outputs, side by side), making a merge, and keeping it across attempts (`Merges`). Must not know:
+when a merge is due (`core.metadata.folding`), the machine.
+Source: format/manifests §5; H15. Invariants: the live files before and after are the same. A merge is reused on another base
+only if its inputs are still in that base's list, next to each other and in order.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .attempt import MetadataFile, MetadataWriter
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A manifest compaction that was carried out.
+    """A finished manifest compaction.
 
     Attributes:
         mode: "minor" or "full".
-        runs: (manifests, what takes their place) per merged run.
-        files: the new manifests, to be written before anything names them.
+        runs: pairs of (manifests, their replacements), one per merged run.
+        files: the new manifests, to be written before any file names them.
     """
 
     mode: str
@@ -37,7 +37,7 @@ class Merge:
     files: tuple[MetadataFile, ...]
 
     def applied(self, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
-        """The list with the merge in place; None where its inputs do not stand there any more."""
+        """The list after the merge; None where its inputs are no longer in the list."""
         return replace_runs(manifests, self.runs)
 
 
@@ -49,16 +49,16 @@ class Merges:
         self._kept: tuple[Merge, SnapshotRef] | None = None
 
     def on(self, base: Base, *, begin: bool) -> tuple[Merge, tuple[ManifestFile, ...]] | None:
-        """The merge for a base, written: the one that was made before where it still fits, else a new one where it is due.
+        """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due.
 
-        A merge is a courtesy: what stops it must not stop the commit (H17). What it wrote until then is left to orphan
+        A merge is optional: its failure must not fail the commit (H17). Files that it wrote until then are left to orphan
         cleaning.
 
         Args:
-            begin: make a new one; not while others win races against this commit (H15).
+            begin: make a new one; false while other writers win races against this commit (H15).
 
         Returns:
-            The merge, and the manifests of the base after it; None where none is due, or it failed.
+            The merge, and the manifests of the base after it; None where none is due, or where it failed.
         """
         try:
             applied = self._again(base)
@@ -69,7 +69,7 @@ class Merges:
         return (self._kept[0], applied) if self._kept is not None and applied is not None else None
 
     def _again(self, base: Base) -> tuple[ManifestFile, ...] | None:
-        """The kept merge stands where its inputs do, side by side, and the base that it was made for is still there."""
+        """The list with the kept merge, if its inputs are still next to each other and its original base still exists."""
         if self._kept is None:
             return None
         merge, made_for = self._kept
@@ -91,7 +91,7 @@ class Merges:
 
 
 def merge_manifests(plan: MergePlan, timeline: Timeline, writer: MetadataWriter) -> Merge:
-    """Carry a plan out: read, fold, encode. Nothing is written."""
+    """Carry out a plan: read, fold, encode. Nothing is written."""
     runs, files = [], []
     for group in plan.groups:
         after, new = _full(group, timeline, writer) if plan.mode == "full" else _minor(group, timeline, writer)
@@ -110,7 +110,7 @@ def _minor(
 def _full(
     group: tuple[ManifestFile, ...], timeline: Timeline, writer: MetadataWriter
 ) -> tuple[tuple[ManifestFile, ...], list[MetadataFile]]:
-    """Drop every DELETE with its ADD; a large manifest that no DELETE can touch is kept unread."""
+    """Drop every DELETE together with its ADD; a large manifest that no DELETE can affect is kept without reading it."""
     target = writer.options.get(opt.MANIFEST_TARGET_SIZE)
     deleting = [m for m in group if m.num_deleted_files > 0]
     read = dict(zip((m.file_name for m in deleting), timeline.parallel(timeline.entries_of, deleting), strict=True))

@@ -1,7 +1,7 @@
-"""What writers hand to the committer: the files they made, per (partition, bucket).
+"""What writers hand to the committer: the files that they made, per (partition, bucket).
 
-Owns: `CommitMessage` (it is pickled from executors to the driver), `PendingUpload`, and turning messages into entries.
-Must not know: how files are written, or what is done with the entries. Source: format/commit §1.
+Owns: `CommitMessage` (pickled from executors to the driver), `PendingUpload`, and converting messages to entries.
+Must not know: how files are written, how entries are used. Source: format/commit §1.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexF
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """A small file whose bytes travel with the commit, to be uploaded beside the metadata: one round trip less.
+    """A small file whose bytes travel with the commit and are uploaded together with the metadata, which saves a round trip.
 
     Attributes:
-        key: where it goes, relative to the table's root.
+        key: its location, relative to the table's root.
     """
 
     key: str
@@ -26,7 +26,7 @@ class PendingUpload:
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """Changes of one writer in one (partition, bucket).
+    """The changes of one writer in one (partition, bucket).
 
     Attributes:
         partition: BinaryRow of the partition keys with arity prefix.

@@ -1,6 +1,6 @@
-"""What the caller gets for a commit that landed.
+"""The result of a commit that landed.
 
-Owns: `Receipt`. Must not know: how it came about. Names are promises (the public surface).
+Owns: `Receipt`. Must not know: how a commit works. Its names are part of the public API.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof of a commit.
+    """The receipt of a commit that landed.
 
     Attributes:
         snapshot_id, snapshot_uuid: the snapshot that it made; the uuid is None for one of an older writer.
         commit_user, identifier: its identity; identifier None where none was given.
         kind: APPEND, OVERWRITE or COMPACT.
-        attempts: publishes that were tried; `retries` = attempts - 1.
-        requests: store requests of this commit, the data that travelled with it included.
-        sequential_requests: the longest chain of them that had to wait for each other, until the receipt was there.
+        attempts: the number of attempts to publish; `retries` = attempts - 1.
+        requests: store requests of this commit, including those for the data that travelled with it.
+        sequential_requests: the longest chain of requests that had to wait for each other before the receipt.
         elapsed_ms: wall time.
-        replayed: the identity had landed before; this is the first commit's receipt.
+        replayed: the identity landed before; this is the receipt of that first commit.
 
     >>> print(Receipt(7, "u-1", "etl", 42, "APPEND", 1, 0, 7, 3, 12.5, False))
     snapshot 7 (APPEND by etl/42): 1 attempt, 7 requests (3 sequential), 12 ms

@@ -1,7 +1,7 @@
-"""What a commit wants: its changes, the partitions that it replaces, its isolation and identity.
+"""The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
 Owns: `CommitRequest`, `Restoration`, `LayoutDecision`, `Target` (which partitions an overwrite replaces), `Isolation`.
-Must not know: how it is done.
+Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .message import PendingUpload
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 Target: TypeAlias = Callable[[bytes], bool]
-"""Says of a partition row (with arity prefix) whether the commit replaces it."""
+"""A predicate on a partition row (with arity prefix): whether the commit replaces that partition."""
 
 IDENTIFIER_MAX = 9_223_372_036_854_775_806
 
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """One commit, whatever snapshot it will stand on.
+    """One commit, independent of the snapshot that it will be built on.
 
     Attributes:
         kind: the snapshot's `commitKind`.
@@ -53,7 +53,7 @@ class CommitRequest:
     settles_layout: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Refuse what cannot be meant, before anything is written."""
+        """Refuse invalid values before anything is written."""
         if self.isolation not in ("snapshot", "serializable"):
             raise InvalidArgument(f"isolation {self.isolation!r}: use 'snapshot' or 'serializable'")
         if not self.commit_user:
@@ -62,20 +62,20 @@ class CommitRequest:
             raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
         ours = [key for key in self.properties if key.startswith("lakelatch.")]
         if ours:
-            raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are ours")
+            raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are reserved")
 
 
 class Restoration(CommitRequest):
-    """A rollback: an overwrite by files that the table has held before.
+    """A rollback: an overwrite by files that the table held before.
 
-    Those that are live stay as they are, and the base is written without deletions, which would hide those that come back
-    (format/manifests §4).
+    Files that are still live stay as they are. The base is written without deletions, because those would hide the files that
+    come back (format/manifests §4).
     """
 
     restores = True
 
 
 class LayoutDecision(CommitRequest):
-    """An empty commit, which only decides that the table's first files are laid out by the committer's schema (decision 18)."""
+    """An empty commit that only records that the table's first files are laid out by the committer's schema (decision 18)."""
 
     settles_layout = True

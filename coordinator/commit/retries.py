@@ -1,8 +1,9 @@
-"""How long, and how often, a commit that lost a race tries again.
+"""How long to wait, and how often to retry, after a commit lost a race.
 
-Owns: the policy, from the table's `commit.*` options, and how a winner makes room for those who lost. Must not know: what
-is retried. Source: architecture §3 (retries): full jitter; a time budget before an attempt budget. The commit machine runs the
-loop and only asks how long to wait, so this is arithmetic; single requests are retried by tenacity, in the backends.
+Owns: the retry policy, from the table's `commit.*` options, and how a winner makes room for the writers that lost. Must not
+know: what is retried. Source: architecture §3 (retries): full jitter, and a time budget before an attempt budget. The commit
+machine runs the loop and only asks how long to wait, so this module is arithmetic. Single requests are retried by tenacity,
+in the backends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _CROWD_LASTS_S = 10.0
 _FORGET = 0.7
 _ALONE = 0.5
 _TURNS = 4
-"""Simulated, 8 writers x 25 at 20 ms: with 4 the slowest commit waits a third of what it waits with 2."""
+"""In a simulation of 8 writers x 25 at 20 ms, the slowest commit waits a third as long with 4 as with 2."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,16 @@ class RetryPolicy:
     ) -> int | None:
         """Milliseconds to wait after a lost attempt, None where the budget is spent.
 
-        Doubling alone makes losers sleep for seconds while a table takes a commit every few milliseconds. So the wait is
-        also bounded by the turns that the others need; and who has lost to all of them already has waited for its turn.
+        Exponential waits alone would make losers sleep for seconds while the table takes a commit every few milliseconds. So
+        the wait is also bounded by the turns that the other writers need, and a writer that has lost to all of them has
+        already waited for its turn.
 
         Args:
             attempt: the attempt that was lost, 1 for the first.
             elapsed_s: seconds since the commit began.
             attempt_s: seconds that an attempt takes on this store.
-            others: different committers that it lost to.
-            uniform: the dice: full jitter.
+            others: the number of different committers that it lost to.
+            uniform: the random numbers, for full jitter.
         """
         turns = others if attempt <= others else 1
         longest_s = min(self.max_wait_ms / 1000, turns * attempt_s)
@@ -85,10 +87,10 @@ class RetryPolicy:
 
 @dataclass
 class Crowd:
-    """How many others were met lately, and how long their turns are.
+    """The number of other writers recently met, and how long their turns are.
 
-    A writer that just won starts its next commit sooner than those who lost can try again, and would win for ever
-    (architecture §3). So whoever met others leaves them their turns first, and forgets them as they stay away.
+    A writer that just won starts its next commit sooner than the losers can try again, and would win forever (architecture
+    §3). So a writer that met others first leaves them their turns, and forgets them when they no longer appear.
 
     >>> crowd = Crowd()
     >>> crowd.observe(others=4, attempt_s=0.01, now_s=0.0); crowd.turns_s(1.0), crowd.turns_s(60.0)
@@ -100,7 +102,7 @@ class Crowd:
     met_at_s: float = 0.0
 
     def observe(self, others: int, attempt_s: float, now_s: float) -> None:
-        """A commit ended that lost races to so many others, with attempts that took so long."""
+        """Record that a commit ended which lost races to so many other writers, with attempts that took so long."""
         self.attempt_s = attempt_s
         if others:
             self.size, self.met_at_s = max(float(others), self.size), now_s
@@ -108,7 +110,7 @@ class Crowd:
             self.size *= _FORGET
 
     def turns_s(self, now_s: float) -> float:
-        """Seconds that the others need for a turn each; 0.0 where nobody was met lately."""
+        """Seconds that the other writers need for one turn each; 0.0 where none were met recently."""
         if self.size < _ALONE or now_s - self.met_at_s > _CROWD_LASTS_S:
             return 0.0
         return _TURNS * self.size * self.attempt_s

@@ -1,8 +1,8 @@
-"""What new files of tables with tracked rows get from the base that they land on: the ids of their rows.
+"""Row ids for the new files of tables with row tracking, based on the snapshot that they land on.
 
 Owns: `tracked`. Must not know: stores, how files are written. Source: format/data-files §7 (row tracking).
-Invariant: an id is given once: numbers begin at the base's `nextRowId`, at each attempt anew, so that of two writers at once the
-one that lands second numbers its rows behind the first one's.
+Invariant: an id is assigned once. Numbers begin at the base's `nextRowId`, again for each attempt, so of two concurrent
+writers the one that lands second numbers its rows after those of the first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry
 def tracked(
     entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int
 ) -> tuple[tuple[ManifestEntry, ...], int]:
-    """The entries, each new file with the id of its first row and the snapshot as its sequence number.
+    """The entries, with a first row id for each new file and the snapshot id as its sequence number.
 
     Args:
-        entries: of a commit; files that have ids, or that a compaction wrote, stay as they are.
-        snapshot_id: of the snapshot that they become part of.
-        next_row_id: of its base.
+        entries: those of a commit; files that already have ids, or that a compaction wrote, stay as they are.
+        snapshot_id: the snapshot that they become part of.
+        next_row_id: that of its base.
 
     Returns:
         The entries, and the `nextRowId` of the snapshot.

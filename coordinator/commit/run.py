@@ -1,10 +1,10 @@
-"""One commit's effects, carried out on a store.
+"""Carries out the effects of one commit on a store.
 
-Owns: `Attempt` (a value: the base, and the files made on it) and `CommitRun`: what each effect of the machine means here, and
-what it answers. Must not know: the order of effects (the machine's), threads and time budgets (the driver's), how a request is
-settled on a base. Hazards: H2, H3, H6, H7, H9, H20.
-Invariants: an effect answers exactly one event, also when the store fails; the bytes of a snapshot are built once per attempt
-and never change between sends (H9); what a snapshot names is read off the very values that its files are made of.
+Owns: `Attempt` (a value: the base, and the files made on it) and `CommitRun`, which maps each effect of the machine to store
+requests and their result to an event. Must not know: the order of effects (the machine), threads and time budgets (the
+driver), how a request is settled on a base (`settling`). Hazards: H2, H3, H6, H7, H9, H20.
+Invariants: an effect returns exactly one event, also when the store fails. The bytes of a snapshot are built once per attempt
+and never change between sends (H9). The snapshot's contents come from the same values that its files are made of.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from .request import CommitRequest
 from .settling import Settled, Settler
 
 Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
-"""Files that may be written side by side, and the event once all of them are durable."""
+"""Files that may be written in parallel, and the event to report once all of them are durable."""
 
 HINT_WITHIN_MS = 5_000
 NOTHING_REMEMBERED = Memory()
@@ -61,14 +61,14 @@ NOTHING_REMEMBERED = Memory()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt to publish, as far as it has come; a lost race begins another.
+    """One attempt to publish, and its progress; after a lost race another one begins.
 
     Attributes:
-        base, ours: what it builds on, and the snapshot that it makes.
-        recalled, memory: the identities through the base, and those that the snapshot carries on; `identities`: the new files
-            of those for whom it has no room.
+        base, ours: the snapshot that it builds on, and the one that it makes.
+        recalled, memory: the identities found in the base's history, and those that the new snapshot remembers.
+        identities: new files for the identities that the snapshot has no room for.
         settled: the request on this base.
-        base_manifests: what the base list names.
+        base_manifests: the manifests that the base list names.
         snapshot, data: the snapshot and its file, once it is built.
         sent_ms: monotonic clock at its first send, in milliseconds; None before.
     """
@@ -92,7 +92,7 @@ class Attempt:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The name of every metadata file that the snapshot references, its own and those of others."""
+        """The names of all metadata files that the snapshot references, this commit's and older ones."""
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()  # an earlier attempt landed, or another process with the same identity
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
@@ -101,13 +101,14 @@ class Attempt:
 
 @dataclass
 class CommitRun:
-    """Carries the effects of one commit out; what it holds beside the attempt survives attempts.
+    """Carries out the effects of one commit; its attributes, other than the attempt, last for the whole commit.
 
     Attributes:
-        knows: what the committer keeps between commits; `warm`: the base that it knew, used for the first attempt while fresh.
-        crowded: others are committing: what was known before is surely old, look first.
+        knows: what the committer keeps between commits.
+        warm: the base that it knew, used for the first attempt while it is fresh.
+        crowded: other writers are committing, so the known base is probably outdated: look first.
         settler: turns the request into entries on a base.
-        tried: every snapshot that was sent, or may be: by whoever finds it in the journal.
+        tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
     """
 
@@ -137,23 +138,23 @@ class CommitRun:
 
     @property
     def sent(self) -> bool:
-        """Was any snapshot sent that names the data files of this commit?"""
+        """Whether any snapshot was sent that names the data files of this commit."""
         return bool(self.lost) or (self.attempt is not None and self.attempt.sent_ms is not None)
 
     @property
     def landed(self) -> Snapshot | None:
-        """The snapshot of the last attempt: the one that landed, where one did."""
+        """The snapshot of the last attempt: the one that landed, if any did."""
         return self.attempt.snapshot if self.attempt is not None else None
 
     @property
     def others_met(self) -> int:
-        """How many different committers won a race against this commit."""
+        """The number of different committers that won a race against this commit."""
         return len({committer_of(winner) for winner in self.lost})
 
     # ------------------------------------------------------------------------------------------------------- collect
 
     def resolve_latest(self, effect: do.ResolveLatest) -> Event:
-        """The base of this attempt, and this identity's trace through it."""
+        """The base of this attempt, and whether this identity already landed before it."""
         try:
             base = self._resolve(effect)
             user = None if self.request.identifier is None else self.request.commit_user
@@ -188,7 +189,7 @@ class CommitRun:
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
 
     def _won_on(self, winner: Snapshot) -> bool:
-        """Was the winner of the last race built on the base of the attempt that it beat, so that it is the same table's?"""
+        """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
         return self.attempt is not None and base_of(winner) == self.attempt.base.ref
 
     @property
@@ -196,7 +197,7 @@ class CommitRun:
         return self.attempt.base if self.attempt is not None else self.warm
 
     def _newest_seen(self) -> Snapshot | None:
-        """The newest snapshot that this commit has met: its base, what it read, or who won the last race."""
+        """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
         known = self._known
         seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:]]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
@@ -223,7 +224,7 @@ class CommitRun:
     # ----------------------------------------------------------------------------------------------- manifests, lists
 
     def compact_manifests(self, effect: do.CompactManifests) -> Event:
-        """Merge manifests where due; contended, an earlier merge is kept where it still fits, and none is begun (H15)."""
+        """Merge manifests where due. Under contention an earlier merge is kept if it fits; no new one is started (H15)."""
         attempt = self._attempt()
         folded = self._settled().folded
         if folded is not None:
@@ -238,7 +239,7 @@ class CommitRun:
         return ev.ManifestsCompacted("reused" if effect.contended else merge.mode, tuple(b.name for b in merge.files))
 
     def uploads(self, effect: do.UploadData | do.WriteBaseList | do.WriteDeltaList) -> Uploads:
-        """The files of an upload effect; they are written by the driver, all effects' files side by side."""
+        """The files of an upload effect. The driver writes them, in parallel with the files of other effects."""
         match effect:
             case do.UploadData():
                 files = [MetadataFile(u.key, u.key, u.data) for u in self.request.uploads]
@@ -256,7 +257,7 @@ class CommitRun:
                 assert_never(effect)
 
     def _missing_hint(self) -> list[MetadataFile]:
-        """EARLIEST, where it is missing: without it nobody can tell a fork above a gap from the history (H25)."""
+        """EARLIEST, if it is missing: without it, a fork above a gap cannot be distinguished from the history (H25)."""
         begin = self._attempt().base.unhinted
         return (
             []
@@ -274,7 +275,7 @@ class CommitRun:
         raise StoreUnavailable(f"the store does not say whether {file.key} was created")
 
     def _delta_uploads(self) -> Uploads:
-        """Delta manifests and list; kept from an earlier attempt unless the entries changed with the base."""
+        """Delta manifests and list, kept from an earlier attempt unless the entries changed with the base."""
         attempt, index = self._attempt(), self._settled().new_index_files
         delta, new = attempt.delta, list[MetadataFile]()
         if delta is None or attempt.entries != delta.entries:
@@ -290,7 +291,7 @@ class CommitRun:
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
 
     def _carry_identities(self) -> list[MetadataFile]:
-        """What the next snapshot remembers; files of those for whom its property has no room."""
+        """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
         memory, made = attempt.recalled.carried_on(request.commit_user, request.identifier, attempt.ours, names.next)
         self.knows.identities.keep(attempt.ours, memory, made)
@@ -300,7 +301,7 @@ class CommitRun:
     # ------------------------------------------------------------------------------------------------------- publish
 
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
-        """The snapshot file, once for all sends."""
+        """Build the snapshot file, once for all sends."""
         attempt = self._attempt()
         try:
             snapshot = self._built(attempt)
@@ -337,7 +338,8 @@ class CommitRun:
         if not self._is_fresh(self._attempt().base) and not self._base_stands():
             return ev.BaseAged()
         if effect.send == 1:
-            # From the send, not from the answer: an answer that took an hour tells of a snapshot that is an hour old (H6, H7).
+            # Measured from the send, not from the answer: an answer after an hour reports a snapshot that is an hour old (H6,
+            # H7).
             self.attempt = replace(self._attempt(), sent_ms=self.around.now_ms)
         key = self.timeline.paths.snapshot(effect.snapshot.id)
         try:
@@ -355,9 +357,9 @@ class CommitRun:
                 assert_never(answer)
 
     def _base_stands(self) -> bool:
-        """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)
+        """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6).
 
-        One look settles it, however long the way to here took: nothing is derived again where only a look-up was slow.
+        One look is enough, however long the earlier steps took: nothing is computed again when only a look-up was slow.
         """
         base, now_ms = self._attempt().base, self.around.now_ms
         try:
@@ -371,7 +373,7 @@ class CommitRun:
         return True
 
     def read_back(self, effect: do.ReadBack) -> Event:
-        """What does the name hold: ours, another's, nothing? (H2, H3)"""
+        """Read the name back: does it hold this commit's snapshot, another one, or nothing? (H2, H3)"""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         match read_name(self.timeline, self.tried[-1], doubtful=effect.doubtful):
@@ -390,7 +392,7 @@ class CommitRun:
     # ---------------------------------------------------------------------------------------------------- verify, hint
 
     def verify_lineage(self, effect: do.VerifyLineage) -> Event:
-        """Does our snapshot stand on the base that was read? (H6)"""
+        """Check that the landed snapshot is built on the base that was read (H6)."""
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
         tried = self.tried[-1]
@@ -403,7 +405,7 @@ class CommitRun:
             case Fork(reason=reason, code="fenced"):
                 return ev.LineageBroken(reason)
             case Fork(reason=reason) if effect.look == 1:
-                return ev.LineageUnread(reason)  # whoever drops or moves the table may not be done
+                return ev.LineageUnread(reason)  # the table may be in the middle of a drop or a move
             case Fork(reason=reason, code=code):
                 left = take_away(self.timeline, tried)
                 if left is not None:
@@ -414,12 +416,12 @@ class CommitRun:
                 assert_never(other)
 
     def write_hint(self, effect: do.WriteHint, newest_id: int) -> Event:
-        """LATEST, best effort: soon after the commit or not at all, and never lower than what is known (H7)."""
+        """Write LATEST, best effort: soon after the commit or not at all, and never lower than a known id (H7)."""
         if newest_id > effect.snapshot_id:
             return ev.HintSkipped(f"snapshot {newest_id} is newer")
         key = self.timeline.paths.hint("LATEST")
         try:
-            # What is asked within these blocks is answered within them, or given up: a late hint is worse than none.
+            # Requests within these blocks finish in time or are given up: a late hint is worse than none.
             if self.lost:
                 with answered_within(self._hint_time_s()):
                     hinted = self.timeline.hint("LATEST")
@@ -432,10 +434,10 @@ class CommitRun:
         return ev.HintWritten(effect.snapshot_id)
 
     def _hint_time_s(self) -> float:
-        """How much longer the hint may take, in seconds.
+        """Seconds that are left for writing the hint.
 
         Raises:
-            StoreUnavailable: it is too late for it.
+            StoreUnavailable: no time is left.
         """
         sent_ms = self._attempt().sent_ms
         left_ms = HINT_WITHIN_MS - (self.around.now_ms - sent_ms) if sent_ms is not None else 0.0
@@ -444,7 +446,7 @@ class CommitRun:
         return left_ms / 1000
 
     def discard(self, effect: do.Discard, *, landed: bool) -> None:
-        """Delete private metadata of lost attempts, and data that no snapshot can name; the rest is for orphan cleaning.
+        """Delete private metadata of lost attempts, and data that no snapshot can name. Orphan cleaning removes the rest.
 
         Raises:
             ProtocolViolation: the published snapshot needs one of the files; nothing was deleted (H20).
@@ -458,7 +460,7 @@ class CommitRun:
             return
 
     def next_base(self) -> Base:
-        """What is known after the commit landed: the next one needs no read."""
+        """The base that is known after the commit landed, so that the next commit need not read it."""
         attempt = self._attempt()
         assert attempt.snapshot is not None and attempt.delta is not None and attempt.sent_ms is not None
         manifests = (*attempt.base_manifests, *attempt.delta.lines)

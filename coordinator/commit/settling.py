@@ -1,9 +1,9 @@
-"""Settling: what a request becomes on the base of one attempt, or the conflict that keeps it from landing there.
+"""Settling: computes what a request becomes on the base of one attempt, or the conflict that prevents it from landing there.
 
-Owns: `Settler` (one per commit: it keeps what was read, from attempt to attempt) and `Settled` (one per attempt). Must not
+Owns: `Settler` (one per commit: it keeps what it read from attempt to attempt) and `Settled` (one per attempt). Must not
 know: the machine, how files are written or published, retries. Source: architecture §3 (isolation table), H12, H13, H14, H22.
-Invariants: whatever depends on the base is derived from it here, for each attempt anew; nothing is written; every check sees
-the whole change: data files, index files, and the schema.
+Invariants: everything that depends on the base is computed again for each attempt. Nothing is written. Every check sees the
+whole change: data files, index files and the schema.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Settled:
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
         index_manifest: the name of its index manifest; None for none.
-        new_index_files: that file where it is a new one, after the index files that were made for it.
-        next_row_id: the first row id that is free after it.
-        folded: of a rollback: the base without what it deletes, to be written as the base list.
+        new_index_files: the index manifest if it is new, after the index files that were made for it.
+        next_row_id: the first free row id after this snapshot.
+        folded: for a rollback, the base without its deletions, to be written as the base list.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -66,8 +66,8 @@ class Settler:
     """Settles one request, on the base of each attempt.
 
     Args:
-        schema: what the files of the request were written with.
-        buckets: what the committer's earlier commits read of fixed buckets.
+        schema: the schema that the files of the request were written with.
+        buckets: summaries of fixed buckets that the committer's earlier commits read.
     """
 
     request: CommitRequest
@@ -84,13 +84,13 @@ class Settler:
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
-        """The request on a base.
+        """Settle the request on a base.
 
         Args:
             ours_id: the id that its snapshot will have.
 
         Raises:
-            LakelatchError: what has to be read for it cannot be read.
+            LakelatchError: a file that it needs cannot be read.
         """
         restores = self.request.restores
         files = self._files(base)
@@ -109,7 +109,7 @@ class Settler:
         return Settled(entries, *index, next_row_id, self._folded(base) if restores else None)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
-        """Manifests of this commit need not be read by the next."""
+        """Remember the manifests of this commit, so that the next one need not read them."""
         if self.schema.bucket > 0:
             for file in manifests:
                 self.buckets.learn(file.name, decode_manifest(file.data, file.name))
@@ -117,7 +117,7 @@ class Settler:
     # ------------------------------------------------------------------------------------------------------- entries
 
     def _files(self, base: Base) -> Followed | Conflict:
-        """The files that the request replaces on this base; a conflict where others changed what it read."""
+        """The files that the request replaces on this base; a conflict if other writers changed what it read."""
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
         if request.target is None:
@@ -132,7 +132,7 @@ class Settler:
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
-        """Do the files that a compaction replaces still stand? Where history tells, only what came since is looked at."""
+        """Check that the input files of a compaction are still live. If the history allows it, only later changes are read."""
         request = self.request
         if request.read_snapshot is not None:
             changes = self._since.since(request.read_snapshot, base.snapshot)
@@ -141,14 +141,14 @@ class Settler:
         return deletes_unknown_file(request, live(self.timeline.entries(base.manifests)))
 
     def _entries(self, files: Followed) -> tuple[ManifestEntry, ...]:
-        """An overwrite deletes what it replaces (H13); files that a rollback brings back and that are live stay as they are."""
+        """An overwrite deletes the files that it replaces (H13). A rollback leaves restored files alone that are still live."""
         request = self.request
         back = {e.identity for e in request.entries} if request.restores else set()
         deleted = (e.deletion() for identity, e in files.replaced.items() if identity not in back)
         return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
-        """New files of fixed buckets with their sequence numbers; a conflict where the partition has another bucket count."""
+        """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count."""
         partitions = {e.partition for e in entries if is_bucketed(e)}
         if not partitions:
             return entries
@@ -167,13 +167,13 @@ class Settler:
         return numbered(entries, found)
 
     def _folded(self, base: Base) -> Merge:
-        """The base without what it deletes; written with the base list, and for each attempt anew."""
+        """The base without its deletions, for the base list; computed again for each attempt."""
         return merge_manifests(MergePlan("full", (base.manifests,)), self.timeline, self.writer)
 
     # --------------------------------------------------------------------------------------------------------- index
 
     def _index(self, base: Snapshot | None, files: Followed) -> tuple[str | None, tuple[MetadataFile, ...]] | Conflict:
-        """The index manifest of this commit: the base's name where nothing changes, else a new complete list."""
+        """The index manifest of this commit: the base's name if nothing changes, otherwise a new complete list."""
         name = base.index_manifest if base else None
         request = self.request
         replaces = request.target is not None or any(e.kind == DELETE for e in request.entries)
@@ -195,7 +195,7 @@ class Settler:
     def _without_replaced(
         self, old: Sequence[IndexEntry], files: Followed
     ) -> tuple[tuple[IndexEntry, ...], tuple[MetadataFile, ...]]:
-        """An overwrite takes the index files of its partitions away, but for the vectors of files that came meanwhile."""
+        """Remove the index files of the partitions that an overwrite replaces, except the vectors of newer files."""
         target = self.request.target
         if target is None:
             return (), ()

@@ -1,8 +1,7 @@
-"""How long a commit waits for answers before its caller is told what is known.
+"""How long a commit waits for answers before it reports what is known.
 
-Owns: `TimeBudget`: time, and nothing else. Must not know: effects, events, stores.
-Invariant: a store that hangs holds the caller for the commit's time budget and a few seconds at most, once a snapshot was
-sent.
+Owns: `TimeBudget`, which handles time and nothing else. Must not know: effects, events, stores.
+Invariant: once a snapshot was sent, a hanging store delays the caller by at most the commit's time budget and a few seconds.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from ...backends.deadline import answered_within
 from ..surroundings import LEAST_LOOK_S, Surroundings
 
 ANSWER_WITHIN_S = 120.0
-"""From the first send of a snapshot to the end of its attempt, where the table sets no `commit.timeout`."""
+"""Seconds from the first send of a snapshot to the end of its attempt, if the table sets no `commit.timeout`."""
 
 
 class TimeBudget:
     """The time that is left to one commit.
 
     Args:
-        timeout_ms: option `commit.timeout`: for the whole commit; None = only what follows a send is bounded.
+        timeout_ms: option `commit.timeout`, for the whole commit; None bounds only the steps after a send.
     """
 
     def __init__(self, timeout_ms: int | None, around: Surroundings) -> None:
@@ -31,20 +30,20 @@ class TimeBudget:
 
     @property
     def spent(self) -> bool:
-        """Is no time left to ask anything a second time?"""
+        """Whether there is no time left to send any request a second time."""
         return self._left_s() <= 0
 
     def sending(self) -> None:
-        """A snapshot is about to be sent for the first time: from here on the caller waits for an answer."""
+        """Called before a snapshot is sent for the first time: from here on the caller's wait is bounded."""
         if not self._whole:
             self._until_s = self._around.monotonic_s() + ANSWER_WITHIN_S
 
     def preparing(self) -> AbstractContextManager[None]:
-        """The deadline for what comes before a send: as long as the commit has."""
+        """The deadline for the steps before a send: all of the commit's time."""
         return answered_within(max(LEAST_LOOK_S, self._left_s())) if self._whole else nullcontext()
 
     def settling(self) -> AbstractContextManager[None]:
-        """The deadline for one step that settles what became of a send: half of the time left belongs to what follows."""
+        """The deadline for one step that finds out whether a send landed: half of the time left; later steps get the rest."""
         return answered_within(max(LEAST_LOOK_S, self._left_s() / 2))
 
     def _left_s(self) -> float:

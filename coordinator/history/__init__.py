@@ -1,5 +1,5 @@
-"""Owns which snapshots are the table: the latest, the oldest, forks, rollbacks, tables that were made again.
+"""Decides which snapshots are the table's history: the latest, the oldest, forks, rollbacks, and tables made again.
 
 Must not know: commits in progress.
-Begin with `rule`, then `timeline`.
+Start reading at `rule`, then `timeline`.
 """

@@ -1,6 +1,6 @@
-"""What a committer knows of the snapshot that it builds on, and how old that knowledge may grow.
+"""The snapshot that a committer builds on, and how old its knowledge of it may be.
 
-Owns: `Base`, `longest_age_ms`. Must not know: how it was read. Source: architecture §3 (base knowledge has an age), H6.
+Owns: `Base`, `longest_age_ms`. Must not know: how a base is read. Source: architecture §3 (base knowledge has an age), H6.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .timeline import ref_of
 
 LONGEST_AGE_MS = 30_000
 SHORTEST_AGE_MS = 1_000
-"""What a commit needs from looking to publishing: a table that retains nothing can be written all the same."""
+"""The time that a commit needs from looking to publishing, so that a table that retains nothing can still be written."""
 RETENTION_SHARE = 10
 
 
@@ -29,12 +29,12 @@ def longest_age_ms(time_retained_ms: int) -> float:
 
 @dataclass(frozen=True)
 class Base:
-    """A snapshot as the start of the next.
+    """The snapshot that the next one is built on.
 
     Attributes:
         snapshot: None for a table without one.
         manifests: all of its manifests, base list then delta list.
-        schema_id: the newest schema when it was looked at.
+        schema_id: the newest schema at the time of looking.
         seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
         unhinted: the oldest id of the history, where EARLIEST is missing: the next commit writes it before it publishes (H25).
     """
@@ -56,9 +56,9 @@ class Base:
 
     @property
     def next_row_id(self) -> int:
-        """The first row id that was never given."""
+        """The first row id that was never assigned."""
         return (self.snapshot.next_row_id if self.snapshot is not None else None) or 0
 
     def is_fresh(self, now_ms: float, time_retained_ms: int) -> bool:
-        """May a snapshot be published on this knowledge?"""
+        """Whether a snapshot may be published on this knowledge."""
         return now_ms - self.seen_ms <= longest_age_ms(time_retained_ms)

@@ -1,10 +1,10 @@
-"""Did a snapshot that was sent land, and is it a part of the table's history?
+"""Did a snapshot that was sent land, and is it part of the table's history?
 
-Owns: the one classifier: reading a name back, the lineage check, and both together for whoever asks later; taking a snapshot
-away again that landed on another table. Must not know: commits, who asks, the order of steps (the machine).
+Owns: the classifier that answers both: reading a name back, the lineage check, and both together for later look-ups; also the
+removal of a snapshot that landed on another table. Must not know: commits, its callers, the order of steps (the machine).
 Source: architecture §3 (VERIFY), decisions 1, 3, 16 and 17; H2, H3, H6, H9, H21.
-Invariants: what cannot be read, or not be told, is `Untold`, never a loss and never a fork; a base below EARLIEST proves
-nothing; after an unanswered send, another's snapshot under the name proves a loss only where the history reaches it.
+Invariants: what cannot be read or decided is `Untold`, never a loss and never a fork. A base below EARLIEST proves nothing.
+After an unanswered send, another writer's snapshot under the name proves a loss only where the history reaches it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANOTHER_TABLE = TableNotFound.code
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """The name holds our snapshot; whether it is a part of the history is another question."""
+    """The name holds this writer's snapshot; whether that is part of the history is another question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """It is ours, and a part of the history."""
+    """It is this writer's snapshot, and part of the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """It is ours, and no part of the history. `code` names the error class: it was fenced, or landed on another table."""
+    """It is this writer's snapshot, but not part of the history. `code` is the error class: fenced, or on another table."""
 
     reason: str
     code: str = FENCED
@@ -51,7 +51,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The name is another's in the history, proven: nothing of ours can land there. `winner` where it is still there."""
+    """The name provably belongs to another snapshot of the history, `winner` (if it still exists): nothing can land there."""
 
     reason: str
     winner: Snapshot | None = None
@@ -59,12 +59,12 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The name is free, and the base stands: the same bytes can be sent again."""
+    """The name is free and the base still exists: the same bytes can be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Untold:
-    """Nothing is proven: something could not be read, or what is there shows neither one nor the other."""
+    """Nothing is proven: something could not be read, or the files found allow either answer."""
 
     reason: str
 
@@ -75,11 +75,11 @@ Landing: TypeAlias = Standing | Fork | Lost | Free | Untold
 
 
 class BaseIs(Enum):
-    """What became of the snapshot that another was built on."""
+    """The state of the snapshot that another was built on."""
 
     THERE = "there"
     REPLACED = "replaced"
-    BELOW_EARLIEST = "below EARLIEST"  # about to be expired, or created again on a name that expiry had freed
+    BELOW_EARLIEST = "below EARLIEST"  # about to be expired, or created again under a name that expiry had freed
     GONE = "gone"
 
 
@@ -87,19 +87,19 @@ class BaseIs(Enum):
 
 
 def did_it_land(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """What became of a snapshot that was sent, perhaps long ago, and perhaps without an answer."""
+    """Classify a snapshot that was sent, perhaps long ago, and perhaps without an answer."""
     try:
         held = read_name(timeline, tried, doubtful=True)
         if isinstance(held, Nothing):
             seen = _at_free_name(timeline, tried)
             if not isinstance(seen, Untold) or timeline.find(tried.snapshot.id) is None:
                 return seen
-            held = read_name(timeline, tried, doubtful=True)  # taken while the history was looked at
+            held = read_name(timeline, tried, doubtful=True)  # created while the history was read
         match held:
             case Ours():
                 return check_lineage(timeline, tried)
             case Nothing():
-                return Untold(f"snapshot {tried.snapshot.id} came and went while the history was looked at")
+                return Untold(f"snapshot {tried.snapshot.id} appeared and disappeared while the history was read")
             case Lost() | Untold():
                 return held
             case _:
@@ -109,10 +109,10 @@ def did_it_land(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
 
 
 def read_name(timeline: Timeline, tried: ev.SnapshotPrepared, *, doubtful: bool) -> Held:
-    """What the name of a snapshot holds: ours, another's, nothing? (H2, H3)
+    """What the name of a snapshot holds: this writer's snapshot, another one, or nothing (H2, H3).
 
     Args:
-        doubtful: some send got no answer: it may have landed, and been expired since, before another took the name.
+        doubtful: a send got no answer: it may have landed and expired before another snapshot took the name.
     """
     ours = tried.snapshot
     key = timeline.paths.snapshot(ours.id)
@@ -128,12 +128,12 @@ def read_name(timeline: Timeline, tried: ev.SnapshotPrepared, *, doubtful: bool)
         return Nothing()
     except LakelatchError as error:
         return Untold(error.message)
-    lost = f"snapshot {ours.id} is another's (by '{found.commit_user}')"
-    return Lost(lost, found) if unproven is None else Untold(f"{lost}, and {unproven}")
+    lost = f"snapshot {ours.id} belongs to another writer ('{found.commit_user}')"
+    return Lost(lost, found) if unproven is None else Untold(f"{lost}, but {unproven}")
 
 
 def _out_of_reach(timeline: Timeline, found: Snapshot) -> str | None:
-    """Why the history does not show that it goes through this very snapshot; None where it does."""
+    """The reason why the history is not seen to go through this very snapshot; None where it is."""
     ids = timeline.snapshot_ids()
     if found.id not in ids:
         return "the listing does not show it"
@@ -142,15 +142,15 @@ def _out_of_reach(timeline: Timeline, found: Snapshot) -> str | None:
         return history.reason
     if found.id not in history or found.id < _begin(timeline, history):
         return (
-            "the history does not reach down to it any more: it may have been created on a name that expiry had freed"
+            "the history no longer reaches down to it: it may have been created under a name that an expiry had freed"
         )
     following = timeline.find(found.id + 1)
     named = base_of(following) if following is not None else None
-    return None if named in (None, ref_of(found)) else f"snapshot {found.id + 1} stands on another snapshot {found.id}"
+    return None if named in (None, ref_of(found)) else f"snapshot {found.id + 1} builds on another snapshot {found.id}"
 
 
 def _begin(timeline: Timeline, history: range) -> int:
-    """Where the history begins: at EARLIEST, where that is among its ids."""
+    """The first id of the history: EARLIEST, if it is among the ids."""
     earliest = timeline.hint("EARLIEST")
     return earliest if earliest is not None and earliest in history else history.start
 
@@ -159,11 +159,11 @@ def _begin(timeline: Timeline, history: range) -> int:
 
 
 def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> BaseIs:
-    """What became of a base?
+    """The state of a base.
 
     Args:
-        earliest: look at EARLIEST too, in parallel: an expiry raises it before it deletes anything. It counts only where
-            the snapshot that it names is there.
+        earliest: read EARLIEST too, in parallel: an expiry raises it before it deletes anything. It counts only if the snapshot
+            that it names exists.
     """
 
     def hinted() -> int | None:
@@ -181,17 +181,17 @@ def look_at_base(timeline: Timeline, base: SnapshotRef, *, earliest: bool) -> Ba
 
 
 def base_stands(timeline: Timeline, base: SnapshotRef | None) -> bool:
-    """Is the base still there, so that the name above it cannot be one that expiry freed? (H6)"""
+    """Whether the base still exists, so that the name above it cannot be one that expiry freed (H6)."""
     if base is None:
         return timeline.latest() is None
     return look_at_base(timeline, base, earliest=True) is BaseIs.THERE
 
 
 def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool = True) -> Lineage:
-    """Does a snapshot that holds its name stand on the base that was read? (H6)
+    """Check that a snapshot that holds its name is built on the base that was read (H6).
 
     Args:
-        aged: the base was not seen just now, so that an expiry may have taken it, and somebody created it again.
+        aged: the base was not seen just now, so an expiry may have removed it and another writer created it again.
     """
     ours, base = tried.snapshot, tried.base
     try:
@@ -210,31 +210,31 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
             return Untold(history.reason)
         if ours.id not in history and ref_of(timeline.find(ours.id)) != ours:
             return Untold(
-                f"the name of snapshot {ours.id} is another's by now, below the history: it was ours, or is freed"
+                f"the name of snapshot {ours.id} lies below the history, and holds another snapshot or none by now"
             )
         if ours.id not in history:
-            return Fork(f"snapshot {ours.id} was created on a name that expiry or a rollback had freed")
+            return Fork(f"snapshot {ours.id} was created under a name that expiry or a rollback had freed")
         if ours.id > history.start and state is BaseIs.GONE:
-            return Untold(f"snapshot {ours.id - 1}, on which it was built, was gone and is listed again")
+            return Untold(f"snapshot {ours.id - 1}, on which it was built, had disappeared and is listed again")
         return _continued(timeline, tried, ours.id == history[-1])
     except LakelatchError as error:
         return Untold(error.message)
 
 
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
-    """Is a snapshot that was found under its name proven to be a part of the history?"""
+    """Whether a snapshot that was found under its name is proven to be part of the history."""
     return isinstance(check_lineage(timeline, _as_prepared(snapshot)), Standing)
 
 
 def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:
-    """What a snapshot says of identities counts only where it is no fork: its name may have been freed since it was listed.
+    """Check that a snapshot is not a fork before its identities count: its name may have been freed since it was listed.
 
     Raises:
         StoreUnavailable: it is a fork; the next look finds the history.
     """
     found = check_lineage(timeline, _as_prepared(snapshot)) if snapshot is not None else None
     if isinstance(found, Fork):
-        raise StoreUnavailable(f"the snapshot that was just read is no part of the history: {found.reason}")
+        raise StoreUnavailable(f"the snapshot that was just read is not part of the history: {found.reason}")
 
 
 def _as_prepared(snapshot: Snapshot) -> ev.SnapshotPrepared:
@@ -251,47 +251,47 @@ def _another_table(timeline: Timeline) -> str | None:
 
 
 def _continued(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> Lineage:
-    """Ours is the oldest of the history: was its base expired in order, or did expiry end exactly below our name?
+    """This snapshot is the oldest of the history: either its base expired in order, or expiry ended exactly below its name.
 
-    The next snapshot tells: it was built on ours, or on the one that had our name before (decision 1).
+    The next snapshot decides: it was built on this one, or on the one that had the name before (decision 1).
 
     Args:
-        alone: ours is the newest, too.
+        alone: it is also the newest.
     """
     ours = tried.snapshot
     following = timeline.find(ours.id + 1)
     if following is not None:
         return _built_on(timeline, following, tried)
     if not alone:
-        return Untold(f"snapshot {ours.id + 1} was listed, and is gone: an expiry is under way")
+        return Untold(f"snapshot {ours.id + 1} was listed, but no longer exists: an expiry is under way")
     hints = timeline.parallel(timeline.hint, ("LATEST",) if tried.base is None else ("LATEST", "EARLIEST"))
     if (latest := hints[0] or 0) > ours.id:
-        # A hint proves nothing, but it is reason enough to doubt a listing that shows ours alone (H7, decision 3).
-        return Untold(f"LATEST says {latest}, and the listing shows snapshot {ours.id} alone")
+        # A hint proves nothing, but it is reason enough to doubt a listing that shows this snapshot alone (H7, decision 3).
+        return Untold(f"LATEST says {latest}, but the listing shows snapshot {ours.id} alone")
     if tried.base is not None and hints[1] != ours.id:
-        return Untold(f"snapshot {tried.base.id} is gone, and EARLIEST does not say that it was expired")
+        return Untold(f"snapshot {tried.base.id} is gone, but EARLIEST does not say that it was expired")
     return Standing()
 
 
 def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepared) -> Lineage:
-    """Was the next snapshot built on ours? One of another engine names no base: it inherits our manifests, or does not."""
+    """Whether the next snapshot was built on this one. Another engine's names no base, so its inherited manifests decide."""
     ours, named = tried.snapshot, base_of(following)
     if named is not None:
         if named == ours:
             return Standing()
-        other = f"snapshot {following.id} stands on another snapshot {ours.id}"
+        other = f"snapshot {following.id} builds on another snapshot {ours.id}"
         if tried.base is None and (timeline.hint("EARLIEST") or 0) <= ours.id:
-            # Ours is the first of its table: what follows may be left of a table that was dropped here (H21).
-            return Untold(f"{other}, and EARLIEST does not say that it was expired")
+            # This snapshot is the first of its table: the next one may be left over from a table that was dropped here (H21).
+            return Untold(f"{other}, but EARLIEST does not say that it was expired")
         return Fork(f"{other}, since expired")
     inherited = {line.file_name for line in timeline.manifest_list(following.base_manifest_list)}
     if inherited & _delta(timeline, tried):
         return Standing()
-    return Untold(f"snapshot {following.id}, of another writer, does not say what it stands on")
+    return Untold(f"snapshot {following.id}, of another writer, does not say what it was built on")
 
 
 def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """It never landed, or was expired since, or rolled back: the base, and then the history above, tell which."""
+    """The snapshot never landed, or it was expired or rolled back since: the base, and then the history above, decide."""
     ours, base = tried.snapshot, tried.base
     state = look_at_base(timeline, base, earliest=True) if base is not None else BaseIs.GONE
     if state is BaseIs.THERE:
@@ -309,11 +309,11 @@ def _at_free_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
     inherited = {m.file_name for m in timeline.manifests(latest)} if latest is not None else set()
     if inherited & _delta(timeline, tried):
         return Standing()
-    return Untold(f"snapshot {ours.id} is not there, and neither is the one that it was built on")
+    return Untold(f"snapshot {ours.id} does not exist, and neither does the one that it was built on")
 
 
 def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
-    """The names of a snapshot's own manifests; none where its list is gone."""
+    """The names of a snapshot's own manifests; empty where its list is gone."""
     made = parse_snapshot(tried.text.encode(), timeline.paths.snapshot(tried.snapshot.id))
     try:
         return {line.file_name for line in timeline.delta_manifests(made)}
@@ -325,12 +325,12 @@ def _delta(timeline: Timeline, tried: ev.SnapshotPrepared) -> set[str]:
 
 
 def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
-    """Delete a snapshot of ours that landed on another table, so that this one stays readable (H21, decision 17).
+    """Delete this writer's snapshot, which landed on another table, so that that table stays readable (H21, decision 17).
 
-    Only its own writer may do that: nobody else deletes it, so that the name cannot have become another's in between.
+    Only its own writer may do that. No other process deletes it, so the name cannot have passed to another writer meanwhile.
 
     Returns:
-        None where it was there, and nothing of it is left; otherwise why it cannot be said that its rows are nowhere.
+        None if it existed and nothing of it is left; otherwise the reason why its rows may still be somewhere.
     """
     ours = tried.snapshot
     key = timeline.paths.snapshot(ours.id)
@@ -338,7 +338,7 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
         if built := _somebody_built_on(timeline, tried):
             return built
         if not isinstance(read_name(timeline, tried, doubtful=False), Ours):
-            return f"snapshot {ours.id} was there, and is gone: it may have moved with the table"
+            return f"snapshot {ours.id} existed, and is gone: it may have moved with the table"
         if _moving(timeline, key):
             return (
                 "other files of the table are still there: it may be on its way to another location, with the snapshot"
@@ -350,7 +350,7 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
 
 
 def _moving(timeline: Timeline, key: str) -> bool:
-    """Is there no table any more, and more than our snapshot all the same? Then somebody is just deleting it, or moving it."""
+    """Whether a table is being deleted or moved: it has no schema any more, but other files besides this snapshot."""
     if timeline.schema_ids():
         return False
     late = timeline.paths.hint("LATEST")  # a writer of the old table may just have written it

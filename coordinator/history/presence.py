@@ -1,7 +1,7 @@
-"""Which of some files are there.
+"""Checks which of some files exist.
 
-Owns: asking the store with few requests. Must not know: what the files are. Invariant: files are listed by folder where they
-are many, and looked at one by one where they are few.
+Owns: asking the store with few requests. Must not know: what the files are for.
+Invariant: many files are listed by folder; few files are looked at one by one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from ...backends.store import ObjectNotFound
 from .timeline import Timeline
 
 FEW_FILES = 16
-"""So many files are looked at one by one; more are listed."""
+"""Up to this many files are looked at one by one; more are listed."""
 MANY_FOLDERS = 64
 
 
 def sizes_of(timeline: Timeline, keys: Sequence[str]) -> dict[str, int]:
-    """Sizes in bytes of those files that exist."""
+    """The sizes in bytes of the files that exist."""
     if len(keys) <= FEW_FILES:
         found = zip(keys, timeline.parallel(lambda key: _size(timeline, key), keys), strict=True)
         return {key: size for key, size in found if size is not None}
     folders = sorted({key.rpartition("/")[0] + "/" for key in keys})
     if len(folders) > MANY_FOLDERS:
-        folders = [""]  # one listing of everything costs less than one of each
+        folders = [""]  # one listing of everything costs less than one per folder
     wanted = set(keys)
 
     def listed(folder: str) -> dict[str, int]:

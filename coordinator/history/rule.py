@@ -1,9 +1,9 @@
-"""Which of several runs of snapshot ids is the table's history?
+"""Decides which of several runs of snapshot ids is the table's history.
 
-Owns: `the_history`, the one rule that cold readers, VERIFY, resolution and the look-up of identities go by; `Gap`.
-Must not know: stores, who asks. Source: decision 16; H6, H7, H25.
-Invariants: a single run is the history, and nothing is asked about it; a hint counts only where the snapshot that it names
-is there; what the evidence does not show is answered as a `Gap`, never guessed.
+Owns: `the_history`, the one rule for cold readers, VERIFY, resolution and the look-up of identities; `Gap`. Must not know:
+stores, its callers. Source: decision 16; H6, H7, H25.
+Invariants: a single run is the history, without further requests. A hint counts only if the snapshot that it names exists.
+Where the evidence does not decide, the answer is a `Gap`, never a guess.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The ids have a gap, and nothing shows which run is the history. `reason` names the runs and what the hints say."""
+    """The ids have a gap, and the evidence does not show which run is the history. `reason` names the runs and the hints."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a history whose ids have a gap.
+    """Evidence about a history whose ids have a gap.
 
     Attributes:
-        earliest, latest: what the hints say; None where one is missing or garbage.
-        lists_gone: are the manifest lists of this snapshot gone? An expiry deletes them before the snapshot's own file.
-        foreign: was this snapshot written by another engine, so that it names no base?
-        inherits: is a manifest that the second snapshot added still named by the first, so that the first descends from it?
+        earliest, latest: the hints; None where one is missing or garbage.
+        lists_gone: whether the manifest lists of a snapshot are gone. An expiry deletes them before the snapshot's own file.
+        foreign: whether a snapshot was written by another engine, and so names no base.
+        inherits: whether the first snapshot still names a manifest that the second one added, and so descends from it.
     """
 
     earliest: int | None
@@ -41,8 +41,8 @@ def the_history(runs: Sequence[range], evidence: Callable[[], Evidence]) -> rang
     """The run that is the history.
 
     Args:
-        runs: contiguous runs of the ids that are there, ascending, at least one.
-        evidence: asked for only where there is more than one run.
+        runs: contiguous runs of the existing ids, ascending, at least one.
+        evidence: called only if there is more than one run.
 
     >>> the_history([range(1, 4)], lambda: 1 / 0)
     range(1, 4)
@@ -52,13 +52,13 @@ def the_history(runs: Sequence[range], evidence: Callable[[], Evidence]) -> rang
     seen = evidence()
     begins, told = _holding(runs, seen.earliest), _holding(runs, seen.latest)
     if begins is not None:
-        # Below EARLIEST lie leftovers of an expiry, and forks on names that one had freed.
+        # Below EARLIEST there are only leftovers of an expiry, and forks under names that one had freed.
         above = [run for run in runs if run.start > begins.start]
         if not above:
             return begins
         if not seen.lists_gone(begins[-1]):
             return begins if _rolled_back(begins, above, told, seen) else _gap(runs, seen)
-        runs = above  # an expiry is under way, or was cut off: that of Apache Paimon raises EARLIEST at its end
+        runs = above  # an expiry is under way or was interrupted: Apache Paimon's raises EARLIEST at its end
     if told is not None and told in runs and (told is runs[-1] or not seen.lists_gone(told[-1])):
         return told  # a rollback writes LATEST first, and no expiry lowers it
     left = [run for run in runs[:-1] if not seen.lists_gone(run[-1])]
@@ -66,11 +66,12 @@ def the_history(runs: Sequence[range], evidence: Callable[[], Evidence]) -> rang
 
 
 def _rolled_back(begins: range, above: Sequence[range], told: range | None, seen: Evidence) -> bool:
-    """Do the runs above the one that holds EARLIEST stand on names that a rollback had freed?
+    """Whether the runs above the one that holds EARLIEST use names that a rollback had freed.
 
-    Otherwise EARLIEST may be old, and its name that of a fork on what an expiry under way has just deleted. A rollback writes
-    LATEST; where that was overwritten since, what is above must at least descend from what is below. Where another engine
-    wrote the run above, and LATEST names it, the readers of that engine see it: nobody can tell who is right.
+    Otherwise EARLIEST may be outdated, and its name may be that of a fork on snapshots that an expiry is deleting. A rollback
+    writes LATEST; if that was overwritten since, the runs above must at least descend from the one below. If another engine
+    wrote the run above, and LATEST names it, then the readers of that engine see it, and there is no way to decide who is
+    right.
     """
     if told == begins:
         return True
@@ -85,7 +86,7 @@ def _holding(runs: Sequence[range], hint: int | None) -> range | None:
 def _gap(runs: Sequence[range], seen: Evidence) -> Gap:
     shown = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
     hints = f"EARLIEST says {_text(seen.earliest)} and LATEST says {_text(seen.latest)}"
-    return Gap(f"the snapshots {shown} are there, with a gap between them; {hints}")
+    return Gap(f"the snapshots {shown} exist, with a gap between them; {hints}")
 
 
 def _text(hint: int | None) -> str:

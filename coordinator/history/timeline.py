@@ -1,9 +1,9 @@
-"""A table's history in its store: schemas, snapshots, lists and manifests, read.
+"""Reads a table's history from its store: schemas, snapshots, lists and manifests.
 
-Owns: finding the latest snapshot, reading what snapshots reference. Must not know: how a commit is made, who made it.
-Source: format/snapshot §1, §3; H7, H21, H25.
-Invariants: without a gap in the ids no hint is needed (H7): one listing says more than any hint; where there is a gap, one
-rule (`rule`) decides for everybody; what is missing is told by file name.
+Owns: finding the latest snapshot, and reading the files that snapshots reference. Must not know: how a commit is made, or by
+whom. Source: format/snapshot §1, §3; H7, H21, H25.
+Invariants: without a gap in the ids, one listing decides and no hint is needed (H7). Where there is a gap, the one rule in
+`rule` decides for all callers. A missing file is reported by its name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BASE_PROPERTY = "lakelatch.base"
 _EARLIEST = "EARLIEST"
 READ_THREADS = 8
 COLUMNS_FROM = 2048
-"""So many entries are decoded faster side by side than one by one."""
+"""From this many entries on, decoding by columns is faster than one by one."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,8 +46,8 @@ class Latest:
 
     Attributes:
         snapshot: None for a table without one.
-        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and
-            should be written; None where it is there.
+        unhinted: the oldest id of the history (1 for a table without a snapshot), where the hint EARLIEST is missing and should
+            be written; None where it exists.
     """
 
     snapshot: Snapshot | None
@@ -55,11 +55,11 @@ class Latest:
 
 
 class Timeline:
-    """Reads one branch of one table. Thread-safe; keeps nothing but immutable, named files (by identity, H18).
+    """Reads one branch of one table. Thread-safe; caches only immutable files (snapshots by identity, H18).
 
     Args:
-        first_schema: the bytes of schema 0 when the table was opened: they tell this table from another one that is made
-            at the same location later (H21). None: whatever table is there is the right one.
+        first_schema: the bytes of schema 0 when the table was opened, which distinguish this table from one made later at the
+            same location (H21). None accepts any table.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Timeline:
         return sorted(version for version in found if version is not None)
 
     def schema(self, schema_id: int) -> TableSchema:
-        """Schema `schema_id`. Raises TableCorrupt where its file is missing or damaged."""
+        """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged."""
         if schema_id not in self._schemas:
             data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
             if data is None:
@@ -94,11 +94,11 @@ class Timeline:
         return self._schemas[schema_id]
 
     def latest_schema(self) -> TableSchema:
-        """The newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
+        """Read the newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
         return self.schema(self._newest_schema_id())
 
     def opened(self) -> tuple[TableSchema, bytes | None]:
-        """The newest schema, and the bytes of schema 0, which are the table's own identity; None where they were lost.
+        """The newest schema, and the bytes of schema 0, which identify the table; None where they were lost.
 
         Raises:
             TableNotFound: there is no schema.
@@ -113,7 +113,7 @@ class Timeline:
         return self._schemas[newest], first
 
     def newest_schema_id(self, known: int) -> int:
-        """The id of the newest schema, asked for by name from one that is known: no listing that lags behind hides it."""
+        """The id of the newest schema, found by name from a known one, so that a listing that lags behind hides none."""
         while self._schema_bytes(known + 1) is not None:
             known += 1
         return known
@@ -154,7 +154,7 @@ class Timeline:
         return version_of(key[len(folder) :], "snapshot") if key.startswith(folder) else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Snapshot `snapshot_id`. Raises ObjectNotFound where there is no such file, TableCorrupt where it is damaged."""
+        """Read snapshot `snapshot_id`. Raises ObjectNotFound where the file does not exist, TableCorrupt where it is damaged."""
         key = self.paths.snapshot(snapshot_id)
         found = parse_snapshot(self.store.get(key), key)
         if found.id != snapshot_id:
@@ -162,28 +162,28 @@ class Timeline:
         return found
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """Snapshot `snapshot_id`, or None."""
+        """Read snapshot `snapshot_id`, or return None."""
         try:
             return self.snapshot(snapshot_id)
         except ObjectNotFound:
             return None
 
     def latest(self, seen: Snapshot | None = None) -> Snapshot | None:
-        """The snapshot that the table's history ends with, None for a table without one (see `look`)."""
+        """The last snapshot of the table's history, None for a table without one (see `look`)."""
         return self.look(seen).snapshot
 
     def look(self, seen: Snapshot | None = None, *, just_read: bool = False) -> Latest:
-        """The end of the table's history, and whether EARLIEST has still to be written.
+        """The end of the table's history, and whether EARLIEST still has to be written.
 
         Args:
-            seen: a snapshot that was a part of the history: the next ones are asked for beside the listing, so that a
-                writer that is a little behind needs one round trip; a listing that lacks it is stale, and walked on from.
-            just_read: `seen` was read a moment ago, and is known to be this table's; otherwise it is read again, for its name
-                may be another's by now, and so may be the table.
+            seen: a snapshot that was part of the history. The following ids are requested in parallel with the listing, so that
+                a writer that is a little behind needs one round trip. A listing without it is stale, and continued from it.
+            just_read: `seen` was read a moment ago and is known to be this table's. Otherwise it is read again, because the
+                name, or the whole table, may have been replaced.
 
         Raises:
             TableNotFound: the table was dropped, renamed, or made again since it was opened.
-            TableCorrupt: the ids have a gap, and it cannot be told which side of it is the history (H25).
+            TableCorrupt: the ids have a gap, and the evidence does not show which side of it is the history (H25).
         """
         guesses = [] if seen is None else [seen.id + 1, seen.id + 2] if just_read else [seen.id + n for n in range(3)]
         with self._executor(5, "lakelatch-latest") as pool:
@@ -205,7 +205,7 @@ class Timeline:
         return Latest(newest, None if _EARLIEST in names else history.start if history else 1)
 
     def _top_snapshot(self, top: int) -> Snapshot | None:
-        """The snapshot that a listing put on top; rolled back since, the listing is made again."""
+        """The newest snapshot of a listing; if it was rolled back since, list again."""
         for _ in range(3):
             found = self.find(top) if top else None
             if found is not None or top == 0:
@@ -215,7 +215,7 @@ class Timeline:
         raise TableCorrupt(f"{self.paths.snapshot(top)} is listed but cannot be read")
 
     def history(self, ids: Sequence[int]) -> range | Gap:
-        """The ids of the history among those that a listing showed: the one rule where they have a gap (H6, H25).
+        """The ids of the history among the listed ones; where they have a gap, `rule` decides (H6, H25).
 
         Args:
             ids: ascending, at least one.
@@ -232,7 +232,7 @@ class Timeline:
         if isinstance(history, Gap):
             first, last = self.paths.hint("EARLIEST"), self.paths.hint("LATEST")
             raise TableCorrupt(
-                f"{history.reason}: it cannot be told which of them are the table's history; look at the last snapshot of "
+                f"{history.reason}: it cannot be decided which of them are the table's history; look at the last snapshot of "
                 f"each run with at(snapshot=...), then write the first id of the right run into {first} and its last id "
                 f"into {last}",
                 next_step="",
@@ -240,7 +240,7 @@ class Timeline:
         return history
 
     def _lists_gone(self, snapshot_id: int) -> bool:
-        """Has an expiry deleted the lists of a snapshot already, whose own file it deletes last?"""
+        """Whether an expiry has already deleted the lists of a snapshot; it deletes the snapshot's own file last."""
         found = self.find(snapshot_id)
         if found is None:
             return True
@@ -265,7 +265,7 @@ class Timeline:
         return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
 
     def check_table(self) -> None:
-        """Is the table here still the one that was opened? (H21)
+        """Check that the table here is still the one that was opened (H21).
 
         Raises:
             TableNotFound: it was dropped or renamed, or dropped and made again.
@@ -290,7 +290,7 @@ class Timeline:
             found = further
 
     def hint(self, name: str) -> int | None:
-        """What `LATEST` or `EARLIEST` says; None where it is missing or garbage. It proves nothing (H7)."""
+        """The value of `LATEST` or `EARLIEST`; None where the hint is missing or garbage. It proves nothing (H7)."""
         try:
             return int(self.store.get(self.paths.hint(name)))
         except (ObjectNotFound, ValueError):
@@ -321,7 +321,7 @@ class Timeline:
         return [e for part in parts for e in (part if isinstance(part, list) else part.entries())]
 
     def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
-        """The entries of manifests, in order: many of them as columns, so that only those are made that are wanted."""
+        """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
         todo = list(manifests)
         if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
             return list(self.parallel(self.entries_of, todo))
@@ -345,13 +345,13 @@ class Timeline:
             raise TableCorrupt(f"{key} is missing") from None
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
-        """The answers of two questions that are asked at the same time."""
+        """The results of two calls that run at the same time."""
         with self._executor(2, "lakelatch-read") as pool:
             one, other = pool.submit(first), pool.submit(second)
             return one.result(), other.result()
 
     def parallel(self, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """`read` of each item, in order, several at a time."""
+        """Call `read` with each item, several at a time; results in order."""
         todo = list(items)
         if len(todo) < 2:
             return [read(item) for item in todo]
@@ -360,13 +360,13 @@ class Timeline:
 
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:
-    """The base that a snapshot of ours names; None where it names none, or is another writer's."""
+    """The base that a snapshot records; None where it records none, or another writer made it."""
     number, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
     return SnapshotRef(int(number), identity) if number.isdigit() and int(number) > 0 else None
 
 
 def contiguous_runs(ids: Sequence[int]) -> list[range]:
-    """Ascending ids as runs without gaps.
+    """Split ascending ids into runs without gaps.
 
     >>> contiguous_runs([1, 2, 5])
     [range(1, 3), range(5, 6)]

@@ -1,5 +1,5 @@
-"""Owns which commits of which users have landed, however long ago.
+"""Remembers which commits of which users have landed, however long ago.
 
 Must not know: how a snapshot is published.
-Begin with `memory`, then `recall`.
+Start reading at `memory`, then `recall`.
 """

@@ -1,9 +1,10 @@
-"""Exactly once: what a table remembers of commit users and their identifiers, as values and as text.
+"""Exactly once: a table's memory of commit users and their identifiers, as values and as text.
 
-Owns: `Memory`, which travels in a property of each snapshot of ours, and how long names are shortened.
-Must not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`).
-Source: architecture §3 (identity), decision 13; H8. Invariants: a memory says from which snapshot on it is complete, and never
-more than that; it forgets nobody: a user leaves the property only into a page that the property names.
+Owns: `Memory`, which travels in a property of each snapshot that lakelatch makes, and the rule for shortening long names.
+Must not know: stores, files of identities (`pages`), the order in which snapshots are read (`recall`). Source: architecture §3
+(identity), decision 13; H8.
+Invariants: a memory states from which snapshot on it is complete, and never claims more. No user is forgotten: a user leaves
+the property only for a page that the property names.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from ..protocol.events import SnapshotRef
 
 IDENTIFIERS_PROPERTY = "lakelatch.identifiers"
 """JSON: {"since": id, "page": file or null, "users": {user: [last identifier, its snapshot's id, its snapshot's identity]}},
-the most recent user last. The first form of it had no "page", and dropped the least recent of more than 200 users."""
+the most recent user last. The first version of this form had no "page", and dropped the least recent of more than 200 users.
+"""
 REMEMBERED_USERS = 200
-"""So many users fit into the property; where there are more, the less recent half of them moves into a page."""
+"""The property holds up to this many users; when there are more, the less recent half of them moves into a page."""
 LONGEST_NAME = 128
-"""Names of more bytes are remembered by their hash, so that the property has a bound."""
+"""Names longer than this many bytes are stored as hashes, to bound the size of the property."""
 _HASHED = "sha256:"
 
 Remembered = tuple[int, SnapshotRef]
@@ -38,9 +40,9 @@ class Memory:
     """Last identifiers of commit users, as of one snapshot.
 
     Attributes:
-        since: complete for snapshots from this id on; older ones must be asked themselves. 1: complete.
-        users: name (see `name_of`) -> what is remembered of the user, the least recent first.
-        page: the file that holds the users who fell out of the property; None where none did.
+        since: the memory is complete for snapshots from this id on; older snapshots must be read themselves. 1: complete.
+        users: name (see `name_of`) -> last identifier and its snapshot, the least recent user first.
+        page: the file with the users that were moved out of the property; None where there are none.
     """
 
     since: int = 1
@@ -49,26 +51,26 @@ class Memory:
 
     @property
     def complete(self) -> bool:
-        """Is a user unknown whom neither this memory nor its page knows?"""
+        """Whether a user that is neither in this memory nor in its page is certainly unknown."""
         return self.since <= 1
 
     def overflows_with(self, name: str | None) -> bool:
-        """Are these, and one more user where there is one, more than the property may hold?"""
+        """Whether these users, and one more if given, are more than the property may hold."""
         return len(self.users) + (name is not None and name not in self.users) > REMEMBERED_USERS
 
     def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
-        """The memory after one more commit of a user, who is the most recent one now."""
+        """The memory after one more commit of a user, which becomes the most recent user."""
         name = name_of(user)
         users = {n: r for n, r in self.users.items() if n != name}
         return replace(self, users={**users, name: (identifier, snapshot)})
 
     def divided(self) -> tuple[dict[str, Remembered], dict[str, Remembered]]:
-        """The users who leave the property when it overflows, and the more recent ones, who stay."""
+        """The users that leave the property when it overflows, and the more recent ones that stay."""
         users, leaving = list(self.users.items()), len(self.users) - REMEMBERED_USERS // 2
         return dict(users[:leaving]), dict(users[leaving:])
 
     def over(self, older: Memory) -> Memory:
-        """This memory, and below it what an older snapshot remembers."""
+        """This memory, extended by the memory of an older snapshot."""
         kept = {name: found for name, found in older.users.items() if name not in self.users}
         return Memory(min(self.since, older.since), {**kept, **self.users}, self.page or older.page)
 
@@ -78,7 +80,7 @@ class Memory:
 
 
 def name_of(user: str) -> str:
-    """How a commit user is remembered: by name, or by the hash of a name that is too long.
+    """The key of a commit user in the memory: its name, or the hash of a name that is too long.
 
     >>> name_of("etl"), len(name_of("x" * 10_000))
     ('etl', 71)
@@ -90,10 +92,11 @@ def name_of(user: str) -> str:
 
 
 def memory_of(snapshot: Snapshot) -> Memory:
-    """What one snapshot says: all before it where it is ours, its own identity alone where it is another writer's.
+    """The memory in one snapshot: complete if lakelatch made the snapshot, only the snapshot's own identity if another writer
+    did.
 
     Raises:
-        TableCorrupt: the property is garbled, or names a page outside of its folder (H16).
+        TableCorrupt: the property is garbled, or names a page outside its folder (H16).
     """
     text = snapshot.own_properties.get(IDENTIFIERS_PROPERTY)
     if text is None:
@@ -114,23 +117,23 @@ def memory_of(snapshot: Snapshot) -> Memory:
     if page is not None and since > 1:
         raise TableCorrupt(f"{where} is garbled: it names page {page!r}, and is not complete before snapshot {since}")
     if "page" not in raw and len(users) >= REMEMBERED_USERS:
-        since = snapshot.id  # of the first form, and full: users may have been dropped
+        since = snapshot.id  # the first form, and full: users may have been dropped
     return Memory(since, users, None if page is None else identity_file(page, where))
 
 
 def identity_file(name: str, where: str) -> str:
-    """The name of a page or leaf, as a table's own file gave it.
+    """Check the name of a page or leaf that was read from a table's own file.
 
     Raises:
-        TableCorrupt: it would leave the folder (H16), or is no such name.
+        TableCorrupt: it points outside the folder (H16), or is not such a name.
     """
     if not safe_name(name, where).startswith(IDENTITY_PREFIX):
-        raise TableCorrupt(f"{where} names {name!r}, which is no file of identities")
+        raise TableCorrupt(f"{where} names {name!r}, which is not a file of identities")
     return name
 
 
 def is_ours(snapshot: Snapshot) -> bool:
-    """Does a snapshot carry the memory of those before it?"""
+    """Whether a snapshot carries the memory of those before it, as lakelatch's snapshots do."""
     return IDENTIFIERS_PROPERTY in snapshot.own_properties
 
 
@@ -139,10 +142,10 @@ def users_to_json(users: Mapping[str, Remembered]) -> dict[str, Any]:
 
 
 def users_from_json(raw: Any) -> dict[str, Remembered]:
-    """Users by name.
+    """Parse the users by name.
 
     Raises:
-        ValueError, TypeError, AttributeError: it is none of `users_to_json`.
+        ValueError, TypeError, AttributeError: `users_to_json` did not write it.
     """
     found: dict[str, Remembered] = {}
     for name, (identifier, snapshot_id, identity) in raw.items():

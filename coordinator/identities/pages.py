@@ -1,13 +1,14 @@
-"""Files of identities: where users stay who fell out of the snapshots' own property. Pure.
+"""Files of identities, which hold the users that no longer fit into the snapshots' own property. Pure.
 
 Owns: `Page`, `Leaf`, their bytes, and `spill`, which moves users from the property into a page and from a page into leaves.
 Must not know: stores, snapshots. Source: decision 13; H16, H24.
-Invariants: files never change; a page and one leaf hold all that is known of a user; a spill needs at most the page and one
-leaf to be read, and writes at most the page and what that leaf becomes.
+Invariants: files never change. The page and one leaf hold everything that is known about a user. A spill reads at most the page
+and one leaf, and writes at most the page and the leaves that replace that leaf.
 
-A page holds the users that fell out most recently, and names the leaves. Each leaf holds the users whose hash begins with
-its prefix, in bits; the prefixes cover every hash once. A page that has grown long hands the users of one leaf over to it;
-a leaf that has grown long becomes several, with longer prefixes. So neither is ever rewritten as a whole.
+A page holds the users that were moved out most recently, and names the leaves. Each leaf holds the users whose hash begins with
+its prefix, in bits; the prefixes together cover every hash exactly once. A page that has grown too long moves the users of one
+leaf into that leaf. A leaf that has grown too long is split into several with longer prefixes. So neither of them is ever
+rewritten as a whole.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from ...core.paths import IDENTITY_PREFIX
 from .memory import Memory, Remembered, identity_file, users_from_json, users_to_json
 
 PAGE_USERS = 2_000
-"""A page with more users hands some of them over to a leaf, with each spill."""
+"""A page with more users moves some of them into a leaf at each spill."""
 LEAF_USERS = 4_000
-"""A leaf with more users is split. It is read as a whole, so it must stay small; pages grow with the number of leaves."""
+"""A leaf with more users is split. Leaves are read as a whole, so they must stay small; pages grow with the number of leaves."""
 LONGEST_FILE = 1 << 28
-"""Bytes of JSON that a file may unpack to: a damaged or hostile one must not fill the memory."""
+"""Bytes of JSON that a file may unpack to: a damaged or hostile file must not exhaust the memory."""
 _GZIP = 31
 _DEEPEST = 64
-"""Bits of the longest prefix."""
+"""The length of the longest prefix, in bits."""
 
 Users = Mapping[str, Remembered]
 
@@ -52,7 +53,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Page:
-    """Users that fell out of the property: those of late, and the names of the leaves with all others.
+    """Users that no longer fit into the property: the recent ones, and the names of the leaves that hold all others.
 
     Attributes:
         leaves: prefix of a hash, in bits -> file; empty where there is none yet.
@@ -70,14 +71,14 @@ class Page:
         return next((bits[:n] for n in range(_DEEPEST + 1) if bits[:n] in self.leaves), "")
 
     def fullest_prefix(self, more: Iterable[str]) -> str:
-        """The prefix of the leaf to which most users of this page, and these, would go."""
+        """The prefix of the leaf that would receive the most users of this page and the given ones."""
         waiting = Counter(self.prefix_of(name) for name in (*self.users, *more))
         return max(sorted(waiting), key=waiting.__getitem__)
 
 
 @dataclass(frozen=True)
 class IdentityFile:
-    """A page or a leaf, about to be written."""
+    """A page or a leaf that has not been written yet."""
 
     name: str
     data: bytes
@@ -89,9 +90,9 @@ def spill(
     """A memory that fits into its property again, and the files that hold the rest.
 
     Args:
-        page: what the memory's page says; an empty one where it has none.
-        leaf: the leaf that takes users of the page over, should that be too long; None only where it is not.
-        next_name: a fresh file name, by kind.
+        page: the memory's page; an empty one where it has none.
+        leaf: the leaf that receives users if the page is too long; None only if the page is not.
+        next_name: returns a fresh file name, by kind.
     """
     falling, staying = memory.divided()
     waiting, leaves = {**page.users, **falling}, dict(page.leaves)
@@ -108,7 +109,7 @@ def spill(
 
 
 def split(leaf: Leaf) -> list[Leaf]:
-    """A leaf as leaves that are short enough."""
+    """Split a leaf into leaves that are short enough."""
     if len(leaf.users) <= LEAF_USERS or len(leaf.prefix) >= _DEEPEST:
         return [leaf]
     halves: tuple[dict[str, Remembered], dict[str, Remembered]] = ({}, {})
@@ -118,7 +119,7 @@ def split(leaf: Leaf) -> list[Leaf]:
 
 
 def bits_of(name: str) -> str:
-    """A user's hash, in bits: evenly spread whatever the names are.
+    """A user's hash, in bits, evenly distributed for any names.
 
     >>> bits_of("etl")[:8], len(bits_of("etl"))
     ('01100011', 64)
@@ -128,10 +129,10 @@ def bits_of(name: str) -> str:
 
 
 def parse_page(data: bytes, where: str) -> Page:
-    """A page from its file.
+    """Parse a page file.
 
     Raises:
-        TableCorrupt: it is garbled, or names a leaf outside of the folder (H16); names file and field.
+        TableCorrupt: it is garbled, or names a leaf outside the folder (H16); names file and field.
     """
     raw = _unpacked(data, where)
     leaves = _field(raw, "leaves", where, lambda value: {str(p): str(name) for p, name in value.items()})
@@ -143,7 +144,7 @@ def parse_page(data: bytes, where: str) -> Page:
 
 
 def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
-    """A leaf from its file.
+    """Parse a leaf file.
 
     Raises:
         TableCorrupt: it is garbled, or holds users of another leaf; names file and field.
@@ -155,7 +156,7 @@ def parse_leaf(data: bytes, prefix: str, where: str) -> Leaf:
 
 
 def _covers(leaves: Mapping[str, str]) -> bool:
-    """Does every hash begin with exactly one of these prefixes?"""
+    """Whether every hash begins with exactly one of these prefixes."""
     ordered = sorted(leaves)
     if any(len(prefix) > _DEEPEST or prefix.strip("01") for prefix in ordered):
         return False
@@ -181,10 +182,10 @@ def _unpacked(data: bytes, where: str) -> dict[str, Any]:
         unpacker = zlib.decompressobj(wbits=_GZIP)
         text = unpacker.decompress(data, LONGEST_FILE)
         if not unpacker.eof:
-            raise ValueError("it is cut off, or too long")
+            raise ValueError("it is truncated, or too long")
         raw = parse_json(text)
         if not isinstance(raw, dict):
-            raise TypeError("no JSON object")
+            raise TypeError("not a JSON object")
         return raw
     except (ValueError, TypeError, zlib.error) as error:
-        raise TableCorrupt(f"{where} is no file of identities: {error!r}") from error
+        raise TableCorrupt(f"{where} is not a file of identities: {error!r}") from error

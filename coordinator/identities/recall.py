@@ -1,9 +1,9 @@
-"""Reading what a table remembers: the memory through a base, and one user in it.
+"""Reads a table's memory of identities through a base, and looks up one user in it.
 
-Owns: `recall`, the one walk past snapshots of other writers; `Known`, what a committer need not read twice.
-Must not know: the machine, how snapshots are written. Source: architecture §3 (identity), decision 13; H8, H18, H24.
-Invariants: the look-up goes through the very base that a publish will stand on, and the memory that the publish carries is
-the same one; a page that is missing is an error, because a user must never be taken for unknown by guessing.
+Owns: `recall`, the one walk past snapshots of other writers; `Known`, the cache of one committer. Must not know: the machine,
+how snapshots are written. Source: architecture §3 (identity), decision 13; H8, H18, H24.
+Invariants: the look-up goes through the very base that a publish will be built on, and the publish carries on the same memory.
+A missing page is an error, because a user must never be assumed to be unknown.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .memory import Memory, Remembered, is_ours, memory_of, name_of
 from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill
 
 WALK = 20
-"""So many foreign snapshots are read at most where no user is looked for."""
+"""The largest number of other writers' snapshots that are read when no user is looked up."""
 _BATCH = 16
 _KEPT_MEMORIES = 16
 _KEPT_BYTES = 16 << 20
 
 
 class Known:
-    """What one committer remembers of memories, pages and leaves. Thread-safe and bounded.
+    """One committer's cache of memories, pages and leaves. Thread-safe and bounded.
 
-    Snapshots are known by identity, never by id alone (H18); files never change, so their names are enough.
+    Snapshots are cached by identity, never by id alone (H18). Files never change, so their names are enough.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Known:
         self._bytes = 0
 
     def memory(self, snapshot: Snapshot) -> Memory | None:
-        """The memory through a snapshot, where it was made or read before."""
+        """The memory through a snapshot, if it was made or read before."""
         with self._lock:
             return self._memories.get(SnapshotRef(snapshot.id, snapshot.identity))
 
     def keep(self, ours: SnapshotRef, memory: Memory, made: Iterable[IdentityFile]) -> None:
-        """Keep what a snapshot of ours will say, should it land: then the next commit reads none of it."""
+        """Keep the memory that a new snapshot will carry if it lands, so that the next commit need not read it."""
         self.keep_memory(ours, memory)
         for file in made:
             self.keep_file(file)
@@ -76,14 +76,14 @@ class Known:
             data = timeline.store.get(key)
         except ObjectNotFound:
             raise TableCorrupt(
-                f"{key} is missing: it is not known which commits have landed before",
+                f"{key} is missing: it is not known which commits landed earlier",
                 next_step="restore it; commits without commit_user and identifier do not need it",
             ) from None
         self.keep_file(IdentityFile(name, data))
         return data
 
     def keep_file(self, made: IdentityFile) -> None:
-        """Keep a file; the ones that were not asked for longest go."""
+        """Keep a file; drops the least recently used ones."""
         with self._lock:
             self._bytes += len(made.data) - len(self._files.pop(made.name, b""))
             self._files[made.name] = made.data
@@ -93,13 +93,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Recalled:
-    """What a table remembers through one base.
+    """A table's memory through one base.
 
     Attributes:
-        inspected_through: the id of the base; 0 where the table has no snapshot, or nobody was looked for.
-        memory: through the base, to be carried on.
-        last: what is remembered of the user who was looked for; None where there was none, or he is unknown.
-        page, leaf: what was read of them; both are there where the next memory needs them.
+        inspected_through: the id of the base; 0 where the table has no snapshot, or no user was looked up.
+        memory: the memory through the base, to be carried on.
+        last: the last identifier of the user that was looked up; None where there was none, or the user is unknown.
+        page, leaf: the page and leaf, if they were read; both are set where the next memory needs them.
     """
 
     inspected_through: int
@@ -109,7 +109,7 @@ class Recalled:
     leaf: Leaf | None = None
 
     def says(self, identifier: int | None) -> bool:
-        """Has this very identifier of the user landed, if the base is a part of the history?"""
+        """Whether this identifier of the user has landed, provided that the base is part of the history."""
         return self.last is not None and self.last[0] == identifier
 
     def carried_on(
@@ -123,14 +123,14 @@ class Recalled:
 
 
 def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: Known | None = None) -> Recalled:
-    """The memory through a base, and what it says of a user.
+    """The memory through a base, and its entry for a user.
 
-    Costs nothing where the base is ours and the user is a recent one; else a page, and perhaps a leaf. Snapshots of other
-    writers above the newest one of ours are read, and kept, so that they are read once.
+    Needs no request if lakelatch made the base and the user is a recent one; otherwise a page, and perhaps a leaf. Snapshots of
+    other writers above lakelatch's newest one are read once, and cached.
 
     Args:
-        user: who is looked for; None = nobody: then at most `WALK` snapshots are read.
-        known: what was read before.
+        user: the user to look up; None looks up nobody and reads at most `WALK` snapshots.
+        known: the cache.
 
     Raises:
         TableCorrupt: a snapshot, a page or a leaf is damaged or missing.
@@ -152,7 +152,7 @@ def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: K
 
 
 def _ready_to_spill(recalled: Recalled, name: str | None, timeline: Timeline, known: Known) -> Recalled:
-    """With page and leaf at hand where the next memory will overflow: nothing is read any more when it is made."""
+    """Read page and leaf if the next memory will overflow, so that making it needs no more reads."""
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
     if not memory.overflows_with(name):
         return recalled
@@ -176,9 +176,10 @@ def _leaf(page: Page, prefix: str, timeline: Timeline, known: Known) -> Leaf:
 
 
 def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, to_the_end: bool) -> Memory:
-    """The memory of the newest snapshot of ours, and of what other writers committed above it.
+    """The memory of lakelatch's newest snapshot, and of the commits of other writers above it.
 
-    What was found is kept after each batch: a walk that takes longer than its base may be old is carried on, not begun again.
+    Results are cached after each batch. If the walk takes longer than its base may age, the next one continues instead of
+    starting over.
     """
     if base is None:
         return Memory()
@@ -190,7 +191,7 @@ def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, 
         for snapshot_id, found in zip(ids, timeline.parallel(timeline.find, ids), strict=True):
             if snapshot_id >= memory.since:
                 continue  # a memory further up knows all of it
-            if found is None:  # expired: history begins above it, and nobody needs to look there again
+            if found is None:  # expired: the history begins above it, and no later walk needs to look there again
                 memory = replace(memory, since=1)
                 break
             memory, ours = memory.over(known.memory(found) or memory_of(found)), ours or is_ours(found)
@@ -200,10 +201,10 @@ def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, 
 
 
 def _more(memory: Memory, to_the_end: bool, ours: bool, read: int) -> int:
-    """How many older snapshots are to be read now, at once.
+    """How many older snapshots to read in the next batch.
 
-    A memory that overflows is completed first: only one that is complete may have a page, or nobody could tell in which
-    order two of them are to be read.
+    A memory that overflows is completed first: only a complete one may have a page, or the order of two pages would be
+    ambiguous.
     """
     if memory.complete:
         return 0

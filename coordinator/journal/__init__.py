@@ -1,5 +1,5 @@
-"""Owns where the events of commits are kept: in memory, in a file, beside the table.
+"""Keeps the events of commits: in memory, in a file, or beside the table.
 
-Must not know: what becomes of a commit (`recovery`).
-Begin with `lines`.
+Must not know: how a commit ended (`recovery`).
+Start reading at `lines`.
 """

@@ -1,9 +1,9 @@
-"""A journal in a file of JSON lines that any number of processes share.
+"""A journal in a file of JSON lines, which any number of processes can share.
 
-Owns: `FileJournal`. Must not know: what becomes of a commit. Source: architecture §3 (event sourced).
-Invariants: each line is one write in append mode, so that the order of lines is the order in which they came; what a writer
-takes for kept is what `read_lines` finds, and what it takes for another's mark too. So the file must lie on a file system
-whose appends are atomic, as local ones are.
+Owns: `FileJournal`. Must not know: how a commit ended. Source: architecture §3 (event sourced).
+Invariants: each line is one write in append mode, so the order of the lines is the order of the writes. A line counts as kept,
+and a mark as another process's, for its writer exactly when `read_lines` finds it. So the file must lie on a file system with
+atomic appends, such as a local one.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ class FileJournal(SharedJournal):
             return Unknown(f"journal {self.path}: {error.strerror}")
 
     def _append(self, line: bytes) -> None:
-        # A newline in front: what a killed process left half written ends there.
+        # The leading newline ends a line that a killed process left half written.
         try:
             written = os.write(self._handle, b"\n" + line + b"\n")
         except OSError as error:
             raise StoreUnavailable(f"journal {self.path} cannot be written: {error.strerror}") from error
-        # Whole without the last newline: a reader finds it, so its writer must not say that it is not there (G2).
+        # The line is complete without its last newline: a reader finds it, so its writer must not report it as missing (G2).
         if written < len(b"\n" + line):
             raise StoreUnavailable(f"journal {self.path} cannot be written: the disk is full")
 
     def _who_was_first(self, name: str, commit: OpenCommit) -> PutOutcome:
-        """Is there a mark of others between the line of this commit that was looked at last, and its newest one?"""
+        """Check for another process's mark between the line of this commit that was last looked at and its newest one."""
         seen = os.pread(self._handle, max(0, os.fstat(self._handle).st_size - commit.position), commit.position)
         start, end = _place_of(commit.looked_at, seen), _place_of(commit.lines[-1], seen)
         if start < 0 or end < start:
-            return Unknown(f"journal {self.path} was cut, or replaced, while the commit was under way")
-        # From this line on the next look goes: others may have added theirs since it was written.
+            return Unknown(f"journal {self.path} was truncated, or replaced, while the commit was under way")
+        # The next look starts at this line: others may have added theirs since it was written.
         commit.position, commit.looked_at = commit.position + end, commit.lines[-1]
         first: PutOutcome = Created()
         for line in read_lines(seen[start:end].split(b"\n"), str(self.path)):
@@ -88,5 +88,5 @@ class FileJournal(SharedJournal):
 
 
 def _place_of(line: bytes, seen: bytes) -> int:
-    """Where a line begins, -1 where it is not there."""
+    """The offset at which a line begins, -1 where it is missing."""
     return seen.find(b"\n" + line)

@@ -1,10 +1,10 @@
-"""Where the events of commits go: the coordinator's state is only ever a fold of them.
+"""The journal's interface and its lines: the events of commits, which the coordinator's state is folded from.
 
-Owns: the `Journal` seam, its form in memory, what one commit writes to (`BoundJournal`), lines and what they say. Must not
-know: what becomes of a commit, where the lines of a journal that is shared are kept (`shared_journal`). Source: architecture §3
-(event sourced). Invariants: a line is written before the effects that follow from its event begin; what a journal holds of
-a commit is a prefix of its events; a line that was cut off is dropped on reading, one that is damaged is told by name and
-number; no credentials ever reach a journal (H19).
+Owns: the `Journal` protocol, its in-memory implementation, the per-commit view `BoundJournal`, and the format of lines. Must
+not know: how a commit ended, where the lines of a shared journal are kept (`shared_journal`). Source: architecture §3 (event
+sourced).
+Invariants: a line is written before the effects of its event begin. The journal holds a prefix of each commit's events. A
+truncated line is dropped on reading; a damaged one is reported by name and number. No credentials ever reach a journal (H19).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..protocol.events import Event, event_from_json, event_json
 from ..surroundings import MACHINE, Surroundings
 
 OBJECT = "object"
-"""The setting that means a journal beside the table, in its own store."""
+"""The setting for a journal beside the table, in the table's own store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,18 @@ class Journal(Protocol):
         """Keep an entry.
 
         Args:
-            decisive: durably, and after asking who came first.
+            decisive: keep it durably, and check who came first.
 
         Returns:
-            Of a decisive one: `AlreadyThere` where somebody took the commit over before this entry, `Unknown` where it is
-            not known whether it is kept; all else means that it is.
+            For a decisive entry: `AlreadyThere` if another process took the commit over before this entry, `Unknown` if it is
+            not known whether the entry is kept. Any other result means that it is kept.
 
         Raises:
             StoreUnavailable: it was not kept.
         """
 
     def conclude(self, commit: str) -> None:
-        """How this commit ended is known, and was told: nothing of it is needed any more to find out."""
+        """The outcome of this commit is known and was reported, so its entries are no longer needed to find it out."""
 
 
 class MemoryJournal:
@@ -99,7 +99,7 @@ class MemoryJournal:
 
 
 class BoundJournal:
-    """A journal with commit and table filled in: what a driver writes to."""
+    """A journal with commit and table filled in, which a driver writes to."""
 
     def __init__(
         self,
@@ -112,14 +112,15 @@ class BoundJournal:
         self._journal, self._commit, self._table, self._around, self._branch = journal, commit, table, around, branch
         self._failure: StoreUnavailable | None = None
         self._prepared = False
-        """Is there a snapshot in the journal that may still be sent?"""
+        """Whether the journal holds a snapshot that may still be sent."""
 
     def record(self, event: Event) -> Event:
         """Keep an event.
 
         Returns:
-            The event that counts: this one, or why the commit cannot go on with it. A journal that cannot keep what is
-            not decisive costs no commit (H17), but keeps nothing of this one any more, and a decisive event then fails.
+            The event that counts: this one, or the reason why the commit cannot go on with it. A journal that fails to keep an
+            event that is not decisive does not fail the commit (H17). It then keeps no more events of that commit, and a
+            decisive one fails.
         """
         prepares = isinstance(event, ev.SnapshotPrepared)
         decisive = prepares or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
@@ -150,7 +151,7 @@ class BoundJournal:
                 assert_never(kept)
 
     def conclude(self) -> None:
-        """See `Journal`; what cannot be tidied up now is when the journal is recovered."""
+        """See `Journal`; what cannot be removed now is removed when the journal is recovered."""
         try:
             self._journal.conclude(self._commit)
         except LakelatchError:
@@ -158,7 +159,7 @@ class BoundJournal:
 
 
 def address_of(url: str) -> str:
-    """The URL of a table as a journal names it: whoever reads it may run in another folder.
+    """The URL of a table as a journal names it: its reader may run in another folder.
 
     >>> address_of("s3://lake/flights/"), address_of("/data/../lake")
     ('s3://lake/flights', '/lake')
@@ -168,11 +169,11 @@ def address_of(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line that is not an entry, although it is not merely cut off.
+    """A line that is not an entry, and is not merely truncated either.
 
     Attributes:
         where: the journal and the line.
-        why: what is wrong with it.
+        why: the problem.
         commit: the commit to which it belongs; None where it may belong to any.
     """
 
@@ -181,7 +182,7 @@ class Damage:
     commit: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.where} is no journal entry: {self.why}"
+        return f"{self.where} is not a journal entry: {self.why}"
 
 
 def line_of(entry: Entry) -> bytes:
@@ -193,7 +194,7 @@ def read_journal(path: str | Path) -> Iterator[Entry]:
     """The entries of a JSON-lines journal, in order.
 
     Raises:
-        TableCorrupt: a line, other than one that was cut off, is no entry; names file and line.
+        TableCorrupt: a line that is not merely truncated is not an entry; names file and line.
     """
     return parse_journal(Path(path).read_bytes().split(b"\n"), str(path))
 
@@ -204,7 +205,7 @@ def parse_journal(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
 
 
 def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
-    """The entries alone. Raises TableCorrupt at the first line that is damaged."""
+    """The entries alone. Raises TableCorrupt at the first damaged line."""
     for line in lines:
         if isinstance(line, Damage):
             raise TableCorrupt(str(line))
@@ -212,14 +213,14 @@ def undamaged(lines: Iterable[Entry | Damage]) -> Iterator[Entry]:
 
 
 def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> Iterator[Entry | Damage]:
-    """What the lines of a journal say, in order; a line that was cut off says nothing.
+    """Read the lines of a journal, in order; truncated lines are skipped.
 
-    An entry is there once the last byte of its JSON object is, with or without a newline after it. That is the rule for
-    whoever writes a line, too: its writer may only take it for not written where that byte is missing.
+    An entry is complete once the last byte of its JSON object is there, with or without a newline after it. The same rule holds
+    for writers: a writer may consider a line as not written only if that byte is missing.
 
     Args:
-        name: of the journal, for messages.
-        commit: the commit to which all lines belong, where that is known.
+        name: the name of the journal, for messages.
+        commit: the commit to which all lines belong, if that is known.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -234,7 +235,7 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
 
 
 def _is_cut_off(line: bytes, error: Exception) -> bool:
-    """Is the line the beginning of an object? Its writer died, or was told that it could not be written."""
+    """Whether the line is only the beginning of an object: its writer died, or its write failed."""
     if not line.startswith(b"{") or not isinstance(error, json.JSONDecodeError):
         return False
     return error.pos >= len(line) - len("true") or error.msg.startswith(("Unterminated string", "Invalid \\"))

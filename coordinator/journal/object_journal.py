@@ -1,13 +1,14 @@
-"""A journal beside the table: what another machine needs to finish a commit, as one object per decisive step.
+"""A journal beside the table: one object per decisive step, with all that another machine needs to finish a commit.
 
-Owns: `ObjectJournal`, where its objects lie, `open_journal`. Must not know: what becomes of a commit.
-Source: format/commit §12. Invariants: an object holds all events of its commit so far, and is created atomically: of a
-writer and somebody who takes its commit over, one comes first; nothing is written before a snapshot is about to be sent; an
-object goes once it is known how the commit ended, unless its name must stay taken: against a writer that may wake up, or a
-send of the journal itself that may land late (H9).
+Owns: `ObjectJournal`, the location of its objects, `open_journal`. Must not know: how a commit ended. Source: format/commit
+§12.
+Invariants: an object holds all events of its commit so far and is created atomically, so a writer and a process that takes its
+commit over cannot both come first. Nothing is written before a snapshot is about to be sent. An object is deleted once the
+outcome of the commit is known, unless its name must stay taken, against a writer that may wake up or a late send of the journal
+itself (H9).
 
-The objects lie in `lakelatch/journal/` under the table's root. Readers of the format ask for named folders only, and its
-orphan cleaner ignores a folder that is neither of the format's nor a `key=value` or `bucket-` one.
+The objects lie in `lakelatch/journal/` under the table's root. Readers of the format only look into named folders, and its
+orphan cleaner ignores folders that are neither part of the format nor named `key=value` or `bucket-*`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SENDS = 3
 class ObjectJournal(SharedJournal):
     """Keeps the events of commits beside the table while they matter.
 
-    A commit that lands at once costs one request more before it is published, and one after its caller was told.
+    A commit that lands at once needs one more request before it is published, and one after its caller has the answer.
 
     Args:
         store: bound to the table's root.
@@ -55,7 +56,7 @@ class ObjectJournal(SharedJournal):
         return found
 
     def _newest(self) -> dict[str, int]:
-        """Commit -> the number of its newest object; one without the one before it is what a conclusion left."""
+        """Commit -> the number of its newest object; an object without its predecessor is left over from a conclusion."""
         found: dict[str, set[int]] = {}
         for info in self._store.list(FOLDER):
             commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
@@ -65,7 +66,7 @@ class ObjectJournal(SharedJournal):
         return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
 
     def _note(self, commit: OpenCommit) -> None:
-        return  # with the next claim
+        return  # kept with the next claim
 
     def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
         commit.position += 1
@@ -78,13 +79,13 @@ class ObjectJournal(SharedJournal):
             return Unknown(error.message)
 
     def _kept(self, key: str, data: bytes, answer: PutOutcome) -> PutOutcome:
-        """Is an object ours? Every answer but "created" is read back (H2, H3)."""
+        """Check who created an object. Every answer but "created" is read back (H2, H3)."""
         for _ in range(_SENDS):
             held = data if isinstance(answer, Created) else self._held(key)
             if held is not None:
                 return Created() if held == data else AlreadyThere()
             answer = self._store.put_if_absent(key, data)
-        return Unknown(f"{key} is neither there nor created")
+        return Unknown(f"{key} neither exists nor was created")
 
     def _held(self, key: str) -> bytes | None:
         try:
@@ -96,22 +97,22 @@ class ObjectJournal(SharedJournal):
         name, newest = said.commit, self._read[said.commit]
         data = b"\n".join(line_of(entry) for entry in (*so_far, said))
         if isinstance(said.event, ev.CommitResolved):
-            self._store.put(_key(name, newest), data)  # into the mark's: its writer creates no object any more
+            self._store.put(_key(name, newest), data)  # over the mark's object: its writer creates no more objects
             return
         self._store.put_if_absent(_key(name, newest + 1), data)
         if self._held(_key(name, newest)) is None:
-            self._store.delete_many([_key(name, newest + 1)])  # concluded meanwhile, by its writer
+            self._store.delete_many([_key(name, newest + 1)])  # its writer concluded it meanwhile
 
     def conclude(self, commit: str) -> None:
         with self._lock:
             known, read = self._open.pop(commit, OpenCommit()), self._read.pop(commit, 0)
         if known.is_lost:
-            return  # who took it over tells how it ended, and tidies up; a later recovery must find that, and not these lines
+            return  # the process that took it over reports how it ended; a later recovery must find that instead
         keys = [_key(commit, number) for number in range(1, max(known.position, read) + 1)]
         if known.in_doubt:
             self._store.put(keys[-1], b"\n".join(known.lines))
             return
-        # The newest last: an older one alone would say less than was known.
+        # The newest object last: an older one alone would report less than was known.
         for part in (keys[:-1], keys[-1:]):
             if part:
                 self._store.delete_many(part)
@@ -122,12 +123,12 @@ def _key(commit: str, number: int) -> str:
 
 
 def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:
-    """A journal from what the user gave.
+    """Open the journal that a setting names.
 
     Args:
-        setting: a `Journal`; `object` for one beside the table; else a path of a JSON-lines file. None or empty: what
-            `LAKELATCH_JOURNAL` says, else memory.
-        store: of the table.
+        setting: a `Journal`; `object` for one beside the table; otherwise the path of a JSON-lines file. None or empty: the
+            value of `LAKELATCH_JOURNAL`, otherwise in memory.
+        store: the table's store.
     """
     if setting is None or setting == "":
         setting = os.environ.get("LAKELATCH_JOURNAL") or None

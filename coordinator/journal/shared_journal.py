@@ -1,19 +1,23 @@
-"""A journal that others than a commit's writer can read and add to: how they agree on who finishes the commit.
+"""A journal that other processes than a commit's writer can read and extend, and the protocol by which they agree on who
+finishes the commit.
 
-The protocol is the same wherever the entries are kept. A journal keeps the entries of a commit in one order that everybody
-sees. Most entries are only noted. An entry on which the end of the commit hangs is *claimed*: its place in that order is
-durable, and known, before anybody acts on it.
+The protocol is the same wherever the entries are kept. A journal keeps the entries of a commit in one order that every process
+sees. Most entries are only noted. An entry that decides how the commit can end is *claimed*: its position in that order is
+durable and known before any process acts on it.
 
-* The writer claims each snapshot that it is about to send, and that it gives one up which the journal holds.
-* Whoever finishes another's commit claims `TakenOver`, and then reads again. If the mark is there, the commit is theirs, and
-  nothing counts that its writer added after the mark. Several may do this at once: all of them find the same answer,
-  because it depends on what the snapshot's name holds, and they may only send the same bytes to the same name (H9).
+* The writer claims each snapshot that it is about to send. It also claims the decision to give up a snapshot that the journal
+  holds.
+* A process that finishes another writer's commit claims `TakenOver`, and then reads the journal again. If the mark is there,
+  the commit belongs to that process, and entries that the writer added after the mark do not count. Several processes may do
+  this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send the
+  same bytes to the same name (H9).
 * A writer whose claim comes after such a mark makes no further attempt.
-* A claim that got no answer may still arrive. Until it has, its writer can give nothing up: others may find the entry.
+* A claim without an answer may still arrive. Until it has, its writer can give nothing up, because other processes may find the
+  entry.
 
-Owns: this protocol, and what one process knows of the commits that it has under way. Must not know: where entries are kept
-(`file_journal`, `object_journal`), what becomes of a commit (`recovery`).
-Invariant: "kept", "somebody else came first" and "unknown" are told to a writer only where every reader finds the same.
+Owns: this protocol, and what one process knows about its commits under way. Must not know: where entries are kept
+(`file_journal`, `object_journal`), how a commit ended (`recovery`).
+Invariant: a writer gets the answer "kept", "another process came first" or "unknown" only where every reader finds the same.
 """
 
 from __future__ import annotations
@@ -34,10 +38,10 @@ class OpenCommit:
 
     Attributes:
         lines: its entries, oldest first, as they are kept.
-        position: up to where the journal was looked at: a byte of the file, or the number of the commit's newest object.
-        looked_at: the line of this commit that stands there.
-        in_doubt: a claim of it got no answer, and may arrive late.
-        is_lost: others took it over. What the journal holds of it is theirs from then on.
+        position: how far the journal was read: an offset in the file, or the number of the commit's newest object.
+        looked_at: the line of this commit at that position.
+        in_doubt: a claim got no answer, and may arrive late.
+        is_lost: another process took it over, and owns its entries in the journal from then on.
     """
 
     lines: list[bytes] = field(default_factory=list)
@@ -48,7 +52,7 @@ class OpenCommit:
 
 
 class SharedJournal(ABC):
-    """Keeps entries for others to find. Each call of a `_` method is for one commit, and never beside another for the same."""
+    """Keeps entries for other processes to find. Calls of the `_` methods for the same commit never run at the same time."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenCommit] = {}
@@ -56,19 +60,19 @@ class SharedJournal(ABC):
 
     @abstractmethod
     def lines(self) -> list[Entry | Damage]:
-        """What the journal says of all commits, each commit's entries in their order."""
+        """The journal's lines for all commits, each commit's entries in their order."""
 
     @abstractmethod
     def _note(self, commit: OpenCommit) -> None:
-        """Keep the newest line, or remember to keep it with the next claim. Raises StoreUnavailable where it was not kept."""
+        """Keep the newest line now or with the next claim. Raises StoreUnavailable where it was not kept."""
 
     @abstractmethod
     def _claim(self, name: str, commit: OpenCommit) -> PutOutcome:
-        """Keep the newest line durably. `AlreadyThere` where a mark of others came first; errors as for `Journal.record`."""
+        """Keep the newest line durably. `AlreadyThere` if another process's mark came first; errors as for `Journal.record`."""
 
     @abstractmethod
     def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
-        """Keep what somebody else than the writer says, who has read `so_far`: a mark, or later how the commit ended."""
+        """Keep an entry of another process, which has read `so_far`: a mark, or later how the commit ended."""
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
         """See `Journal`."""
@@ -90,13 +94,13 @@ class SharedJournal(ABC):
         return list(undamaged(self.lines()))
 
     def add(self, so_far: Sequence[Entry], event: ev.TakenOver | ev.CommitResolved, at_ms: int) -> None:
-        """Say that a commit is taken over (`lines` then shows who came first), or how it ended once that was so.
+        """Record that a commit is taken over (`lines` then shows who came first), or later how it ended.
 
         Args:
             so_far: the entries of the commit that were read.
 
         Raises:
-            LakelatchError: the journal did not take it.
+            LakelatchError: the journal did not keep it.
         """
         last = so_far[-1]
         self._add(so_far, Entry(last.commit, last.table, at_ms, event, last.branch))

@@ -1,1 +1,1 @@
-"""What keeps a table small and can take it back: a plan first, pure and printable, then its execution, which can be repeated."""
+"""Operations that keep a table small or take it back. Each has a pure, printable plan, and an execution that can be repeated."""

@@ -1,9 +1,9 @@
-"""Deleting what a plan lists: in order, in batches, with a second look first.
+"""Deletes the files that a plan lists: in order, in batches, and after a second look.
 
-Owns: `Steps`, the order of deletion, and the second look. Must not know: why something is to go.
-Source: format/commit §10; H10, H11. Invariant: roots are deleted last (architecture §7).
-Invariants: what a run that is cut off leaves behind can be planned and deleted again; a file that a root reaches which
-came, or changed, since the plan was made stays.
+Owns: `Steps`, the order of deletion, and the second look. Must not know: why a file is to be deleted. Source: format/commit
+§10; H10, H11.
+Invariants: roots are deleted last (architecture §7). An interrupted run leaves a state that can be planned and deleted again. A
+file stays if it is reached by a root that was created or changed since the plan was made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .reachable import Usage
 from .roots import list_roots, read_roots
 
 Progress = Callable[[int, int], None]
-"""Called with how many files are deleted by now, and of how many."""
+"""Called with the number of files deleted so far, and the total."""
 
 BATCH = 1_000
 
@@ -28,7 +28,7 @@ class Steps:
     """Keys to delete, each group after the one before.
 
     Attributes:
-        data: data files, changelog files and what belongs to them.
+        data: data files, changelog files and the files that belong to them.
         leaves: manifests, index files, statistics.
         lists: manifest lists and index manifests.
         roots: snapshots, one after another, oldest first.
@@ -43,7 +43,7 @@ class Steps:
         return len(self.data) + len(self.leaves) + len(self.lists) + len(self.roots)
 
     def without(self, used: set[str]) -> Steps:
-        """The same without what is used; roots are not looked at."""
+        """The same steps without the keys in use; roots are not filtered."""
 
         def rest(keys: Iterable[str]) -> tuple[str, ...]:
             return tuple(k for k in keys if k not in used)
@@ -66,13 +66,13 @@ class Steps:
 
 
 def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Steps:
-    """The steps without what roots reach that are new, or other than they were (H10).
+    """The steps without the files that new or changed roots reach (H10).
 
     Args:
-        seen: the roots that the plan was made with, those that are to go among them.
+        seen: the roots that the plan was made with, including those to delete.
 
     Raises:
-        CommitConflict: a root that is to go is another one now: plan again.
+        CommitConflict: a root to delete was replaced by another one: plan again.
     """
     listed = list_roots(usage.reach.timeline)
     refuse_replaced(steps, seen, listed)
@@ -82,10 +82,10 @@ def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Step
 
 
 def refuse_replaced(steps: Steps, seen: frozenset[ObjectInfo], listed: Iterable[ObjectInfo]) -> None:
-    """Raises CommitConflict where the name of a root that is to go holds another one now (H18)."""
+    """Raises CommitConflict where the name of a root to delete now holds another one (H18)."""
     replaced = next((info.key for info in listed if info.key in steps.roots and info not in seen), None)
     if replaced is not None:
-        raise CommitConflict(f"{replaced} is another one than when the deletion was planned")
+        raise CommitConflict(f"{replaced} was replaced since the deletion was planned")
 
 
 def _batched(keys: Sequence[str]) -> Iterable[list[str]]:

@@ -1,10 +1,10 @@
-"""Snapshot expiry: a table's oldest snapshots, and the files that only they need.
+"""Snapshot expiry: deletes a table's oldest snapshots, and the files that only they need.
 
-Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the shell.
-Source: format/commit §9; H6, H7, H10, H11. Invariants: candidates are taken before the roots that stay are listed, so that
-what a commit adds meanwhile is seen; all roots of all branches protect what they reach; the snapshot files go last, oldest
-first, so that a run that is cut off is finished by the next; EARLIEST is raised before anything is deleted; the newest
-snapshot stays.
+Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the command line. Source: format/commit §9; H6, H7, H10,
+H11.
+Invariants: candidates are listed before the roots that stay, so that files of concurrent commits are seen. All roots of all
+branches protect the files that they reach. Snapshot files are deleted last, oldest first, so that the next run finishes an
+interrupted one. EARLIEST is raised before anything is deleted. The newest snapshot stays.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .roots import Root, consumers, list_roots, read_roots
 
 @dataclass(frozen=True)
 class ExpiryPlan:
-    """What an expiry deletes.
+    """The files that an expiry deletes.
 
     Attributes:
-        snapshot_ids: of the snapshots that go, ascending.
+        snapshot_ids: the snapshots to delete, ascending.
         earliest_id: the oldest snapshot that stays; 0 for a table without one.
         steps: the files, in the order of deletion.
         consumer: the consumer that holds later snapshots back, with the snapshot that it reads next.
-        seen: the roots that there were.
+        seen: all roots at the time of planning.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -65,11 +65,11 @@ class ExpiryPlan:
 
 
 def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -> ExpiryPlan:
-    """What an expiry of the timeline's branch would delete. Changes nothing.
+    """Plan an expiry of the timeline's branch. Changes nothing.
 
     Raises:
-        TableCorrupt: a root, or what a root that stays needs, cannot be read: nothing may be deleted then (H11).
-        Unsupported: files that would have to go lie outside of the table's folder.
+        TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
+        Unsupported: files to delete lie outside the table's folder.
     """
     readers = consumers(timeline)
     slowest = min(readers.items(), key=lambda item: item[1], default=None)
@@ -85,13 +85,13 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
 
 
 def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) -> tuple[list[Root], Root | None]:
-    """The snapshots that go, ascending, and the oldest that stays; None where there is none, or it is just going too."""
+    """The snapshots to delete, ascending, and the oldest one that stays; None if there is none, or it is being deleted too."""
     latest = timeline.latest()
     if latest is None:
         return [], None
     listed = {timeline.snapshot_id_of(info.key): info for info in timeline.store.list(timeline.paths.snapshot_dir)}
     ids = sorted(number for number in listed if number is not None and number <= latest.id)
-    if not ids or ids[-1] != latest.id:  # a listing that lags behind says nothing of what may go
+    if not ids or ids[-1] != latest.id:  # a listing that lags behind does not show what may be deleted
         return [], None
     roots = read_roots(timeline, [listed[number] for number in ids[: retention.limit + 1]])
     oldest = {root.snapshot.id: root for root in roots}
@@ -100,9 +100,9 @@ def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) 
 
 
 def _candidates(reach: Reach, doomed: Sequence[Root], end: Root) -> tuple[Steps, Usage]:
-    """All that the snapshots which go name or delete, and the asking who else needs it.
+    """The files that the expired snapshots name or delete, and the check whether other roots need them.
 
-    A file that a snapshot deletes is part of the one before: it may go with that one.
+    A file that a snapshot deletes is part of the previous one, and may be deleted with that one.
     """
     gone = reach.named_by(doomed)
     files = union(reach.deleted_data([*gone[1:], *reach.named_by([end])]), reach.added_changelog(gone))
@@ -119,7 +119,7 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root) -> tuple[Steps,
 
 
 def _staying(reach: Reach, gone: set[ObjectInfo]) -> tuple[list[Named], frozenset[ObjectInfo]]:
-    """What the roots that stay name, and all roots that there are."""
+    """The files that the remaining roots name, and all roots that exist."""
     keys = {info.key for info in gone}
     listed = list_roots(reach.timeline)
     kept = reach.kept_by(read_roots(reach.timeline, [info for info in listed if info.key not in keys]))
@@ -127,14 +127,14 @@ def _staying(reach: Reach, gone: set[ObjectInfo]) -> tuple[list[Named], frozense
 
 
 def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
-    """Carry a plan out, after a second look at what came since.
+    """Carry out a plan, after a second look at newer roots.
 
     Returns:
-        What was deleted.
+        The plan as it was carried out.
 
     Raises:
-        CommitConflict: snapshots that were to go are others now: plan again.
-        StoreUnavailable: the store refused midway: run it again.
+        CommitConflict: snapshots to delete were replaced by others: plan again.
+        StoreUnavailable: the store failed midway: run it again.
     """
     if not plan.snapshot_ids or plan.usage is None:
         return plan
@@ -146,9 +146,9 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
 
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
-    """EARLIEST says what is about to go, before the second look for tags: whoever tags a snapshot and then finds EARLIEST
-    above it knows that the look may have missed the tag (decision 10). It is never lowered by an expiry that another one
-    has overtaken (H7).
+    """EARLIEST announces the deletion before the second look for tags. A process that tags a snapshot and then finds EARLIEST
+    above it knows that the look may have missed the tag (decision 10). An expiry that was overtaken by another one does not
+    lower EARLIEST (H7).
     """
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:

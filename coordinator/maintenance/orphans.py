@@ -1,9 +1,10 @@
-"""Files that nothing names: what jobs that died, lost races and cut-off deletions left behind.
+"""Finds and deletes files that no root names: leftovers of dead jobs, lost races and interrupted deletions.
 
-Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the shell.
-Source: format/commit §12; H10, H11. Invariants: candidates are listed first and what is used is looked up after them; a file
-that any root of any branch mentions stays, live or deleted; only folders that the format knows are looked into, and files are
-told apart by their whole path; one whose age the store does not say stays.
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the command line. Source:
+format/commit §12; H10, H11.
+Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch
+mentions stays, live or deleted. Only folders of the format are searched, and files are compared by their whole path. A file
+whose age the store does not report stays.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .roots import list_roots, read_roots
 
 DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000
-"""Files younger than this are never asked about: whoever wrote them may be about to commit them."""
+"""Files younger than this are never candidates: their writer may be about to commit them."""
 
 _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
 _TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/\.[^/]+\.tmp$")
@@ -33,12 +34,12 @@ _TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog
 
 @dataclass(frozen=True)
 class OrphanPlan:
-    """The files that nothing names.
+    """The files that no root names.
 
     Attributes:
         files: as listed, by key.
-        until_ms: they are older than this, by the store's clock, milliseconds since 1970.
-        looked_at: how many files were old enough.
+        until_ms: they are older than this, by the store's clock, in milliseconds since 1970.
+        looked_at: the number of files that were old enough.
     """
 
     files: tuple[ObjectInfo, ...]
@@ -65,7 +66,7 @@ def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> Orph
     """The files older than a time that no root of any branch mentions. Changes nothing.
 
     Raises:
-        TableCorrupt: a root, or what it names, cannot be read: nothing is known to be an orphan then (H11).
+        TableCorrupt: a root, or a file that it names, cannot be read; then no file is known to be an orphan (H11).
     """
     is_data = data_pattern(schema)
     old = {info.key: info for info in timeline.store.list("") if 0 < info.modified_ms < until_ms}
@@ -88,7 +89,7 @@ def _files(listed: dict[str, ObjectInfo], steps: Steps) -> tuple[ObjectInfo, ...
 
 
 def data_pattern(schema: TableSchema) -> re.Pattern[str]:
-    """Keys of files in the folders of buckets, as deep as the table has partition columns.
+    """Matches the keys of files in bucket folders, which are as deep as the table has partition columns.
 
     >>> from ...core.metadata.schema import new_schema
     >>> from ...core.rows.types import AtomicType, Field
@@ -102,13 +103,13 @@ def data_pattern(schema: TableSchema) -> re.Pattern[str]:
 
 
 def apply_clean(plan: OrphanPlan, progress: Progress | None = None) -> OrphanPlan:
-    """Delete the orphans, after a second look at what came since.
+    """Delete the orphans, after a second look at newer roots.
 
     Returns:
-        What was deleted.
+        The plan as it was carried out.
 
     Raises:
-        StoreUnavailable: the store refused midway: run it again.
+        StoreUnavailable: the store failed midway: run it again.
     """
     steps = second_look(plan.steps, plan.seen, plan.usage)
     steps.delete(plan.usage.reach.timeline.store, progress)
@@ -116,10 +117,10 @@ def apply_clean(plan: OrphanPlan, progress: Progress | None = None) -> OrphanPla
 
 
 def store_clock_ms(store: Store, unique: str) -> int:
-    """What time it is where files get their age: of a file that is written, looked at and deleted.
+    """The store's own time, from a file that is written, looked at and deleted.
 
     Args:
-        unique: a text that no other file's name ends in.
+        unique: a text with which no other file's name ends.
     """
     key = f"{MANIFEST_DIR}/lakelatch-clock-{unique}"
     store.put(key, b"")

@@ -1,9 +1,10 @@
-"""What roots reach: lists, manifests, index files, statistics, data files.
+"""The files that roots reach: lists, manifests, index files, statistics and data files.
 
-Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots are to go, what is deleted.
-Source: format/commit §10, §12; H11. Invariants: a file that any root names is reached; a list or manifest that is missing
-while its root is still there ends the whole run, because what it names would look unused; memory holds what concerns the
-candidates for deletion, not all files of the table.
+Owns: `Reach`, which reads each list and each manifest once. Must not know: which roots expire, what is deleted. Source:
+format/commit §10, §12; H11.
+Invariants: a file that any root names is reached. If a list or manifest is missing while its root still exists, the whole run
+ends, because the files that it names would look unused. Memory holds only facts about candidates for deletion, not all files of
+the table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .roots import Root
 T = TypeVar("T")
 
 FEW_PARTITIONS = 64
-"""Up to so many partitions of candidates, manifests that cannot hold any of them are not read."""
+"""If the candidates lie in at most this many partitions, manifests that cannot hold any of these are not read."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Named:
 
     Attributes:
         lists: keys of its manifest lists, its index manifest and its page of identities.
-        leaves: keys of its manifests, index files, statistics and further files of identities.
+        leaves: keys of its manifests, index files, statistics and other files of identities.
         state: its manifests, base list then delta list.
-        delta, changelog: manifests of these lists.
+        delta, changelog: the manifests of these lists.
         missing: keys of lists that are gone.
     """
 
@@ -62,7 +63,7 @@ class Candidates:
     """Data files that may be deleted, unless a root reaches them.
 
     Attributes:
-        partitions: theirs, None where they are not known.
+        partitions: the partitions of the files, None where they are not known.
     """
 
     keys: frozenset[str]
@@ -80,10 +81,10 @@ class _Mention:
 
 @dataclass
 class Reach:
-    """Reads what roots reach, and remembers it.
+    """Reads and caches what roots reach.
 
     Attributes:
-        identities: are files of identities asked for, too? Only orphan cleaning deletes them.
+        identities: whether to include files of identities. Only orphan cleaning deletes those.
     """
 
     timeline: Timeline
@@ -101,7 +102,7 @@ class Reach:
     # ------------------------------------------------------------------------------------------------------ metadata
 
     def named_by(self, roots: Sequence[Root]) -> list[Named]:
-        """The metadata of roots, whether or not all of it is there."""
+        """The metadata of roots, including files that may no longer exist."""
         snapshots = [root.snapshot for root in roots]
         lists = {name for s in snapshots for name in _lists_of(s)}
         self._read(self._lists, lists, decode_manifest_list)
@@ -112,10 +113,10 @@ class Reach:
         return [self._named(root) for root in roots]
 
     def kept_by(self, roots: Sequence[Root]) -> list[Named]:
-        """The metadata of roots that stay; a root that is gone by now keeps nothing.
+        """The metadata of roots that stay; a root that has disappeared meanwhile keeps nothing.
 
         Raises:
-            TableCorrupt: a list of a root that is still there is missing (H11).
+            TableCorrupt: a list is missing while its root still exists (H11).
         """
         return self.standing([(named, named.missing) for named in self.named_by(roots)])
 
@@ -130,7 +131,7 @@ class Reach:
         into.update(zip(new, self.timeline.parallel(read, new), strict=True))
 
     def _page_of(self, root: Root) -> str | None:
-        """The page of identities that a root needs, where such are asked for."""
+        """The page of identities that a root needs, if identities are included."""
         return memory_of(root.snapshot).page if self.identities and root.kind != "changelog" else None
 
     def _leaves_of(self, page: str) -> tuple[str, ...] | None:
@@ -158,7 +159,7 @@ class Reach:
             leaves.add(paths.statistics(snapshot.statistics, root.key))
         names = [n for n in (*_lists_of(snapshot), snapshot.index_manifest) if n is not None]
         gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
-        if root.kind == "changelog":  # its other lists went with its snapshot, where it needs them no more
+        if root.kind == "changelog":  # its other lists went with its snapshot, once no longer needed
             gone = [n for n in gone if n == snapshot.changelog_manifest_list]
         lists, missing = list(map(paths.manifest, names)), list(map(paths.manifest, gone))
         if (page := self._page_of(root)) is not None:
@@ -168,12 +169,12 @@ class Reach:
         return Named(root, frozenset(lists), frozenset(leaves), (*base, *delta), delta, changelog, tuple(missing))
 
     def standing(self, found: Sequence[tuple[Named, tuple[str, ...]]]) -> list[Named]:
-        """The roots that lack nothing; one that lacks something must be gone itself."""
+        """The roots that lack nothing; a root that lacks a file must be gone itself, otherwise this raises."""
         for named, missing in found:
             if missing and self._is_there(named.root):
                 raise TableCorrupt(
-                    f"{missing[0]} is missing, and {named.root.key} needs it: nothing was deleted",
-                    next_step="an expiry that was cut off is finished by running it again as it was; else see `lakelatch verify`",
+                    f"{missing[0]} is missing, but {named.root.key} needs it: nothing was deleted",
+                    next_step="run an interrupted expiry again with the same arguments; otherwise see `lakelatch verify`",
                 )
         return [named for named, missing in found if not missing]
 
@@ -187,7 +188,7 @@ class Reach:
     # ---------------------------------------------------------------------------------------------------- data files
 
     def deleted_data(self, named: Iterable[Named]) -> Candidates:
-        """The files that deltas delete, with what belongs to them; a manifest that is gone says nothing."""
+        """The files that deltas delete, with the files that belong to them; manifests that are gone are skipped."""
         entries = self._entries([m for n in named for m in n.delta])
         gone = [e for e in entries if e.kind == DELETE]
         return Candidates(frozenset(k for e in gone for k in self.keys.data(e)), frozenset(e.partition for e in gone))
@@ -213,17 +214,17 @@ class Reach:
         return None if data is None else decode_manifest(data, name)
 
     def lacks(self, named: Named) -> list[str]:
-        """Manifests of a root that were looked for in vain."""
+        """Manifests of a root that could not be found."""
         return [m.file_name for m in named.state if self._deltas.get(m.file_name, ()) is None]
 
     def usage(self, candidates: Candidates) -> Usage:
-        """Who needs these candidates?"""
+        """The roots' usage of these candidates."""
         return Usage(self, candidates)
 
 
 @dataclass
 class Usage:
-    """Which of some candidates roots need. Each manifest is read once, and only what it says of candidates is kept."""
+    """Tells which candidates roots need. Each manifest is read once, and only its lines about candidates are kept."""
 
     reach: Reach
     candidates: Candidates
@@ -232,11 +233,11 @@ class Usage:
     def live(self, kept: Sequence[Named]) -> set[str]:
         """The candidates that are part of these roots' states, or of their changelogs.
 
-        A file counts as part of a state unless its last mention there deletes it: a state that adds again what it had
-        deleted keeps it.
+        A file counts as part of a state unless its last mention there deletes it, so a state that adds a deleted file again
+        keeps it.
 
         Raises:
-            TableCorrupt: a manifest of a root that is still there is missing (H11).
+            TableCorrupt: a manifest is missing while its root still exists (H11).
         """
         used: set[str] = set()
         for named, state, changelog in self._read(kept):
@@ -248,7 +249,7 @@ class Usage:
         return used
 
     def mentioned(self, kept: Sequence[Named]) -> set[str]:
-        """The candidates that these roots' manifests name at all, deleted or not."""
+        """The candidates that these roots' manifests name, as added or deleted."""
         return {k for _, state, changelog in self._read(kept) for m in (*state, *changelog) for k in m.keys}
 
     def _read(self, kept: Sequence[Named]) -> Iterable[tuple[Named, list[_Mention], list[_Mention]]]:
@@ -269,7 +270,7 @@ class Usage:
         return () if named.root.kind == "changelog" else tuple(map(paths.manifest, gone))
 
     def _of(self, manifest: ManifestFile) -> tuple[_Mention, ...] | None:
-        """What a manifest says of the candidates; None where it is gone."""
+        """A manifest's lines about the candidates; None where the manifest is gone."""
         if not self._may_mention(manifest):
             return ()
         reach = self.reach
@@ -278,7 +279,7 @@ class Usage:
             return None
         found = []
         for entry in entries:
-            if entry.file.external_path is not None:  # outside of the table: never a candidate
+            if entry.file.external_path is not None:  # outside the table: never a candidate
                 continue
             keys = tuple(k for k in reach.keys.data(entry) if k in self.candidates.keys)
             if keys:
@@ -298,7 +299,7 @@ def _lists_of(snapshot: Snapshot) -> list[str]:
 
 
 def union(*parts: Candidates) -> Candidates:
-    """All candidates together."""
+    """Combine candidates."""
     known = [p.partitions for p in parts if p.partitions is not None]
     partitions = frozenset(chain.from_iterable(known)) if len(known) == len(parts) else None
     return Candidates(frozenset(chain.from_iterable(p.keys for p in parts)), partitions)

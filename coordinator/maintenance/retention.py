@@ -1,9 +1,9 @@
-"""How much history a table keeps, and so how much of it may go.
+"""How much history a table keeps, and so how many snapshots may expire.
 
-Owns: `Retention` (options and arguments, as Apache Paimon's expire_snapshots has them) and `expirable`, the pure choice.
-Must not know: stores. Source: format/commit §9; H6.
-Invariants: the newest snapshot stays; a snapshot goes only after all older ones; one that is so young that a commit may be
-under way to its very name stays, whatever was asked for.
+Owns: `Retention` (the options and arguments of Apache Paimon's expire_snapshots) and `expirable`, the pure choice. Must not
+know: stores. Source: format/commit §9; H6.
+Invariants: the newest snapshot stays. A snapshot expires only after all older ones. A snapshot that is so young that a commit
+may be using its name stays, whatever the arguments say.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...core.options import TableOptions
 from ..history.base import longest_age_ms
 
 DELAYS = 2
-"""A name is free for expiry after so many times the age that a writer's knowledge may reach: the rest is for its requests."""
+"""A name may be freed after this many times the age limit of a writer's knowledge; the difference allows for slow requests."""
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What stays.
+    """Which snapshots stay.
 
     Attributes:
-        at_least: so many of the newest snapshots.
-        at_most: no more than so many, however young.
-        until_ms: snapshots whose successor is not older than this, milliseconds since 1970.
-        published_ms: snapshots younger than this, beyond `at_most` too (H6).
-        limit: at most so many go in one run.
+        at_least: the minimum number of newest snapshots to keep.
+        at_most: the maximum number to keep, however young they are.
+        until_ms: keep snapshots whose successor is not older than this, in milliseconds since 1970.
+        published_ms: keep snapshots younger than this, even beyond `at_most` (H6).
+        limit: the largest number of snapshots to expire in one run.
     """
 
     at_least: int
@@ -48,13 +48,13 @@ class Retention:
         older_than_ms: int | None = None,
         max_deletes: int | None = None,
     ) -> Retention:
-        """From a table's options; arguments that are given win.
+        """From a table's options; given arguments take precedence.
 
         Args:
             now_ms: milliseconds since 1970.
 
         Raises:
-            InvalidArgument: numbers that cannot be meant.
+            InvalidArgument: the numbers are out of range or contradict each other.
             Unsupported: the table keeps changelogs longer than snapshots.
 
         >>> Retention.of(TableOptions({"snapshot.time-retained": "1 h"}), 3_600_000, retain_max=1).at_least
@@ -63,7 +63,7 @@ class Retention:
         time_ms = options.get(opt.SNAPSHOT_TIME_RETAINED)
         most = options.get(opt.SNAPSHOT_RETAINED_MAX) if retain_max is None else retain_max
         least = retain_min
-        if least is None:  # a smaller maximum that was asked for is meant
+        if least is None:  # a smaller maximum was given explicitly
             least = options.get(opt.SNAPSHOT_RETAINED_MIN)
             least = least if retain_max is None else min(least, retain_max)
         limit = options.get(opt.SNAPSHOT_EXPIRE_LIMIT) if max_deletes is None else max_deletes
@@ -77,7 +77,7 @@ class Retention:
 
 
 def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, time_ms: int) -> None:
-    """Changelogs that outlive their snapshots would have to be written down first (format/snapshot §5)."""
+    """Refuse changelogs that outlive their snapshots: they would have to be written separately first (format/snapshot §5)."""
     for option, snapshots in (
         (opt.CHANGELOG_RETAINED_MAX, most),
         (opt.CHANGELOG_RETAINED_MIN, least),
@@ -92,11 +92,11 @@ def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, ti
 
 
 def expirable(ids: Sequence[int], times_ms: Mapping[int, int], retention: Retention, first_needed: int | None) -> int:
-    """How many of the oldest snapshots may go.
+    """The number of oldest snapshots that may expire.
 
     Args:
-        ids: of all snapshots, ascending; the last is the table's newest.
-        times_ms: commit times of the oldest, `retention.limit` + 1 at least; one that is missing is gone already.
+        ids: the ids of all snapshots, ascending; the last is the table's newest.
+        times_ms: commit times of at least the oldest `retention.limit` + 1 snapshots; a missing one has expired already.
         first_needed: the oldest snapshot that a consumer has still to read, None without consumers.
 
     >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=100, limit=50)

@@ -1,9 +1,10 @@
-"""Rollback: an earlier state as the next snapshot.
+"""Rollback: commits an earlier state as the next snapshot.
 
-Owns: `RollbackPlan`, what a rollback commits, and the tag that protects what comes back. Must not know: how it is committed.
-Source: format/commit §11; H6, H10. Invariants: no snapshot is taken away and no id is freed: whoever commits meanwhile meets
-one more overwrite; a state some of whose files are gone is not rolled back to; a tag holds the files that come back before
-they are looked for, because Apache Paimon's expiry goes by the snapshot that once deleted them.
+Owns: `RollbackPlan`, the request that a rollback commits, and the tag that protects the restored files. Must not know: how it
+is committed. Source: format/commit §11; H6, H10.
+Invariants: no snapshot is removed and no id is freed: for concurrent writers a rollback is one more overwrite. A state with
+missing files is refused. A tag protects the restored files before they are checked, because Apache Paimon's expiry goes by the
+snapshot that once deleted them.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ..history.presence import sizes_of
 from ..history.timeline import Timeline
 
 ROLLED_BACK_TO = "rollback.snapshot"
-"""Property of the snapshot that a rollback makes: the id of the one whose state it is."""
+"""Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""
 PROTECTING_TAG = "rollback.tag"
-"""Property: the tag that was made on it."""
+"""Property: the tag that protects that snapshot."""
 _SHOWN = 5
 
 
@@ -35,11 +36,13 @@ class RollbackPlan:
     """An earlier state as a change of the newest.
 
     Attributes:
-        target: whose state comes back; `key`: the snapshot or tag that holds it.
-        latest: the newest snapshot when it was planned.
+        target: the snapshot to restore.
+        key: the snapshot or tag file that holds it.
+        latest: the newest snapshot at the time of planning.
         state: all files of the target.
         index: all its index files.
-        added: those that come back; `removed`: those that go.
+        added: the files that come back.
+        removed: the files that go.
     """
 
     target: Snapshot
@@ -71,7 +74,7 @@ class RollbackPlan:
         }
 
     def request(self, commit_user: str, identifier: int | None, isolation: Isolation, tag: str) -> Restoration:
-        """The commit: an overwrite of everything by the files of the target."""
+        """The commit: an overwrite of the whole table by the files of the target."""
         return Restoration(
             kind="OVERWRITE",
             entries=self.state,
@@ -87,14 +90,15 @@ class RollbackPlan:
 
 
 def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPlan:
-    """What a rollback would change. Changes nothing.
+    """Plan a rollback. Changes nothing.
 
     Args:
-        target: whose state is wanted; `key`: the snapshot or tag file that it was read from.
+        target: the snapshot to restore.
+        key: the snapshot or tag file that it was read from.
 
     Raises:
         InvalidArgument: it is the newest.
-        TableCorrupt: metadata of the target is gone.
+        TableCorrupt: metadata of the target is missing.
     """
     latest = timeline.latest()
     if latest is None or latest.identity == target.identity:
@@ -111,14 +115,14 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
 
 
 def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:
-    """Tag the target, and make sure that all of it is there: the names of the tags, the target's first.
+    """Tag the target, and check that all of its files exist. Returns the names of the tags, the target's first.
 
     Args:
-        unique: a text that no other tag's name ends in.
+        unique: a text with which no other tag's name ends.
 
     Raises:
-        InvalidArgument: an expiry takes the target away.
-        TableCorrupt: files are gone; nothing was changed.
+        InvalidArgument: an expiry is removing the target.
+        TableCorrupt: files are missing; nothing was changed.
     """
     held = [plan.target, *_states_before_later_deletions(timeline, plan)]
     tags = [f"rollback-{state.id}-{unique}" for state in held]
@@ -140,10 +144,10 @@ def unprotect(timeline: Timeline, tags: Sequence[str]) -> None:
 
 
 def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> list[Snapshot]:
-    """The states before files that come back were deleted a second time, after an earlier rollback.
+    """The states right before restored files were deleted a second time, after an earlier rollback.
 
-    Where a deletion expires, Apache Paimon asks the last tag before it whether the file stays: the target's tag answers for
-    the first deletion, and for later ones a tag right before them has to.
+    When a deletion expires, Apache Paimon keeps the file if the last tag before it holds the file. The target's tag covers the
+    first deletion; later ones need a tag right before them.
     """
     between = timeline.parallel(timeline.find, range(plan.target.id, plan.latest.id + 1))
     states = [s for s in between if s is not None]
@@ -158,9 +162,9 @@ def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> li
 
 
 def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) -> None:
-    """The target and all of its files, looked for once the tag is there.
+    """Check the target and all of its files, after the tag was written.
 
-    An expiry that had its last look at the tags before has raised EARLIEST above the target by then (decision 10).
+    An expiry that looked at the tags earlier has raised EARLIEST above the target by then (decision 10).
     """
     try:
         still = parse_snapshot(timeline.store.get(plan.key), plan.key).identity == plan.target.identity
@@ -178,6 +182,6 @@ def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) ->
     if gone:
         more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
         raise TableCorrupt(
-            f"snapshot {plan.target.id} cannot come back, its files are gone: {', '.join(gone[:_SHOWN])}{more}",
-            next_step="choose another snapshot or tag; `lakelatch verify` says which are whole",
+            f"snapshot {plan.target.id} cannot be restored, because its files are gone: {', '.join(gone[:_SHOWN])}{more}",
+            next_step="choose another snapshot or tag; `lakelatch verify` shows which are intact",
         )

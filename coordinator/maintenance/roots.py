@@ -1,8 +1,9 @@
-"""The roots of a table: snapshots, tags and long-lived changelogs of every branch, and where consumers stand.
+"""The roots of a table: snapshots, tags and long-lived changelogs of every branch; also the positions of consumers.
 
-Owns: finding and reading them. Must not know: what they reach, what is deleted.
-Source: format/snapshot §1, §5; format/commit §10. Invariants: manifests and data belong to all branches, so roots are
-always looked for in all of them; a root that is listed and damaged is an error, never skipped (H11).
+Owns: finding and reading them. Must not know: what they reach, what is deleted. Source: format/snapshot §1, §5; format/commit
+§10.
+Invariants: manifests and data belong to all branches, so roots are always listed for all of them. A damaged root is an error,
+never skipped (H11).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Root:
 
     Attributes:
         info: its key, size and age, as listed.
-        branch: "main", or the branch whose root it is.
+        branch: the branch it belongs to, or "main".
     """
 
     info: ObjectInfo
@@ -54,7 +55,7 @@ class Root:
 
 
 def list_roots(timeline: Timeline) -> list[ObjectInfo]:
-    """Every root of every branch, as listed; nothing is read."""
+    """List every root of every branch; nothing is read."""
     store = timeline.store
 
     def listed(folder: str) -> list[ObjectInfo]:
@@ -64,10 +65,10 @@ def list_roots(timeline: Timeline) -> list[ObjectInfo]:
 
 
 def read_roots(timeline: Timeline, infos: Iterable[ObjectInfo]) -> list[Root]:
-    """Listed roots, read; those that are gone by now are left out.
+    """Read listed roots; those that disappeared since are left out.
 
     Raises:
-        TableCorrupt: one cannot be understood: what it keeps alive is not known.
+        TableCorrupt: a root cannot be decoded, so the files that it keeps alive are not known.
     """
     found = timeline.parallel(lambda info: _read(timeline.store, info), infos)
     return [root for root in found if root is not None]
@@ -99,7 +100,7 @@ def consumers(timeline: Timeline) -> dict[str, int]:
     """The consumers of the timeline's branch, and the snapshot that each reads next.
 
     Raises:
-        TableCorrupt: a consumer's file says no snapshot.
+        TableCorrupt: a consumer's file names no snapshot.
     """
     folder = f"{timeline.paths.root}{CONSUMER_DIR}/"
     keys = [info.key for info in timeline.store.list(folder) if info.key[len(folder) :].startswith(_CONSUMER)]
@@ -116,7 +117,7 @@ def consumers(timeline: Timeline) -> dict[str, int]:
         except (ValueError, KeyError, TypeError) as error:
             raise TableCorrupt(
                 f"{key} does not say which snapshot its consumer reads next: {error!r}",
-                next_step="delete the file if nobody reads as this consumer any more",
+                next_step="delete the file if this consumer is no longer in use",
             ) from error
         return said
 

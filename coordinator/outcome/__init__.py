@@ -1,5 +1,5 @@
-"""Owns what became of a commit whose answer was lost.
+"""Finds out how a commit ended whose answer was lost.
 
 Must not know: journals.
-Begin with `resolution`.
+Start reading at `resolution`.
 """

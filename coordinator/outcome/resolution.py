@@ -1,9 +1,10 @@
-"""Finding out how a commit ended whose answer never came, by whoever asks: its writer, or another machine with its journal.
+"""Finds out how a commit ended when its answer never arrived, for its writer or for another machine with its journal.
 
-Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built.
-Source: architecture §3 (resolve), H2, H6, H9. Invariants: *committed* only when found by identity in a lineage that stands; *not
-committed* only when every name that was tried is another's; in between the last snapshot is sent again, the same bytes to
-the same name, and only while its base is seen to stand: never on knowledge from when it was built (H6).
+Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built. Source: architecture §3 (resolve),
+H2, H6, H9.
+Invariants: a commit is *committed* only if its identity is found in a verified history. It is *not committed* only if every
+name that it tried belongs to another snapshot. In between, the last snapshot is sent again, with the same bytes and the same
+name, and only while its base is seen to exist; old knowledge of the base is not enough (H6).
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from ..protocol.effects import Outcome
 from ..protocol.events import SnapshotRef
 from ..surroundings import LEAST_LOOK_S, Surroundings, backoff_s
 
-_NOT_SENT = "nothing of it was ever sent"
+_NOT_SENT = "none of its snapshots was ever sent"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A commit whose end is not known.
+    """A commit whose outcome is not known.
 
     Attributes:
         user, identifier: its identity; identifier None where it has none.
-        tried: every snapshot of it that may have been sent, oldest first. All but the last are known to be refused.
-        schema: of the table, where it is at hand.
+        tried: all of its snapshots that may have been sent, oldest first. All but the last are known to be refused.
+        schema: the table's schema, if it was already read.
     """
 
     user: str
@@ -60,14 +61,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How a case stands. `finished`: it landed because it was sent again now."""
+    """The current state of a case. `finished`: it landed because this look sent it again."""
 
     outcome: Outcome
     finished: bool = False
 
 
 def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Resolution:
-    """Look until it is known how a commit ended, for at most so many seconds."""
+    """Look repeatedly until the outcome of a commit is known, for at most the given number of seconds."""
     until_s = around.monotonic_s() + timeout_s
     look = 0
     while True:
@@ -83,7 +84,7 @@ def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Resolution
     """Look once.
 
     Args:
-        send: send the last snapshot again where that is safe; else such a case stays undecided.
+        send: send the last snapshot again where that is safe; otherwise such a case stays undecided.
     """
     try:
         return _found_out(case, timeline, send)
@@ -107,7 +108,7 @@ def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
     if unread is not None:
         return Resolution(_outcome(unread[0].snapshot, unread[1]))
     if len(open_ones) > 1 or not isinstance(seen[-1], Free):
-        return Resolution(_undecided(case, "a name that it had lost is free again: a rollback is under way"))
+        return Resolution(_undecided(case, "the name of a lost attempt is free again: a rollback is under way"))
     if not send:
         return Resolution(
             _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
@@ -120,7 +121,7 @@ def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, L
 
 
 def _at_name(timeline: Timeline, tried: ev.SnapshotPrepared) -> Landing:
-    """What became of one snapshot. On another table it cannot stay, and a late send of it may land there again."""
+    """Classify one snapshot. If it landed on another table it is deleted there, and a late send of it may land there again."""
     seen = did_it_land(timeline, tried)
     if isinstance(seen, Fork) and seen.code == ANOTHER_TABLE:
         left = take_away(timeline, tried)
@@ -141,20 +142,20 @@ def _outcome(ours: SnapshotRef, seen: Landing) -> Outcome:
         case Untold(reason=reason):
             return do.Undecided(ours, reason)
         case Free():
-            return do.Undecided(ours, "the store took the snapshot neither as created nor as existing")
+            return do.Undecided(ours, "the store reported the snapshot neither as created nor as existing")
         case _:
             assert_never(seen)
 
 
 def resolved(outcome: do.Committed | do.NotCommitted) -> ev.CommitResolved:
-    """An outcome as the journal's last word on a commit."""
+    """An outcome as the journal's final entry for a commit."""
     if isinstance(outcome, do.Committed):
         return ev.CommitResolved(outcome.snapshot)
     return ev.CommitResolved(None, outcome.code, outcome.reason)
 
 
 def _send_again(case: Case, timeline: Timeline) -> Resolution:
-    """Roll forward. Whatever the store answers, the name tells (H2, H3, H4)."""
+    """Send the snapshot again. Whatever the store answers, reading the name back decides (H2, H3, H4)."""
     last = case.tried[-1]
     if gone := _gone(timeline, last, case.schema):
         return Resolution(
@@ -166,7 +167,7 @@ def _send_again(case: Case, timeline: Timeline) -> Resolution:
 
 
 def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | None) -> list[str]:
-    """Files that the snapshot needs and that are not there any more: nobody may have named them for long (H10).
+    """Files that the snapshot needs but that no longer exist: orphan cleaning may have removed them (H10).
 
     Raises:
         TableCorrupt: one of its lists, or of its own manifests, is gone.
@@ -184,7 +185,7 @@ def _gone(timeline: Timeline, tried: ev.SnapshotPrepared, schema: TableSchema | 
 
 
 def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
-    """Has this identity landed, by another run perhaps? Never by a snapshot outside of the history (H6)."""
+    """The outcome if this identity landed, perhaps in another run. A snapshot outside the history does not count (H6)."""
     if case.identifier is None:
         return None
     latest = timeline.latest()
@@ -197,7 +198,7 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
     is_there = there is not None and there.identity == carrier.identity
     if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):
         return do.Undecided(
-            carrier, f"its identity is that of snapshot {carrier.id}, which may be no part of the history"
+            carrier, f"its identity is that of snapshot {carrier.id}, which may not be part of the history"
         )
     return do.Committed(carrier, replayed=all(tried.snapshot != carrier for tried in case.tried))
 

@@ -1,1 +1,1 @@
-"""The commit protocol as data: what can happen (events), what is to be done (effects), and the table between them (machine)."""
+"""The commit protocol as data: events (what can happen), effects (what to do next), and the machine between them."""

@@ -1,7 +1,7 @@
-"""The commit machine as a picture, drawn from its transition table.
+"""Draws the commit machine from its transition table.
 
 Owns: the Mermaid text in docs/commit-machine.md. Must not know: anything but the table.
-Invariant: the page holds exactly what this prints; a test compares the two.
+Invariant: the page equals this module's output; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is to be done next, as frozen imperative values; the driver does it and answers with an event.
+"""What to do next, as frozen values in the imperative; the driver carries them out and answers with events.
 
-Owns: the effect values and the outcomes of a commit. Must not know: how anything is done.
+Owns: the effect values and the outcomes of a commit. Must not know: how anything is carried out.
 Invariant: an effect names everything that it depends on, so that the journal and the lab can show it.
 """
 
@@ -47,7 +47,7 @@ class WriteBaseList:
 
 @dataclass(frozen=True, slots=True)
 class WriteDeltaList:
-    """Write delta manifests and their list; what an earlier attempt wrote and still holds is kept."""
+    """Write delta manifests and their list; reuses those of an earlier attempt if they still apply."""
 
     base: SnapshotRef | None
 
@@ -61,7 +61,7 @@ class PrepareSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Create `snapshot-<id>` atomically. Sent again, it is the same bytes to the same name (H9)."""
+    """Create `snapshot-<id>` atomically. A repeated send uses the same bytes and the same name (H9)."""
 
     snapshot: SnapshotRef
     send: int
@@ -69,11 +69,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read what the name holds, and compare it with ours.
+    """Read the snapshot name, and compare its content with this commit's bytes.
 
     Attributes:
-        doubtful: an earlier send got no answer. It may have landed and be gone again, so that another's snapshot proves a
-            lost race only where the history still reaches that name.
+        doubtful: an earlier send got no answer. It may have landed and be gone again, so another snapshot proves a lost race
+            only where the history still reaches that name.
     """
 
     snapshot: SnapshotRef
@@ -83,7 +83,7 @@ class ReadBack:
 
 @dataclass(frozen=True, slots=True)
 class VerifyLineage:
-    """Is the base still what it was? (H6)"""
+    """Check that the base is unchanged (H6)."""
 
     base: SnapshotRef | None
     published: SnapshotRef
@@ -92,7 +92,7 @@ class VerifyLineage:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRetry:
-    """Ask the policy for another attempt, and wait."""
+    """Ask the retry policy for another attempt, and wait."""
 
     attempt: int
     winner: SnapshotRef
@@ -105,7 +105,7 @@ class WriteHint:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Delete this commit's private metadata that proven losses left behind (H5)."""
+    """Delete this commit's private metadata that is left of proven losses (H5)."""
 
     names: tuple[str, ...]
 
@@ -118,7 +118,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """Told only when nothing of it can still land (G2). `code` names the error class."""
+    """Reported only when nothing of the commit can still land (G2). `code` names the error class."""
 
     code: str
     reason: str
@@ -126,7 +126,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """It may have landed, or land later: what to look for is `snapshot`."""
+    """The commit may have landed, or may land later; `snapshot` is the one to look for."""
 
     snapshot: SnapshotRef
     reason: str
@@ -137,7 +137,7 @@ Outcome: TypeAlias = Committed | NotCommitted | Undecided
 
 @dataclass(frozen=True, slots=True)
 class Conclude:
-    """Tell the caller. What follows it in the same list is done off the acknowledged path."""
+    """Return the outcome to the caller. Effects that follow in the same list run afterwards."""
 
     outcome: Outcome
 

@@ -1,7 +1,7 @@
-"""What can happen during a commit, in the past tense.
+"""What can happen during a commit, as values in the past tense.
 
-Owns: the frozen event values and their JSON form (the journal's lines). Must not know: who did it, clocks, stores.
-Invariant: the events of one commit, in order, determine its state: nothing else is ever fed to the machine.
+Owns: the frozen event values and their JSON form (the journal's lines). Must not know: where events come from, clocks, stores.
+Invariant: the events of one commit, in order, determine its state; the machine has no other input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, get_args
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRef:
-    """A snapshot by name *and* identity: ids are reusable names, identities are not (H6, H18)."""
+    """A snapshot by name *and* identity: ids can be reused, identities cannot (H6, H18)."""
 
     id: int
     identity: str
@@ -20,10 +20,10 @@ class SnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequested:
-    """Somebody asked for a commit.
+    """A caller requested a commit.
 
     Attributes:
-        user, identifier: the identity; identifier None = not asked to be exactly once.
+        user, identifier: the identity; identifier None = exactly-once was not requested.
         kind: APPEND, OVERWRITE, COMPACT.
         has_data: small data files travel with the commit and are uploaded beside the metadata.
     """
@@ -39,11 +39,11 @@ class LatestResolved:
     """The snapshot to build on is known.
 
     Attributes:
-        base: None where the table has no snapshot.
-        snapshot_uuid: drawn for this attempt's snapshot.
-        inspected_through: the identity was looked for in every snapshot up to this id (0 = none).
+        base: that snapshot; None where the table has none.
+        snapshot_uuid: the new uuid of this attempt's snapshot.
+        inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
-        replay_of: the snapshot that this very identity made earlier.
+        replay_of: the snapshot that the same identity made earlier.
     """
 
     base: SnapshotRef | None
@@ -63,7 +63,7 @@ class ResolveFailed:
 
 @dataclass(frozen=True, slots=True)
 class ChangesCollected:
-    """Entries are settled for this base: how many files are added and deleted."""
+    """The entries are settled for this base; counts the files added and deleted."""
 
     added: int
     deleted: int
@@ -97,7 +97,7 @@ class BaseListWritten:
     """The base list is durable.
 
     Attributes:
-        beside: other files of this commit that the snapshot references and that were written with it.
+        beside: other files of this commit that the snapshot references, and that were written together with the list.
     """
 
     name: str
@@ -106,7 +106,7 @@ class BaseListWritten:
 
 @dataclass(frozen=True, slots=True)
 class DeltaListWritten:
-    """The delta list, the manifests that it names, and a new index manifest where there is one, are durable."""
+    """The delta list, its manifests and the new index manifest, if there is one, are durable."""
 
     name: str
     manifests: tuple[str, ...]
@@ -114,7 +114,7 @@ class DeltaListWritten:
 
 @dataclass(frozen=True, slots=True)
 class UploadFailed:
-    """Something that the snapshot would reference could not be made durable."""
+    """A file that the snapshot would reference could not be made durable."""
 
     what: str
     reason: str
@@ -122,12 +122,12 @@ class UploadFailed:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPrepared:
-    """The snapshot of this attempt is built; from here on it is these bytes, whoever sends them (H9).
+    """The snapshot of this attempt is built; its bytes never change from here on, whichever process sends them (H9).
 
     With the events before it, this is all that another process needs to finish the commit.
 
     Attributes:
-        snapshot, base: what it is, and what it stands on.
+        snapshot, base: the snapshot, and the one that it is built on.
         text: the snapshot file.
         names: metadata files of this commit that it references; None in a journal of a version that did not record them.
     """
@@ -140,23 +140,23 @@ class SnapshotPrepared:
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Somebody else finishes this commit: from here on its writer makes no further attempt."""
+    """Another process finishes this commit: its writer makes no further attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalUnsure:
-    """It is not known whether the journal holds the last event, or who else acts on what it holds."""
+    """It is not known whether the journal holds the last event, or whether another process acts on it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResolved:
-    """How a commit ended, found out after its writer had died or given up. No event of the machine: what it says is final.
+    """How a commit ended, found out after its writer died or gave up. Not an event of the machine: it is final.
 
     Attributes:
-        snapshot: where it landed, None where it did not.
-        code, reason: of a commit that did not land: the error's class, and why.
+        snapshot: the snapshot that landed, None where none did.
+        code, reason: for a commit that did not land, the error's class and the reason.
     """
 
     snapshot: SnapshotRef | None
@@ -166,20 +166,20 @@ class CommitResolved:
 
 @dataclass(frozen=True, slots=True)
 class BaseAged:
-    """The base was known for too long to publish on it, and when it was looked for it was not there any more (H6)."""
+    """The base was known for too long to publish on it, and was gone when it was looked up again (H6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPublished:
-    """The store says that it created the snapshot file."""
+    """The store reports that it created the snapshot file."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishRefused:
-    """The store says that the name exists; it may be our own earlier send (H3).
+    """The store reports that the name exists, perhaps because of this commit's own earlier send (H3).
 
     Attributes:
-        earlier_send: one was neither taken nor refused, and may land yet (H9).
+        earlier_send: an earlier send was neither accepted nor refused, and may still land (H9).
     """
 
     earlier_send: bool = False
@@ -187,19 +187,19 @@ class PublishRefused:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLost:
-    """No answer that proves anything (H2)."""
+    """The answer of the store, if there was one, proves nothing (H2)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOurs:
-    """Read back: the name holds our bytes."""
+    """Read back: the name holds this commit's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundAnother:
-    """Read back: the name holds somebody else's snapshot."""
+    """Read back: the name holds another writer's snapshot."""
 
     winner: SnapshotRef
     user: str
@@ -217,15 +217,15 @@ class ReadBackFailed:
 
 @dataclass(frozen=True, slots=True)
 class LineageVerified:
-    """The base is still there with the identity that was read, or was expired in order."""
+    """The base still exists with the identity that was read, or it expired in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineageBroken:
-    """Our snapshot stands on a freed name: it is no part of the history (H6).
+    """This commit's snapshot stands on a freed name, so it is not part of the history (H6).
 
-    `code` names the error class; "table-not-found": it landed on another table, and was taken away again (H21).
-    `table_gone`: there is no table at all where it landed.
+    `code` names the error class; "table-not-found" means that it landed on another table, and was deleted again (H21).
+    `table_gone`: no table exists any more where it landed.
     """
 
     reason: str

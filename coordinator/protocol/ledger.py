@@ -1,9 +1,9 @@
-"""What one commit wrote, and what the snapshot that may have landed needs of it.
+"""Tracks the metadata files that one commit wrote, and which of them a snapshot that may have landed needs.
 
 Owns: `Ledger`, the only record of a commit's own metadata files, and the only rule for deleting them. Must not know: stores,
 phases, why a commit ended. Hazards: H5, H20.
-Invariant: what is discarded is everything written less everything named, computed once, when the commit has ended; nothing is
-discarded while a send or an upload may still land.
+Invariant: the files to discard are all written files minus all named files, computed once, when the commit has ended. Nothing
+is discarded while a send or an upload may still land.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Ledger:
 
     Attributes:
         written: the names of all files that were written, or were about to be.
-        named: those that the snapshot of the current attempt references; None where nobody recorded them.
-        unsettled: a send or an upload got no answer, so that it may still land: nothing can be discarded any more.
+        named: those that the snapshot of the current attempt references; None where they were not recorded.
+        unsettled: a send or an upload got no answer and may still land, so nothing can be discarded any more.
     """
 
     written: tuple[str, ...] = ()
@@ -29,11 +29,11 @@ class Ledger:
     unsettled: bool = False
 
     def with_files(self, names: Iterable[str]) -> Ledger:
-        """The ledger after these files were written; a file that is written again is the same file."""
+        """The ledger after these files were written; writing a file again does not add another."""
         return replace(self, written=tuple(dict.fromkeys((*self.written, *names))))
 
     def with_snapshot(self, names: tuple[str, ...] | None) -> Ledger:
-        """The ledger once a snapshot is about to be sent that references these files.
+        """The ledger before sending a snapshot that references these files.
 
         Raises:
             ProtocolViolation: the snapshot references a file of this commit that was never written.
@@ -44,15 +44,15 @@ class Ledger:
         return replace(self, named=names)
 
     def with_doubt(self) -> Ledger:
-        """The ledger once something may land of which nobody will hear."""
+        """The ledger after a request that may still take effect without an answer."""
         return replace(self, unsettled=True)
 
     def discardable(self, *, landed: bool) -> tuple[str, ...]:
-        """The files that nothing can need any more, once the commit has ended.
+        """The files that are no longer needed after the commit has ended.
 
         Args:
-            landed: the snapshot of the current attempt is there. Where it is not, every send of the commit was refused
-                with proof, or none was made.
+            landed: whether the snapshot of the current attempt landed. If not, every send of the commit provably failed, or
+                none was made.
 
         >>> ledger = Ledger().with_files(["list-1", "delta"]).with_files(["list-2"]).with_snapshot(("list-2", "delta"))
         >>> ledger.discardable(landed=True), ledger.discardable(landed=False)
@@ -70,11 +70,11 @@ EMPTY = Ledger()
 
 
 def check_discard(names: Iterable[str], needed: Iterable[str]) -> None:
-    """The last look before files are deleted: a snapshot that stands must not need any of them (H20).
+    """Last check before files are deleted: a published snapshot must not need any of them (H20).
 
     Raises:
-        ProtocolViolation: names a file that the snapshot needs; nothing may be deleted then.
+        ProtocolViolation: the snapshot needs one of the files; names it. Nothing may be deleted then.
     """
     lost = sorted(set(names).intersection(needed))
     if lost:
-        raise ProtocolViolation(f"{lost[0]} was about to be deleted, and the published snapshot needs it")
+        raise ProtocolViolation(f"{lost[0]} was about to be deleted, but the published snapshot needs it")

@@ -1,26 +1,28 @@
 """The commit path as a state machine. Prose first, then the table, then the handlers.
 
-A commit begins in COLLECT: the latest snapshot is resolved, the identity looked up through it, the changes settled on it
-and checked for conflicts. COMPACT_MANIFESTS merges older manifests where that is due. Then base list, delta list and the
-data files that travel with the commit go out *together*; BASE_LIST and DELTA_LIST are left in that order as the
-acknowledgements come, and PUBLISH begins when every one is there: the snapshot is built, and its bytes are an event, so
-that whoever finds the journal can send them; then one atomic create of `snapshot-<base + 1>`.
+A commit begins in COLLECT: the latest snapshot is resolved, the commit's identity is looked up in its history, and the changes
+are settled on it and checked for conflicts. COMPACT_MANIFESTS merges older manifests where that is due. Then the base list, the
+delta list and the data files that travel with the commit are uploaded *together*. BASE_LIST and DELTA_LIST are left in that
+order as the acknowledgements arrive. PUBLISH begins when all of them have arrived: the snapshot is built, and its bytes are
+recorded as an event, so that any process that finds the journal can send them. Then follows one atomic create of
+`snapshot-<base + 1>`.
 
-Who finishes another's commit writes `TakenOver` into its journal first. The writer that meets it before its own next step
-makes no further attempt (it is not committed), and where it would have to give up bytes that the journal holds and it never
-sent, it is *undecided*: somebody else may be sending them.
+A process that finishes another writer's commit first writes `TakenOver` into its journal. A writer that meets this entry before
+its own next step makes no further attempt and reports *not committed*. If it would have to give up bytes that the journal holds
+and it never sent, it reports *undecided*, because another process may be sending them.
 
-A store that says "created" is believed. Anything else is read back first (H2, H3, H4): our own bytes under the name mean
-that it landed; another's mean that the race is lost, proven; nothing means that the same bytes are sent again to the same
-name (H9); no answer at all ends, after a few looks, as *undecided*, never as *failed*. A lost race goes through RETRY back
-to COLLECT: whatever depends on the base is derived again, the rest is kept.
+An answer "created" from the store is believed. After any other answer, the name is read back first (H2, H3, H4). If it holds
+this commit's bytes, the commit landed. If it holds another snapshot, the race is provably lost. If it holds nothing, the same
+bytes are sent again to the same name (H9). If there is no answer after a few looks, the commit ends as *undecided*, never as
+*failed*. A lost race goes through RETRY back to COLLECT: everything that depends on the base is computed again, the rest is
+kept.
 
-A snapshot that landed is not yet committed: VERIFY makes sure that it stands on the base that was read, on every path to
-"committed" (H6). HINT comes after the caller was told, and its failure changes nothing (H7, H17).
+A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was
+read (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
 
 Owns: phases, state, `step`. Must not know: stores, clocks, threads, randomness.
-Invariants: `step` is pure; a (phase, event) that is not in the table raises `ProtocolViolation` and changes nothing;
-names are discarded only when every send that could need them was refused with proof (H5, G5).
+Invariants: `step` is pure. A (phase, event) pair that is not in the table raises `ProtocolViolation` and changes nothing. Names
+are discarded only when every send that could need them provably failed (H5, G5).
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ from .events import Event, SnapshotRef
 from .ledger import EMPTY, Ledger
 
 SENDS = 3
-"""How often the same snapshot is sent when nothing is found under its name."""
+"""How many times the same snapshot is sent while nothing is found under its name."""
 LOOKS = 4
-"""How often a read-back or a lineage check is tried when it gets no answer."""
+"""How many times a read-back or a lineage check is tried while it gets no answer."""
 AGINGS = 5
-"""How often a commit starts again because its base expired before anything was sent (H24)."""
+"""How many times a commit starts again because its base expired before anything was sent (H24)."""
 
 
 class Phase(Enum):
@@ -59,13 +61,13 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How often each step that may be repeated was taken; every one of them has a limit (H24).
+    """Counts the steps that may be repeated; each of them has a limit (H24).
 
     Attributes:
-        attempt: 1 for the first; the retry policy limits it.
+        attempt: 1 for the first; limited by the retry policy.
         agings: bases that expired before anything was sent on them, at most `AGINGS`.
-        sends: of the current attempt's snapshot, at most `SENDS`.
-        looks: of the current read-back or lineage check, at most `LOOKS`.
+        sends: sends of the current attempt's snapshot, at most `SENDS`.
+        looks: looks of the current read-back or lineage check, at most `LOOKS`.
     """
 
     attempt: int = 1
@@ -79,11 +81,11 @@ _NO_REPEATS = Repeats()
 
 @dataclass(frozen=True, slots=True)
 class CommitState:
-    """Everything the protocol remembers of one commit: a fold of its events.
+    """Everything that the protocol remembers about one commit, folded from its events.
 
     Attributes:
-        base, ours: what the current attempt builds on, and the snapshot that it makes.
-        missing: what PUBLISH still waits for, of "data", "base list", "delta list".
+        base, ours: the snapshot that the current attempt builds on, and the one that it makes.
+        missing: the uploads that PUBLISH still waits for: "data", "base list", "delta list".
         ledger: every metadata file that the commit wrote, and which of them its snapshot references.
         lost_to: the winners of the races that this commit lost.
     """
@@ -105,7 +107,7 @@ class CommitState:
 
     @property
     def sends(self) -> int:
-        """How often the snapshot of the current attempt was sent."""
+        """The number of sends of the current attempt's snapshot."""
         return self.repeats.sends
 
 
@@ -113,10 +115,10 @@ Step: TypeAlias = tuple[CommitState, tuple[Effect, ...]]
 
 
 def step(state: CommitState, event: Event) -> Step:
-    """The next state, and what is to be done.
+    """The next state, and the effects to carry out.
 
     Raises:
-        ProtocolViolation: the phase does not know the event.
+        ProtocolViolation: the phase does not accept the event.
 
     >>> state, effects = step(CommitState(), ev.CommitRequested("me", None, "APPEND", False))
     >>> state.phase.value, [type(e).__name__ for e in effects]
@@ -132,7 +134,7 @@ def step(state: CommitState, event: Event) -> Step:
 
 
 def state_after(events: list[Event]) -> CommitState:
-    """The state after these events: how a journal is replayed."""
+    """The state after these events, as in the replay of a journal."""
     state = CommitState()
     for event in events:
         state, _ = step(state, event)
@@ -183,7 +185,7 @@ def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
 def _compacted(state: CommitState, event: ev.ManifestsCompacted) -> Step:
     missing = {"base list", "delta list"}
     effects: list[Effect] = [do.WriteBaseList(state.base), do.WriteDeltaList(state.base)]
-    # An attempt ends after its data files are durable, or with the commit: a later one finds them there.
+    # An attempt ends after its data files are durable, or it ends the commit: a later attempt finds them in the store.
     if _request(state).has_data and state.attempt == 1 and state.repeats.agings == 0:
         missing.add("data")
         effects.append(do.UploadData())
@@ -204,7 +206,7 @@ def _delta_list_written(state: CommitState, event: ev.DeltaListWritten) -> Step:
 
 
 def _acknowledged(state: CommitState, what: str) -> Step:
-    """One upload less to wait for; phases are left in their order, whatever order the answers come in."""
+    """One upload less to wait for. Phases are left in their order, whatever the order of the answers."""
     missing = state.missing - {what}
     if "base list" in missing:
         return replace(state, missing=missing, phase=Phase.BASE_LIST), ()
@@ -214,9 +216,9 @@ def _acknowledged(state: CommitState, what: str) -> Step:
 
 
 def _upload_failed(state: CommitState, event: ev.UploadFailed) -> Step:
-    """Nothing was published on this attempt, and every earlier one was refused with proof: it is not committed.
+    """Nothing was published in this attempt, and every earlier one provably failed: the commit is not committed.
 
-    What was uploaded is left to orphan cleaning: another upload of this attempt may still be on its way.
+    Uploaded files are left to orphan cleaning, because another upload of this attempt may still be running.
     """
     return _conclude(_in_doubt(state), do.NotCommitted("store-unavailable", f"{event.what}: {event.reason}"))
 
@@ -235,9 +237,9 @@ def _prepared(state: CommitState, event: ev.SnapshotPrepared) -> Step:
 
 
 def _taken_over(state: CommitState, event: ev.TakenOver) -> Step:
-    """Before the first send of an attempt: every earlier attempt was refused with proof, or given up in the journal."""
+    """Before the first send of an attempt: every earlier attempt provably failed, or was given up in the journal."""
     if state.sends > 0:
-        raise ProtocolViolation("a commit that was sent cannot be told what others make of it")
+        raise ProtocolViolation("a commit that was sent cannot be taken over by others any more")
     reason = "another process took this commit over while it was slow, and found that it had not landed"
     return _conclude(_in_doubt(state), do.NotCommitted("commit-conflict", reason))
 
@@ -257,12 +259,12 @@ def _read_back(state: CommitState) -> Step:
 
 
 def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
-    """The base is not there any more. Before the first send another one is looked for, a few times at most.
+    """The base is gone. Before the first send another one is looked for, a limited number of times.
 
     After a send, the same bytes would have to go to the same name.
     """
     if state.sends > 1:
-        return _undecided(state, "its base is not there any more, or cannot be read: it is too late to send it again")
+        return _undecided(state, "its base does not exist any more, or cannot be read: it is too late to send it again")
     agings = state.repeats.agings + 1
     if agings > AGINGS:
         reason = (
@@ -274,7 +276,7 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
 
 
 def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
-    """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might."""
+    """The store refused the send itself (permission, wrong bucket): it cannot have landed, but an earlier send might have."""
     if state.sends > 1:
         return _undecided(state, event.reason)
     return _upload_failed(state, event)
@@ -293,7 +295,7 @@ def _answer_lost(state: CommitState, event: ev.AnswerLost) -> Step:
 
 
 def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
-    """The race is lost, and proven: another's snapshot holds the name, so no send of ours can land there."""
+    """The race is provably lost: another snapshot holds the name, so no send of this commit can land there."""
     state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner))
     return state, (do.AwaitRetry(state.attempt, event.winner),)
 
@@ -301,7 +303,7 @@ def _found_another(state: CommitState, event: ev.FoundAnother) -> Step:
 def _found_nothing(state: CommitState, event: ev.FoundNothing) -> Step:
     if state.sends < SENDS:
         return _publish(_in_doubt(state))
-    return _undecided(state, "the store took the snapshot neither as created nor as existing")
+    return _undecided(state, "the store reported the snapshot neither as created nor as existing")
 
 
 def _read_back_failed(state: CommitState, event: ev.ReadBackFailed) -> Step:
@@ -328,11 +330,12 @@ def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
 
 
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
-    """A fork: not in the history, but a file that names our metadata, on which somebody may have built: it stays (G5).
+    """A fork: not in the history, but a file that names this commit's metadata, and that others may have built on, so it stays
+    (G5).
 
-    Where it was taken away again, and there is no table any more, nobody can build on anything of it.
+    Where it was deleted again, and the table no longer exists, no other snapshot can be built on it.
 
-    Names have been freed: the race that an earlier attempt lost proves nothing any more, its send may land yet (H9).
+    Since names were freed, an earlier lost race no longer proves that its send cannot land (H9).
     """
     taken_away = event.code != "fenced"
     if state.lost_to or (taken_away and state.ledger.unsettled):
@@ -365,7 +368,7 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """The end, for every outcome but a commit of our own."""
+    """End the commit, with any outcome other than its own landing."""
     effects: list[Effect] = [do.Conclude(outcome)]
     if spare := state.ledger.discardable(landed=False):
         effects.append(do.Discard(spare))
@@ -382,9 +385,10 @@ def _repeated(state: CommitState, **counts: int) -> CommitState:
 
 
 def discardable(state: CommitState) -> tuple[str, ...]:
-    """What a commit wrote that nothing can need, where somebody else found out that it did not land: the folded state tells.
+    """The files of a commit that nothing can need, after another process found out that it did not land; computed from the
+    folded state.
 
-    Nothing where the last send was never answered: it may still arrive (H5, H9).
+    Empty where the last send was never answered, because it may still arrive (H5, H9).
     """
     sent = state.phase is Phase.PUBLISH and state.sends > 0
     if sent or state.phase in (Phase.VERIFY, Phase.HINT, Phase.DONE):
@@ -400,7 +404,7 @@ def _request(state: CommitState) -> ev.CommitRequested:
 
 def _ours(state: CommitState) -> SnapshotRef:
     if state.ours is None:
-        raise ProtocolViolation("there is no snapshot of ours before the latest is resolved")
+        raise ProtocolViolation("there is no snapshot to send before the latest is resolved")
     return state.ours
 
 
@@ -411,10 +415,10 @@ Handler: TypeAlias = Callable[[CommitState, Any], Step]
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What an event does in a phase.
+    """How a phase handles an event.
 
     Attributes:
-        leads_to: the phases that the handler may answer; any other is a defect, and refused.
+        leads_to: the phases that the handler may return; any other one is a defect and raises an error.
     """
 
     handler: Handler

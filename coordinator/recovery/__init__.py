@@ -1,5 +1,5 @@
-"""Owns commits that a journal has and their writers left: finished, or concluded.
+"""Finishes or concludes commits that their writers left in a journal.
 
-Must not know: how a commit is made by a live writer.
-Begin with `recover`.
+Must not know: how a live writer makes a commit.
+Start reading at `recover`.
 """

@@ -1,8 +1,9 @@
-"""What a journal tells of its commits: the fold of their entries, as far as these count.
+"""The history of each commit in a journal, folded from the entries that count.
 
-Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, what is done about a commit. Source:
-architecture §3. Invariants: what a writer added after its commit was taken over does not count; of a commit that a damaged
-line may belong to, nothing is told but what was known before that line, or was found out after it.
+Owns: `Past`, `pasts`. Must not know: stores, tables, how the entries are kept, how a commit is finished. Source: architecture
+§3.
+Invariants: entries that a writer added after its commit was taken over do not count. If a damaged line may belong to a commit,
+only what was known before that line, or found out after it, is reported.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ..protocol.machine import CommitState, discardable, step
 
 @dataclass(frozen=True)
 class Past:
-    """What a journal knows of one commit.
+    """What a journal knows about one commit.
 
     Attributes:
         entries: its entries, oldest first.
-        state: of its machine, as far as the events count.
+        state: the state of its machine, from the events that count.
         tried: the snapshots that may have been sent.
-        resolved: how it ended, as somebody found out later.
-        taken: was it taken over?
-        damage: why the journal cannot tell what became of it; None where it can.
-        names_missing: an older version wrote it, and did not say which files its snapshots reference.
+        resolved: its outcome, if another process found it out later.
+        taken: whether it was taken over.
+        damage: why the journal does not show how it ended; None where it does.
+        names_missing: an older version wrote it, and did not record which files its snapshots reference.
     """
 
     entries: tuple[Entry, ...]
@@ -42,7 +43,7 @@ class Past:
 
     @property
     def request(self) -> ev.CommitRequested:
-        """What was asked for: the first entry, without which there is no past."""
+        """The request of the commit: the first entry, which every past has."""
         request = self.entries[0].event
         assert isinstance(request, ev.CommitRequested)
         return request
@@ -53,7 +54,7 @@ class Past:
 
     @property
     def outcome(self) -> do.Committed | do.NotCommitted | None:
-        """How the commit ended, where the journal says so; None where it has to be found out."""
+        """The outcome of the commit, if the journal records it; None if it has to be found out."""
         found = self.resolved
         if found is not None:
             return do.Committed(found.snapshot, False) if found.snapshot else do.NotCommitted(found.code, found.reason)
@@ -61,20 +62,20 @@ class Past:
         return None if self.damage is not None or isinstance(ended, do.Undecided) else ended
 
     def discardable(self, outcome: do.Outcome) -> tuple[str, ...]:
-        """The metadata files that nothing can need any more, once it was found out how the commit ended (H5, H20)."""
+        """The metadata files that are no longer needed, once the outcome of the commit is known (H5, H20)."""
         if self.names_missing or not isinstance(outcome, do.NotCommitted):
             return ()
         return discardable(self.state)
 
 
 def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str, Past]:
-    """What a journal knows, commit by commit, oldest first.
+    """What a journal knows, by commit, oldest first.
 
-    A line that is damaged, and does not say to which commit it belongs, may belong to every commit that was under way there.
+    A damaged line that does not name its commit may belong to every commit that was under way at that point.
 
     Args:
-        lines: of the journal, in order.
-        table: the table that counts; None for all.
+        lines: the lines of the journal, in order.
+        table: only commits of this table; None for all.
     """
     of_commits: dict[str, list[Entry | Damage]] = {}
     for line in lines:
@@ -84,7 +85,7 @@ def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str
                 of_commits[commit].append(line)
         elif table is None or line.table == table:
             of_commits.setdefault(line.commit, []).append(line)
-    # A journal may begin in the midst of a commit, where it was cut: nothing can be said of that one.
+    # A truncated journal may begin in the middle of a commit: nothing can be reported for that one.
     return {
         commit: _past(of_commit)
         for commit, of_commit in of_commits.items()

@@ -1,10 +1,10 @@
-"""After a crash: what became of the commits in a journal, and finishing those that can be finished.
+"""After a crash: finds out how the commits in a journal ended, and finishes those that can be finished.
 
-Owns: `recover`, what it tells. Must not know: how commits are made (the machine), what a journal's entries mean (`past`), how
-it keeps them, how a commit is resolved (`resolution`). Source: architecture §3 (event sourced), H2, H5, H9.
-Invariants: a commit is finished, or told as not landed, only after it was taken over in its journal, so that a writer that is
-merely slow makes no further attempt (`shared_journal`); nothing is done about a commit that a damaged line may belong to;
-what is deleted is what one rule says (`past`); what is run twice tells the same.
+Owns: `recover` and its report. Must not know: how commits are made (the machine), what a journal's entries mean (`past`), how a
+journal keeps them, how a commit is resolved (`resolution`). Source: architecture §3 (event sourced), H2, H5, H9.
+Invariants: a commit is finished, or reported as not landed, only after it was taken over in its journal, so that a writer that
+is merely slow makes no further attempt (`shared_journal`). A commit that a damaged line may belong to is left alone. One rule
+decides which files are deleted (`past`). A second run reports the same.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ from ..surroundings import MACHINE, Surroundings
 from .past import Past, pasts
 
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
-"""Until then a writer that wakes up finds that its commit was taken over; orphan cleaning trusts in the same day."""
+"""Until then a writer that wakes up finds that its commit was taken over. Orphan cleaning relies on the same limit."""
 
 Ending: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
-"""finished: it landed because recovery sent its snapshot; in flight: its writer may still be at work."""
+"""finished: it landed because recovery sent its snapshot; in flight: its writer may still be running."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredCommit:
-    """What became of one commit.
+    """The outcome of one commit.
 
     Attributes:
-        commit: its id in the journal; `table`, `branch`: where.
-        commit_user, identifier, kind: what was asked for; identifier None where none was given.
-        outcome: see `Ending`; `reason`: why, where it did not land or is not known.
+        commit: its id in the journal.
+        table, branch: where it was made.
+        commit_user, identifier, kind: the request; identifier None where none was given.
+        outcome: see `Ending`.
+        reason: the reason, where it did not land or the outcome is not known.
         snapshot_id, snapshot_uuid: the snapshot that it made, or that is looked for; None where there is none.
-        cleaned: metadata files that were deleted, or would be.
-        known: the journal said so already; nothing was asked of the store.
+        cleaned: metadata files that were deleted, or would be in a dry run.
+        known: the journal recorded the outcome already; the store was not read.
     """
 
     commit: str
@@ -83,12 +85,12 @@ class RecoveredCommit:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What `recover` found, one line per commit when printed.
+    """The report of `recover`; prints one line per commit.
 
     Attributes:
-        commits: what became of each commit.
-        damaged: lines of the journals that cannot be read, each with its journal, its number and what is wrong with it.
-            Commits that such a line may belong to are told as unknown, and left alone.
+        commits: the outcome of each commit.
+        damaged: lines of the journals that cannot be read, each with its journal, its number and the problem. Commits that such
+            a line may belong to are reported as unknown, and left alone.
     """
 
     commits: tuple[RecoveredCommit, ...]
@@ -100,7 +102,7 @@ class Recovery:
 
     @property
     def unknown(self) -> tuple[RecoveredCommit, ...]:
-        """The commits whose end is not known yet: recover again later."""
+        """The commits whose outcome is not known yet: recover again later."""
         return self.of("unknown", "in flight")
 
     def __str__(self) -> str:
@@ -116,22 +118,23 @@ def recover(
     clean: bool = True,
     only: Callable[[RecoveredCommit], bool] | None = None,
 ) -> Recovery:
-    """Tell what became of the commits in a journal; finish those whose snapshot can still be sent.
+    """Report how the commits in a journal ended; finish those whose snapshot can still be sent.
 
-    Safe to run again, from several places, and beside writers: whose commit is taken over is told so, and never lands twice.
+    Safe to repeat, to run on several machines at once, and to run beside writers. A writer whose commit was taken over is
+    notified; no commit lands twice.
 
     Args:
-        url: a table (then the journal objects beside it, and the journal file that its option `commit.journal` names), or
-            the path of a JSON-lines journal (then every table in it).
-        storage_options: of the tables' stores.
-        dry_run: look only: nothing is sent, said in a journal, or deleted.
-        writers_are_gone: the caller knows that no writer of these commits runs any more. Else a commit that was heard of
+        url: a table (then the journal objects beside it, and the journal file that its option `commit.journal` names), or the
+            path of a JSON-lines journal (then for every table in it).
+        storage_options: options of the tables' stores.
+        dry_run: only report: nothing is sent, recorded in a journal, or deleted.
+        writers_are_gone: the caller knows that no writer of these commits runs any more. Otherwise a commit that was active
             within the last 30 s is left alone, as "in flight".
         clean: delete the metadata files of commits that are proven not to have landed.
-        only: which commits are meant, as far as their journal tells; all by default.
+        only: selects commits, by what the journal knows about them; all by default.
 
     Returns:
-        Every commit that the journals hold, oldest first, and the lines of the journals that are damaged; printable.
+        Every commit that the journals hold, oldest first, and the damaged lines of the journals; printable.
 
     Raises:
         TableNotFound: there is neither a table nor a journal.
@@ -156,13 +159,13 @@ def recover(
 def recover_journal(
     journal: SharedJournal, store: Store, around: Surroundings, *, writers_are_gone: bool, dry_run: bool = False
 ) -> Recovery:
-    """`recover` for one journal of one table, with the surroundings that are given."""
+    """`recover` for one journal of one table, with the given surroundings."""
     return _recovered(journal, None, _Asked(lambda table: store, around, dry_run, writers_are_gone))
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the caller of `recover` wants, and the store of each table."""
+    """The arguments of `recover`, and the store of each table."""
 
     store_of: Callable[[str], Store]
     around: Surroundings
@@ -178,7 +181,7 @@ class _Asked:
 def _journals(
     url: str | Path | SharedJournal, storage_options: Mapping[str, Any] | None
 ) -> Iterator[tuple[SharedJournal, str | None]]:
-    """The journals that are meant, and the one table that counts, None for all."""
+    """The journals at a URL, and the one table to report on, None for all."""
     if isinstance(url, SharedJournal):
         yield url, None
         return
@@ -217,9 +220,9 @@ def _recovered(journal: SharedJournal, table: str | None, asked: _Asked) -> Reco
 
 
 def _is_open(past: Past, asked: _Asked) -> bool:
-    """Is its end to be found out, and is its writer no longer at work?
+    """Whether the outcome still has to be found out and the writer is no longer at work.
 
-    One that was told "unknown" is not at work any more; one that is silent for long has lost its turn.
+    A writer that reported "unknown" is no longer at work; one that has been silent for long loses its turn.
     """
     if past.outcome is not None or past.damage is not None:
         return False
@@ -229,15 +232,15 @@ def _is_open(past: Past, asked: _Asked) -> bool:
 
 
 def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> RecoveredCommit:
-    """What became of one commit, which is looked for only where nobody else can change that meanwhile."""
+    """The outcome of one commit; looked up only where no other process can change it meanwhile."""
     told = _told(past)
     if told.known:
-        _tidy(journal, past, asked)  # where its writer died before it could
+        _tidy(journal, past, asked)  # its writer may have died before it could
         return replace(_followed(told, past, asked), outcome=told.outcome, reason=told.reason)
     if past.damage is not None or refused:
-        return replace(told, reason=refused or f"nothing is done about it: {past.damage}")
+        return replace(told, reason=refused or f"left alone: {past.damage}")
     if not (past.taken or (asked.dry_run and _is_open(past, asked))):
-        return replace(told, outcome="in flight", reason="its writer may still be at work: recover again in 30 s")
+        return replace(told, outcome="in flight", reason="its writer may still be running: recover again in 30 s")
     try:
         timeline = asked.timeline(past.entries[0])
         answer = find_out(past.case, timeline, send=not asked.dry_run)
@@ -250,14 +253,14 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
     if asked.clean:
         commit = replace(commit, cleaned=_discard(past.discardable(outcome), timeline, asked))
     if not asked.dry_run:
-        with suppress(LakelatchError):  # it can be found again (H17)
+        with suppress(LakelatchError):  # it can be looked up again (H17)
             journal.add(past.entries, resolved(outcome), asked.around.wall_ms)
             _tidy(journal, past, asked)
     return commit
 
 
 def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:
-    """The commit, once the newest schema has the layout of the table's first files, where they are its own."""
+    """The commit, after giving the newest schema the layout of the table's first files, if the commit wrote them."""
     if commit.outcome not in ("landed", "finished") or asked.dry_run or not past.tried:
         return commit
     last = past.tried[-1]
@@ -271,7 +274,7 @@ def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCo
 
 
 def _told(past: Past) -> RecoveredCommit:
-    """What the journal alone tells."""
+    """The report from the journal alone."""
     first, request = past.entries[0], past.request
     ref = past.tried[-1].snapshot if past.tried else None
     commit = RecoveredCommit(
@@ -295,7 +298,7 @@ def _with(commit: RecoveredCommit, outcome: do.Outcome, finished: bool = False) 
 
 
 def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple[str, ...]:
-    """Delete metadata files; what cannot be deleted now is left to orphan cleaning."""
+    """Delete metadata files; orphan cleaning removes those that cannot be deleted now."""
     keys = tuple(timeline.paths.written(name) for name in names)
     if keys and not asked.dry_run:
         try:
@@ -306,7 +309,7 @@ def _discard(names: tuple[str, ...], timeline: Timeline, asked: _Asked) -> tuple
 
 
 def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
-    """Remove what a journal keeps of a commit whose end is known, once its writer cannot wake up any more."""
+    """Remove a journal's entries of a commit whose outcome is known, once its writer cannot wake up any more."""
     forgotten = asked.around.wall_ms - past.entries[-1].at_ms > FORGOTTEN_AFTER_MS
     if not asked.dry_run and (asked.writers_are_gone or forgotten):
         with suppress(LakelatchError):
@@ -316,7 +319,7 @@ def _tidy(journal: SharedJournal, past: Past, asked: _Asked) -> None:
 def find_one(
     commit_user: str | None, identifier: int | None, snapshot_uuid: str | None
 ) -> Callable[[RecoveredCommit], bool]:
-    """Which commits of a journal are meant by a commit user, an identifier, a snapshot's uuid; all where none is given.
+    """Select the commits of a journal by commit user, identifier or snapshot uuid; all if none is given.
 
     Raises:
         InvalidArgument: an identifier without its user.

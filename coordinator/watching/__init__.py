@@ -1,5 +1,5 @@
-"""Owns commits as others see them while they run: log records, spans, metrics.
+"""Shows running commits to the outside: log records, spans and metrics.
 
 Must not know: decisions; nothing here changes a commit.
-Begin with `observe`.
+Start reading at `observe`.
 """

@@ -1,10 +1,10 @@
 """Commits as log records.
 
-Owns: `Logged`. Must not know: what a commit does next.
+Owns: `Logged`. Must not know: the steps of a commit.
 
-Logger `lakelatch.commit`: INFO for how a commit ended and for what made it try again, DEBUG for every other event;
-`lakelatch.request`: DEBUG, one record per request to the store. Each record has an attribute `lakelatch`: a dict that can be
-written as JSON. No option's value, no bytes of a file and no row is ever told, so no credentials are (H19).
+Logger `lakelatch.commit` uses INFO for the end of a commit and for the reason of each repeated step, and DEBUG for every other
+event. Logger `lakelatch.request` writes one DEBUG record per request to the store. Each record has an attribute `lakelatch`, a
+dict that can be written as JSON. Records never contain option values, file contents or rows, and so no credentials (H19).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .watcher import TROUBLE, About, Ended
 COMMIT_LOG = logging.getLogger("lakelatch.commit")
 REQUEST_LOG = logging.getLogger("lakelatch.request")
 for _log in (COMMIT_LOG, REQUEST_LOG):
-    _log.addHandler(logging.NullHandler())  # else Python prints what nobody asked for
+    _log.addHandler(logging.NullHandler())  # otherwise Python prints warnings by default
 
 
 def somebody_reads() -> bool:
-    """Is there a level at which anything would be written?"""
+    """Whether any logger is enabled for these records."""
     return COMMIT_LOG.isEnabledFor(logging.INFO) or REQUEST_LOG.isEnabledFor(logging.DEBUG)
 
 
 class Logged:
     """Writes log records.
 
-    The dict of each begins with the fields of `About` and `at`, what the record is about: the event's class, `StoreRequest`
-    or `Ended`; the fields of that follow. A snapshot's bytes, which `SnapshotPrepared` has, are left out.
+    The dict of each record begins with the fields of `About`. Its key `at` names the subject of the record: the event's class,
+    `StoreRequest` or `Ended`, whose fields follow. The snapshot's bytes in `SnapshotPrepared` are left out.
     """
 
     def __init__(self, about: About) -> None:

@@ -1,8 +1,9 @@
-"""Commits as others see them while they run: log records in `logs`, spans and metrics in `telemetry`; off until asked for.
+"""Lets applications watch commits while they run: log records in `logs`, spans and metrics in `telemetry`; off by default.
 
-Owns: `Watch`, who is told what. Must not know: what a commit does next, or how any of it is carried out.
-Source: architecture §3 (events out). Invariants: nobody who watches changes an outcome (H17): what a watcher raises ends its
-watching, and nothing else; where nobody listens a commit pays for one look at a logger's level.
+Owns: `Watch`, which notifies the watchers. Must not know: the steps of a commit, or how they are carried out. Source:
+architecture §3 (events out).
+Invariants: a watcher never changes an outcome (H17): if it raises, it is no longer notified, and nothing else happens. Without
+watchers a commit only pays for checking the level of a logger.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .watcher import About, Ended, Watcher
 
 
 class Watch:
-    """Everybody who watches one commit, from `with` to its end.
+    """All watchers of one commit, from `with` to its end.
 
     Args:
         watchers: may be empty.
@@ -45,7 +46,7 @@ class Watch:
 
     @property
     def heard(self) -> Callable[[StoreRequest], None] | None:
-        """For a metered store: whom to tell of requests, None where nobody wants to know."""
+        """For a metered store: the callback for requests, None where no watcher wants them."""
         return self.requested if self._watchers else None
 
     def happened(self, event: Event, state: CommitState) -> None:
@@ -57,7 +58,7 @@ class Watch:
             self._tell(watcher, watcher.requested, request)
 
     def ended(self, outcome: Outcome, attempts: int) -> None:
-        """Tell how it ended, once."""
+        """Report the end of the commit, once."""
         if self._watchers:
             seconds = self._seconds()
             match outcome:
@@ -82,15 +83,15 @@ class Watch:
     def _tell(self, watcher: Watcher, what: Callable[..., None], *told: object) -> None:
         try:
             what(*told)
-        except Exception:  # a filter, a handler or an exporter of the application's (H17)
+        except Exception:  # from a filter, a handler or an exporter of the application (H17)
             if watcher in self._watchers:
                 self._watchers.remove(watcher)
 
 
 def watch(about: About, clock: Callable[[], float]) -> Watch:
-    """Whoever wants to know of this commit: loggers whose level says so, OpenTelemetry where the application uses it.
+    """The watchers of this commit: loggers with a low enough level, and OpenTelemetry if the application uses it.
 
-    Where nobody in this process has imported OpenTelemetry there is nobody to give a span to, and it is not imported.
+    OpenTelemetry is not imported here: if no other module of this process has imported it, there is nothing to send spans to.
     """
     watchers: list[Watcher] = []
     if somebody_reads():

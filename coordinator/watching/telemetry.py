@@ -1,10 +1,10 @@
-"""Spans and metrics of commits, by OpenTelemetry's interface; what becomes of them is the application's to say.
+"""Spans and metrics of commits, through OpenTelemetry's API; the application decides where they go.
 
 Owns: `Traced`, the names of spans, metrics and attributes (docs/observability.md lists them). Must not know: exporters, the
-SDK. Imported by `observe` where the application has imported OpenTelemetry, never otherwise.
-Invariants: a span's parent is what was under way when it began, whichever thread ended it; every span that is begun is ended,
-however the commit ends; the spans are made from events after the fact, and take nothing from the commit's own path but
-time; labels of metrics have few values each: no key, user or id is one (H19: nothing secret is told, see `observe`).
+SDK. Imported by `observe` only if the application has imported OpenTelemetry.
+Invariants: a span's parent is the span that was open when it began, whichever thread ends it. Every span that is begun is
+ended, however the commit ends. Spans are made from events after the fact, and cost the commit nothing but time. Labels of
+metrics have few values each: never a key, user or id (H19: nothing secret is reported, see `observe`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..protocol.machine import CommitState, Phase
 from .watcher import RETRY_REASONS, TROUBLE, About, Ended
 
 SCOPE = "lakelatch"
-"""Name of the tracer and of the meter."""
+"""The name of the tracer and of the meter."""
 _NAMES = {
     Phase.COLLECT: "collect",
     Phase.COMPACT_MANIFESTS: "compact manifests",
@@ -33,9 +33,9 @@ _NAMES = {
     Phase.VERIFY: "verify",
     Phase.RETRY: "wait",
 }
-"""Spans of phases; both lists and the data go out side by side, in one."""
+"""The spans of phases. Both lists and the data are uploaded side by side, in one span."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Bounds of the histograms' buckets."""
+"""The bounds of the histograms' buckets."""
 
 
 class Instruments:
@@ -60,8 +60,7 @@ def instruments() -> Instruments:
 
 
 class Traced:
-    """Watches one commit: a span for it, below it one for each attempt and each wait, below an attempt one for each phase,
-    and where they were sent one for each request."""
+    """Watches one commit: a span for the commit, below it one per attempt and wait, and below those one per phase and request."""
 
     def __init__(self, about: About) -> None:
         self._tracer = trace.get_tracer(SCOPE)
@@ -83,9 +82,9 @@ class Traced:
         self._over = False
 
     def happened(self, event: Event, state: CommitState) -> None:
-        """Move on to the span of the phase that the event led to; what went wrong is noted on the one where it did."""
+        """Move on to the span of the phase that the event led to; problems are noted on the span in which they occurred."""
         if self._over:
-            return  # the hint: its caller has been told
+            return  # the hint: its caller has its answer already
         if isinstance(event, TROUBLE):
             (self._phase or self._whole).add_event(type(event).__name__, _told(event))
         self._count_retry(event, state)
@@ -122,7 +121,7 @@ class Traced:
             self._meters.retries.add(1, {"lakelatch.reason": reason})
 
     def requested(self, request: StoreRequest) -> None:
-        """A span that has ended already; of several requests in one call, one span."""
+        """A span that has already ended; several requests in one call share one span."""
         labels = {"lakelatch.operation": request.operation, "lakelatch.outcome": request.outcome}
         self._meters.requests.add(request.requests, labels)
         self._meters.request_s.record(request.seconds, labels)
@@ -143,7 +142,7 @@ class Traced:
         span.end(ended_ns)
 
     def ended(self, how: Ended) -> None:
-        """End what is open; the error status is for what did not land."""
+        """End the open spans, with an error status if the commit did not land."""
         self._over = True
         self._end_attempt()
         labels = {
@@ -162,7 +161,7 @@ class Traced:
 
 
 def _told(event: Event) -> dict[str, str | int | bool]:
-    """The fields of an event that an attribute can hold."""
+    """The fields of an event that fit into an attribute."""
     fields = event_json(event).items()
     return {f"lakelatch.{name}": value for name, value in fields if name != "event" and isinstance(value, str | int)}
 

@@ -1,6 +1,6 @@
-"""What those who watch commits are told, and by which names.
+"""The interface of watchers: the notifications they get, and the names used in them.
 
-Owns: `Watcher`, `About`, `Ended`, and which events are trouble. Must not know: who watches.
+Owns: `Watcher`, `About`, `Ended`, and which events are trouble. Must not know: the watchers themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TROUBLE = (
     ev.TakenOver,
     ev.UploadFailed,
 )
-"""What makes a commit look, send or try again, or end: worth a line at INFO."""
+"""Events that make a commit look, send or try again, or end: worth a line at INFO."""
 
 RETRY_REASONS: dict[type[Any], str] = {
     ev.RetryGranted: "lost race",
@@ -36,16 +36,16 @@ RETRY_REASONS: dict[type[Any], str] = {
     ev.ReadBackFailed: "no answer to a look",
     ev.LineageUnread: "no answer to a look",
 }
-"""Why a commit does something again; the last three where it goes on after them."""
+"""The reason why a step is repeated; the last three count only where the commit goes on after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """Which commit is watched.
+    """Identifies the commit that is watched.
 
     Attributes:
-        doing: `commit`, or `resolve` where its outcome is looked for later.
-        commit: the id that its journal entries have, and its metadata files' names.
+        doing: `commit`, or `resolve` when its outcome is looked up later.
+        commit: the id in its journal entries and in the names of its metadata files.
         table: URL of the table, without credentials.
     """
 
@@ -60,12 +60,12 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended.
+    """How a commit ended.
 
     Attributes:
-        outcome: `committed`, `replayed`, the code of the error that says why not (`commit-conflict`, …, `outcome-unknown`),
-            or the class of one that is none of ours.
-        snapshot_id: where it landed, or may have.
+        outcome: `committed`, `replayed`, the code of the error that gives the reason (`commit-conflict`, …, `outcome-unknown`),
+            or the class of an exception that is not lakelatch's.
+        snapshot_id: the snapshot that landed, or may have.
     """
 
     outcome: str
@@ -80,7 +80,7 @@ class Ended:
 
 
 class Watcher(Protocol):
-    """Somebody who watches one commit. Told by the threads that carry it out."""
+    """Watches one commit. Called from the threads that carry it out."""
 
     def happened(self, event: Event, state: CommitState) -> None:
         """An event, and the state that it led to."""
@@ -89,4 +89,4 @@ class Watcher(Protocol):
         """A request to the store has ended."""
 
     def ended(self, how: Ended) -> None:
-        """Its caller is about to be told. The hint, and what is tidied up, may come after it."""
+        """Called just before the caller gets its answer. The hint and the clean-up may follow."""

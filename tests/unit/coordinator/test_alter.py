@@ -1,4 +1,4 @@
-"""Schema changes: what comes of them, what is refused, and what happens when several are made at once."""
+"""Schema changes: their results, refusals, and several changes at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_columns_move(table: ll.Table) -> None:
     assert table.schema.names == ("name", "r", "v", "day", "id")
 
 
-def test_rows_from_before_are_read_as_the_new_schema_says(table: ll.Table) -> None:
+def test_older_rows_are_read_with_the_new_schema(table: ll.Table) -> None:
     rows = pa.table({"id": [1], "name": ["a"], "day": [None], "r": [{"x": 7, "y": "z"}], "v": [[1]]}).cast(
         table.arrow_schema
     )
@@ -91,7 +91,7 @@ def test_rows_from_before_are_read_as_the_new_schema_says(table: ll.Table) -> No
     expected = {"id": 1, "label": "a", "day": None, "r": {"x": 7, "y": "z", "z": None}, "v": [1], "name": None}
     assert table.to_arrow().to_pylist() == [expected]
     table.append(table.to_arrow())
-    assert table.to_arrow(where="name = 'new'").num_rows == 1  # the default stands in for a null that is written
+    assert table.to_arrow(where="name = 'new'").num_rows == 1  # the default replaces a null that is written
     assert table.at(snapshot=1).to_arrow().column_names == ["id", "name", "day", "r", "v"]
 
 
@@ -124,7 +124,7 @@ def test_what_the_format_forbids_is_named_and_changes_nothing(table: ll.Table, c
     assert [s.id for s in table.schemas()] == [0]
 
 
-def test_options_that_files_depend_on_stay(table: ll.Table) -> None:
+def test_options_that_files_depend_on_cannot_change(table: ll.Table) -> None:
     table.alter(ll.set_option("bucket", "2"), ll.set_option("bucket-key", "id"))
     table.alter(ll.remove_option("bucket"), ll.remove_option("bucket-key"))
     table.append(pa.table({"id": [1]}))
@@ -135,15 +135,15 @@ def test_options_that_files_depend_on_stay(table: ll.Table) -> None:
     assert table.options["snapshot.num-retained.max"] == "9"
 
 
-def test_a_rename_follows_the_options_that_name_the_column(tmp_path: Path) -> None:
+def test_a_rename_updates_the_options_that_name_the_column(tmp_path: Path) -> None:
     options = {"bucket": "2", "bucket-key": "a,b", "fields.a.default-value": "1"}
     table = ll.create_table(str(tmp_path / "t"), ll.Schema([("a", "INT"), ("b", "INT")]), options=options)
     made = table.alter(ll.rename_column("a", "c"))
     assert dict(made.option_texts) == {"bucket": "2", "bucket-key": "c,b", "fields.c.default-value": "1"}
 
 
-def test_changes_at_once_all_land(table: ll.Table) -> None:
-    """Each is applied to what the others made."""
+def test_concurrent_changes_all_land(table: ll.Table) -> None:
+    """Each is applied to the results of the others."""
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: ll.open_table(table.url).alter(ll.add_column(f"c{n}", "INT")), range(8)))
     schemas = ll.open_table(table.url).schemas()
@@ -153,7 +153,7 @@ def test_changes_at_once_all_land(table: ll.Table) -> None:
 
 
 class Silent(MemoryStore):
-    """Takes each create, or not, and never says so."""
+    """Carries out each create, or not, and never answers."""
 
     def __init__(self, applies: bool) -> None:
         super().__init__(f"memory://silent-{uuid4()}/t")
@@ -175,7 +175,7 @@ def first_schema() -> TableSchema:
 
 
 def test_an_answer_that_was_lost_is_read_back() -> None:
-    """H2: it landed, and nobody said so."""
+    """H2: it landed, but the answer was lost."""
     store = Silent(applies=True)
     assert create_schema(store, "schema/schema-0", first_schema().to_json())
     made = change_schema(Timeline(store, TablePaths()), [ll.add_column("b", "INT")])
@@ -200,7 +200,7 @@ def test_an_unknown_schema_that_another_made_did_not_land() -> None:
         caught.value.resolve(timeout=5)
 
 
-def test_rows_bring_their_columns_where_they_may(table: ll.Table) -> None:
+def test_rows_add_their_columns_if_allowed(table: ll.Table) -> None:
     rows = pa.table({"id": [1], "altitude": [1.5], "tags": [["a"]]})
     with pytest.raises(ll.InvalidArgument, match="no column 'altitude'"):
         table.append(rows)
@@ -223,7 +223,7 @@ FIELDS = [Field(0, "id", AtomicType("BIGINT"))]
 
 
 class Races(MemoryStore):
-    """A store in which another writer creates each schema just before, so many times; or that never answers a create."""
+    """A store in which another writer creates each schema first, a given number of times; or that never answers a create."""
 
     def __init__(self, url: str, races: int = 0) -> None:
         super().__init__(url)
@@ -245,7 +245,7 @@ def raced(races: int) -> tuple[Races, Timeline, list[float], Any]:
     return store, Timeline(store, TablePaths()), waits, replace(MACHINE, sleep=waits.append)
 
 
-def test_a_change_that_loses_its_races_waits_ever_longer_and_lands() -> None:
+def test_a_change_that_loses_races_waits_longer_each_time_and_lands() -> None:
     _, timeline, waits, around = raced(6)
     made = change_schema(timeline, [ll.set_comment("mine")], around)
     assert made.after.id == 7
@@ -263,7 +263,7 @@ def test_a_change_gives_up_after_many_races() -> None:
 
 
 def test_a_schema_without_an_answer_resolves_until_its_time_is_over() -> None:
-    """G2: not known until the store answers; then it landed, or the name is another's."""
+    """G2: unknown until the store answers; then it landed, or the name holds another schema."""
     store, _, waits, _ = raced(0)
     clock = [0.0]
 

@@ -1,4 +1,4 @@
-"""How a snapshot came to be, told from the table alone, and from a journal: every line, for every kind of writer."""
+"""How a snapshot came to be, from the table alone and from a journal: every line, for every kind of writer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table() -> Table:
 
 
 def lines(table: Table, number: int, **changed: Any) -> dict[str, str]:
-    """What is told of a snapshot, some fields of which were changed: label -> text; the first line under ''."""
+    """The explanation of a snapshot with some fields changed, as label -> text; the first line under ''."""
     snapshot = table.timeline.find(number)
     assert snapshot is not None
     first, *rest = explain(table.timeline, replace(snapshot, **changed)).splitlines()
@@ -69,7 +69,7 @@ def test_every_line(table: Table) -> None:
     }
 
 
-def test_what_an_overwrite_says(table: Table) -> None:
+def test_an_overwrite_is_explained(table: Table) -> None:
     said = lines(table, 3)
     assert said["changes"] == "1 files added, 2 deleted"
     assert said["rows"] == "-1, 2 in all"
@@ -81,7 +81,7 @@ def test_what_an_overwrite_says(table: Table) -> None:
     assert lines(table, 3, writer_version=None)["made by"] == f"{snapshot.commit_user}, unknown writer"
 
 
-def test_where_a_snapshot_stands(table: Table) -> None:
+def test_the_base_of_a_snapshot_is_explained(table: Table) -> None:
     assert lines(table, 1)["base"] == "none, the first"
     without = properties(table, 2, **{BASE_PROPERTY: None})
     assert lines(table, 2, properties=without)["base"] == "not recorded by its writer"
@@ -113,13 +113,13 @@ def with_lost(table: Table, lost: list[dict[str, Any]]) -> Snapshot:
     return replace(snapshot, properties=properties(table, 3, **{ATTEMPTS_PROPERTY: json.dumps(lost)}))
 
 
-def test_what_cannot_be_read_is_told_in_its_place(table: Table) -> None:
+def test_unreadable_changes_are_reported_on_their_line(table: Table) -> None:
     said = lines(table, 3, delta_manifest_list="manifest-list-gone")
     assert said["changes"].startswith("cannot be read: manifest/manifest-list-gone is missing")
     assert said["rows"] == "-1, 2 in all"
 
 
-def test_a_journal_is_told_in_milliseconds_since_its_first_event() -> None:
+def test_a_journal_is_printed_in_milliseconds_since_its_first_event() -> None:
     events = [
         (1_000, ev.CommitRequested("etl", None, "APPEND", True)),
         (1_005, ev.ManifestsCompacted("none", ())),

@@ -1,4 +1,4 @@
-"""What each operation asks of the store, by kind of file: a read of what a cache or an answer already holds is a defect."""
+"""The store requests of each operation, by kind of file: reading again what a cache or an answer already holds is a defect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def kind_of(key: str) -> str:
 
 @dataclass
 class World:
-    """A table in a store that counts, and that can be struck before the next create of a snapshot."""
+    """A table in a store that counts requests, with a hook before the next create of a snapshot."""
 
     folder: Path
     strikes: Fragile = field(default_factory=Fragile)
@@ -94,7 +94,7 @@ class World:
         return table
 
     def cost_of(self, operation: Callable[[], Any], *tables: Table) -> str:
-        """The requests of an operation, its hint and its cleaning up included: "2 get snapshot, create snapshot"."""
+        """The requests of an operation, including its hint and clean-up: "2 get snapshot, create snapshot"."""
         self.asked.clear()
         operation()
         for table in tables:
@@ -102,14 +102,14 @@ class World:
         return ", ".join(f"{count} {what}" if count > 1 else what for what, count in sorted(self.asked.items()))
 
     def another(self, part: str = "b", times: int = 1) -> None:
-        """Another process appends, and is not counted."""
+        """Another process appends; its requests are not counted."""
         other = Table(self.others, self.schema)
         for _ in range(times):
             other.append(rows(part, 9))
         other.committer.settle()
 
     def silent(self, number: int, *, lands: bool) -> None:
-        """The next creates of a snapshot get no answer, the first of them lands or none."""
+        """The next creates of a snapshot get no answer; the first of them lands, or none does."""
         key = f"snapshot/snapshot-{number}"
 
         def unanswered() -> Unknown:
@@ -210,7 +210,7 @@ def append_of_a_new_user(world: World) -> str:
 
 
 def append_of_a_new_user_above_foreign_commits(world: World) -> str:
-    """Nothing in them says which users have committed before: they are asked themselves, as far as it takes."""
+    """Nothing in them records which users committed before, so they are read themselves, as far as needed."""
     world.fill(30)
     for info in [i for i in world.strikes.list("snapshot/") if "snapshot-" in i.key]:
         snapshot = parse_snapshot(world.strikes.get(info.key), info.key)
@@ -450,5 +450,5 @@ EXPECTED: dict[Callable[[World], str], str] = {
 @pytest.mark.parametrize(
     ("operation", "expected"), list(EXPECTED.items()), ids=lambda value: getattr(value, "__name__", "")
 )
-def test_what_an_operation_asks_of_the_store(world: World, operation: Callable[[World], str], expected: str) -> None:
+def test_the_requests_of_each_operation(world: World, operation: Callable[[World], str], expected: str) -> None:
     assert operation(world) == expected

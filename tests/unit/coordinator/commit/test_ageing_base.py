@@ -1,4 +1,4 @@
-"""Knowledge of the base has an age, and every repeat has a limit: a commit ends in one of three answers (H6, H24)."""
+"""Knowledge of the base has an age limit, and every repeat has a limit: a commit ends with one of three answers (H6, H24)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS = pa.table({"v": pa.array([1], pa.int64())})
 
 
 class Clock:
-    """A clock that a test moves; it ticks when it is looked at."""
+    """A clock that a test sets; it advances a little at each reading."""
 
     now_s = 1_000.0
 
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Slow(MemoryStore):
-    """A store in memory whose requests take time, and may be preceded by something else."""
+    """A store in memory with slow requests, and a hook that runs before each."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         super().__init__(url)
@@ -43,7 +43,7 @@ class Slow(MemoryStore):
         self.before: Callable[[str, str], None] = lambda operation, key: None
         self.asked: list[str] = []
         self.silent = 0
-        """So many creates of snapshots are neither done nor answered."""
+        """How many creates of snapshots are neither carried out nor answered."""
 
     def get(self, key: str) -> bytes:
         self._spend("get", key)
@@ -86,7 +86,7 @@ def store(clock: Clock) -> Slow:
 
 
 def test_a_slow_preparation_costs_one_look_at_the_base(store: Slow, clock: Clock) -> None:
-    """What took long was not the base's fault: it is looked at once more, and nothing is derived again."""
+    """The base was not the cause of the delay: it is looked at once more, and nothing is computed again."""
     table = opened(store, clock)
     table.append(ROWS)
     table.committer.settle()
@@ -100,7 +100,7 @@ def test_a_slow_preparation_costs_one_look_at_the_base(store: Slow, clock: Clock
 
 
 def test_a_base_that_expires_again_and_again_ends_as_not_committed(store: Slow, clock: Clock) -> None:
-    """Others commit and expire while each pass prepares: the commit gives up after a few, and says why."""
+    """Other writers commit and expire during each preparation: the commit gives up after a few rounds, with a reason."""
     table, other = opened(store, clock), opened(store, clock)
     table.append(ROWS)
     busy = False
@@ -126,8 +126,8 @@ def test_a_base_that_expires_again_and_again_ends_as_not_committed(store: Slow, 
     assert [finding for finding in table.verify() if finding.severity == "error"] == []
 
 
-def test_a_hint_is_given_up_when_its_time_is_over(store: Slow, clock: Clock) -> None:
-    """A hint that is written long after its commit makes readers jump back (H7): it is bounded from the send on."""
+def test_a_late_hint_is_given_up(store: Slow, clock: Clock) -> None:
+    """A hint written long after its commit makes readers jump back (H7), so its time is limited, counted from the send."""
     table = opened(store, clock)
     table.append(ROWS)
     table.committer.settle()
@@ -141,7 +141,7 @@ def test_a_hint_is_given_up_when_its_time_is_over(store: Slow, clock: Clock) -> 
 
 
 def test_the_request_for_a_hint_has_a_deadline(store: Slow, clock: Clock) -> None:
-    """A put that hangs is given up within what is left of the five seconds."""
+    """A put that hangs is given up within the rest of the five seconds."""
     from lakelatch.backends.deadline import left_s
 
     table = opened(store, clock)
@@ -161,7 +161,7 @@ def test_the_request_for_a_hint_has_a_deadline(store: Slow, clock: Clock) -> Non
 
 @pytest.mark.parametrize("stands", [True, False])
 def test_bytes_are_sent_again_only_while_their_base_stands(store: Slow, clock: Clock, stands: bool) -> None:
-    """H6: a minute after the first send the name above the base may be one that expiry freed."""
+    """H6: a minute after the first send, expiry may have freed the name above the base."""
     table = opened(store, clock)
     table.append(ROWS)
     table.committer.settle()

@@ -36,7 +36,7 @@ FIELDS = pa.schema([("part", pa.string()), ("v", pa.int64())])
 
 
 class Lab(MemoryStore):
-    """A store in memory whose next creates, reads and deletes can be bent."""
+    """A store in memory whose next creates, reads and deletes can be replaced."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -80,7 +80,7 @@ def store() -> Lab:
 
 
 def opened(store: Lab, journal: Any = None, **options: str) -> Table:
-    """Another job's view of the same table."""
+    """The same table, as opened by another job."""
     made = schema(**options)
     store.put_if_absent("schema/schema-0", made.to_json())
     return Table(store, made, journal=journal)
@@ -96,7 +96,7 @@ def parts(table: Table) -> dict[str, int]:
 
 
 def test_a_warm_append_takes_seven_requests_three_of_them_in_sequence(store: Lab) -> None:
-    """architecture §3: two round trips to be visible, three to be acknowledged; the hint is the seventh request, later."""
+    """architecture §3: two round trips until visible, three until acknowledged; the hint is the seventh request, afterwards."""
     table = opened(store)
     table.append(rows("a", 1))
     store.latency_s = 0.25  # threads of a busy machine start late
@@ -132,8 +132,8 @@ def test_a_send_that_never_arrived_is_sent_again_with_the_same_bytes(store: Lab)
     assert table.append(rows("a", 1)).snapshot_id == 1
 
 
-def test_an_unknown_outcome_is_told_as_unknown_and_resolves(store: Lab) -> None:
-    """G2: never told as failed; resolve() rolls forward, and nothing was cleaned up (H5)."""
+def test_an_unknown_outcome_is_reported_as_unknown_and_resolves(store: Lab) -> None:
+    """G2: never reported as failed; resolve() sends it again, and nothing was cleaned up (H5)."""
     table = opened(store)
     table.append(rows("a", 1))
     store.answers = ["lost before"] * 3
@@ -148,7 +148,7 @@ def test_an_unknown_outcome_is_told_as_unknown_and_resolves(store: Lab) -> None:
 
 
 def test_an_unknown_outcome_resolves_to_not_committed_when_another_holds_the_name(store: Lab) -> None:
-    """G2: not committed only when the id holds another's snapshot."""
+    """G2: not committed only when the name holds another snapshot."""
     table, other = opened(store), opened(store)
     store.answers = ["lost before"] * 3
     with pytest.raises(OutcomeUnknown) as unknown:
@@ -160,7 +160,7 @@ def test_an_unknown_outcome_resolves_to_not_committed_when_another_holds_the_nam
 
 
 def test_a_lost_race_lands_on_the_winner(store: Lab) -> None:
-    """G6: base of N+1 is everything of N."""
+    """G6: the base of N+1 is all of N."""
     table, other = opened(store), opened(store)
     table.append(rows("a", 1))
     store.before_create = [lambda: other.append(rows("b", 1)), lambda: None]
@@ -175,8 +175,8 @@ def test_a_lost_race_lands_on_the_winner(store: Lab) -> None:
     assert len(store.deleted) == 1, "the base list of the lost attempt, and nothing else"
 
 
-def test_the_budget_is_told_and_leaves_no_row(store: Lab) -> None:
-    """G2: nothing of it can land, and the message says how many writers were seen and what to set."""
+def test_a_spent_budget_is_reported_and_leaves_no_row(store: Lab) -> None:
+    """G2: nothing of it can land, and the message gives the number of writers met and the option to set."""
     table, other = opened(store, **{"commit.max-retries": "1", "commit.min-retry-wait": "1 ms"}), opened(store)
     store.before_create = [lambda: other.append(rows("b", 1)), lambda: None] * 2
     with pytest.raises(RetriesExhausted, match=r"1 other writers.*commit\.max-retries"):
@@ -185,8 +185,8 @@ def test_the_budget_is_told_and_leaves_no_row(store: Lab) -> None:
 
 
 @pytest.mark.parametrize("expired", [2, 3], ids=["expiry ended at our name", "expiry went beyond it"])
-def test_a_slept_writer_is_fenced_not_believed(store: Lab, expired: int) -> None:
-    """H6, story (a): the name was created by others and expired, so the create succeeds; VERIFY sees it."""
+def test_a_writer_that_slept_is_fenced(store: Lab, expired: int) -> None:
+    """H6, story (a): other writers created the name and expired it, so the create succeeds; VERIFY detects it."""
     table, other = opened(store), opened(store)
     table.append(rows("a", 1))
 
@@ -205,7 +205,7 @@ def test_a_slept_writer_is_fenced_not_believed(store: Lab, expired: int) -> None
     assert "part=c" not in parts(opened(store))
 
 
-def test_a_base_that_was_expired_in_order_is_no_fork(store: Lab) -> None:
+def test_a_base_that_expired_in_order_is_not_a_fork(store: Lab) -> None:
     """architecture §3, VERIFY: legitimate expiry between the publish and the look at the base."""
     table, other = opened(store), opened(store)
     table.append(rows("a", 1))
@@ -223,7 +223,7 @@ def test_a_base_that_was_expired_in_order_is_no_fork(store: Lab) -> None:
 
 
 def test_a_rollback_under_a_writer_fences_it(store: Lab) -> None:
-    """H6, story (b): 3 -> 1 by another engine while W publishes 4: the base that W names is gone."""
+    """H6, story (b): another engine rolls back 3 -> 1 while W publishes 4: W's base is gone."""
     table = opened(store)
     for value in range(3):
         table.append(rows("a", value))
@@ -237,7 +237,7 @@ def test_a_rollback_under_a_writer_fences_it(store: Lab) -> None:
 
 
 def test_a_replaced_base_is_fenced(store: Lab) -> None:
-    """H6, story (c): a writer without a lock renames over the base that was read."""
+    """H6, story (c): a writer without a lock replaces the base that was read."""
     table, foreign = opened(store), Lab(f"memory://commit-{next(COUNTER)}/table")
     table.append(rows("a", 1))
     opened(foreign).append(rows("z", 1))
@@ -258,7 +258,7 @@ def test_an_impossible_store_is_not_committed(store: Lab) -> None:
 
 
 def test_an_identity_lands_once_across_processes_and_foreign_snapshots(store: Lab) -> None:
-    """G3: also past a snapshot of another writer, and when a twin publishes first."""
+    """G3: also past a snapshot of another writer, and when a copy of the job publishes first."""
     first, twin = opened(store), opened(store)
     first.append(rows("a", 1), commit_user="etl", identifier=5)
     first.append(rows("b", 1))
@@ -287,7 +287,7 @@ def test_a_commit_that_a_twin_made_leaves_no_file_behind(store: Lab) -> None:
 
 
 def test_an_identity_is_remembered_beyond_the_snapshot_that_carried_it(store: Lab) -> None:
-    """G3: snapshots carry what older ones held."""
+    """G3: snapshots carry on the identities of older ones."""
     table = opened(store)
     table.append(rows("a", 1), commit_user="etl", identifier=5)
     for value in range(3):
@@ -320,7 +320,7 @@ def raced(store: Lab, ours: Any, theirs: Any) -> None:
 
 
 def test_a_concurrent_append_stays_under_an_overwrite(store: Lab) -> None:
-    """H13, isolation snapshot: the append stays, as if it came after."""
+    """H13, isolation snapshot: the append stays, as if it came after the overwrite."""
     table, other = opened(store), opened(store)
     table.append(rows("a", 1, 2))
     raced(store, lambda: table.overwrite(rows("a", 9), partition={"part": "a"}), lambda: other.append(rows("a", 5)))
@@ -374,8 +374,8 @@ def test_an_append_lands_after_an_overwrite_that_won(store: Lab) -> None:
     assert parts(table) == {"part=a": 1}
 
 
-def test_overwrites_say_what_they_replace(store: Lab) -> None:
-    """Static, dynamic, whole table, drop, truncate; a row outside of the static partition is refused."""
+def test_overwrites_state_what_they_replace(store: Lab) -> None:
+    """Static, dynamic, whole table, drop, truncate; rows outside the static partition are refused."""
     table = opened(store)
     with table.transaction() as tx:
         tx.append(rows("a", 1, 2))
@@ -441,7 +441,7 @@ def test_manifest_compaction_keeps_every_row_and_few_manifests(store: Lab, mode:
 
 
 def test_a_merge_is_reused_after_a_lost_race(store: Lab) -> None:
-    """H15: contended, an earlier merge is kept and none is begun."""
+    """H15: under contention an earlier merge is kept and no new one begins."""
     table, other = opened(store, **{"manifest.merge-min-count": "3"}), opened(store)
     for value in range(3):
         other.append(rows("a", value))
@@ -452,7 +452,7 @@ def test_a_merge_is_reused_after_a_lost_race(store: Lab) -> None:
 
 
 def test_the_journal_replays_to_the_same_end(store: Lab, tmp_path: Any) -> None:
-    """Event sourced: the state is a fold of the journal's events, and a cut-off last line is dropped."""
+    """Event sourced: the state is folded from the journal's events, and a truncated last line is dropped."""
     journal = FileJournal(tmp_path / "journal.jsonl")
     table, other = opened(store, journal), opened(store)
     raced(store, lambda: table.append(rows("a", 1)), lambda: other.append(rows("b", 1)))
@@ -469,7 +469,7 @@ def test_the_journal_replays_to_the_same_end(store: Lab, tmp_path: Any) -> None:
 
 
 def test_an_overwrite_counts_the_files_that_it_adds_and_deletes(store: Lab) -> None:
-    """The event that a journal keeps says how large the change was."""
+    """The event in the journal records the size of the change."""
     journal = MemoryJournal()
     table = opened(store, journal)
     table.append(rows("a", 1))
@@ -481,7 +481,7 @@ def test_an_overwrite_counts_the_files_that_it_adds_and_deletes(store: Lab) -> N
 
 
 def test_a_hint_is_never_needed_and_a_late_one_is_not_written(store: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H7: garbage, stale, missing hints change nothing; story (d): no hint an hour later."""
+    """H7: garbage, outdated or missing hints change nothing; story (d): no hint is written an hour later."""
     table = opened(store)
     table.append(rows("a", 1))
     table.append(rows("a", 2))

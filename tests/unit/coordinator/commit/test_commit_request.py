@@ -1,4 +1,4 @@
-"""What no commit can mean is refused before anything is written."""
+"""Invalid requests are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def request(**more: Any) -> CommitRequest:
     ],
     ids=str,
 )
-def test_what_can_be_meant(fine: dict[str, Any]) -> None:
+def test_valid_requests_are_accepted(fine: dict[str, Any]) -> None:
     request(**fine).check()
 
 
@@ -40,11 +40,11 @@ def test_what_can_be_meant(fine: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_meant(wrong: dict[str, Any], why: str) -> None:
+def test_invalid_requests_are_refused(wrong: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArgument, match=why):
         request(**wrong).check()
 
 
 def test_the_largest_identifier_is_the_one_below_those_of_batches() -> None:
-    """The format takes the largest number of 64 bits for a commit without an identifier."""
+    """The format uses the largest 64-bit number for commits without an identifier."""
     assert IDENTIFIER_MAX == 2**63 - 2

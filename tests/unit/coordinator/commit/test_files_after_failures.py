@@ -1,4 +1,4 @@
-"""Which files a commit that failed may delete: none, once a snapshot that names them may have been sent (H5)."""
+"""Which files a failed commit may delete: none, once a snapshot that names them may have been sent (H5)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def by_this_process(table: Table) -> Any:
 
 
 def by_other_processes(table: Table) -> Any:
-    """As Spark's executors do: the files are there, and the driver commits their messages."""
+    """Like Spark's executors: the files are already written, and the driver commits their messages."""
     writer = TableWriter(table.store, table.schema, "job", travelling=False)
     writer.write(ROWS)
     with table.transaction() as tx:
@@ -43,7 +43,7 @@ WRITES = pytest.mark.parametrize("write", [by_this_process, by_other_processes])
 
 @WRITES
 def test_data_files_stay_where_the_outcome_is_unknown(store: Fragile, write: Any) -> None:
-    """G1: the snapshot lands late, and its rows must be there."""
+    """G1: the snapshot may land late and needs its rows."""
     left: list[PutOutcome] = [Unknown("no answer")] * 3
     create = store.put_if_absent
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
@@ -71,7 +71,7 @@ def test_data_files_stay_where_a_sent_snapshot_lost_its_last_race(store: Fragile
 
 @WRITES
 def test_data_files_stay_where_the_table_went_on_without_the_snapshot(store: Fragile, write: Any) -> None:
-    """H6: a fork is no part of the history, and still a file that names them."""
+    """H6: a fork is not part of the history, but still a file that names them."""
     opened(store).append(ROWS)
 
     def freed() -> None:
@@ -98,7 +98,7 @@ def test_data_files_go_where_nothing_was_sent(store: Fragile, write: Any) -> Non
     assert names(store, "bucket-0/") == []
 
 
-def test_data_files_stay_where_a_transaction_of_both_kinds_is_unknown(store: Fragile) -> None:
+def test_data_files_stay_where_the_outcome_of_a_mixed_transaction_is_unknown(store: Fragile) -> None:
     create = store.put_if_absent
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
         Unknown("no answer") if key.startswith("snapshot/snapshot-") else create(key, data)
@@ -124,7 +124,7 @@ def compactable(store: Fragile, **options: str) -> Table:
 
 
 def test_outputs_of_a_compaction_stay_where_its_outcome_is_unknown(store: Fragile) -> None:
-    """G5: the snapshot that names them may land late; then they must be there."""
+    """G5: the snapshot that names them may land late and needs them."""
     table = compactable(store)
     create, left = store.put_if_absent, [Unknown("no answer")] * 3
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
@@ -162,7 +162,7 @@ def test_outputs_of_a_compaction_go_where_nothing_was_sent(store: Fragile) -> No
 
 
 class Wire:
-    """A store's contents, and what it answers to the first creates of one snapshot."""
+    """A store's contents, and its answers to the first creates of one snapshot."""
 
     def __init__(self, *statuses: int) -> None:
         self.objects: Any = {"schema/schema-0": lab_schema().to_json()}
@@ -201,7 +201,7 @@ def append(stage: Stage) -> Any:
 def test_nothing_is_deleted_where_the_adapters_own_first_send_may_land_late(first: int, kept: bool) -> None:
     """H3, H9, G5: the store was busy, the adapter sent again and was refused: its first send may still arrive.
 
-    Where the one and only send was refused (0: no answer is forged), the base list of the lost attempt is deleted.
+    If the only send was refused (0: no answer is forged), the base list of the lost attempt is deleted.
     """
     wire = Wire(first)
     stage = Stage("A", 1, wire)

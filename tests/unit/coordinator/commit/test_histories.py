@@ -1,8 +1,8 @@
-"""Random histories of jobs that come between each other's start and end, against a plain model of the isolation table.
+"""Random histories of concurrent jobs, compared with a simple model of the isolation table.
 
-The model knows files, rows and marks, and for each commit what others did between its start and its publish: it says whether the
-commit must land or must be a conflict, and which rows are there afterwards. It is written from architecture §3, not from the
-code.
+The model knows files, rows and deletion marks, and for each commit the changes of other writers between its start and its
+publish. It decides whether the commit must land or must conflict, and which rows exist afterwards. It is written from
+architecture §3, not from the code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PARTS = ("a", "b")
 
 @dataclass
 class Held:
-    """A data file as the model knows it: its rows in order, and the positions that are marked."""
+    """A data file in the model: its rows in order, and the marked positions."""
 
     part: str
     rows: tuple[int, ...]
@@ -56,7 +56,7 @@ State = dict[str, Held]
 
 @dataclass
 class Done:
-    """What a commit that landed did, as the isolation table looks at it."""
+    """The effects of a commit that landed, as the isolation table sees them."""
 
     what: str
     added: dict[str, str]
@@ -96,7 +96,7 @@ def replaced_by(read: State, parts: Sequence[str], since: Sequence[Done], serial
 
 
 class Raced(MemoryStore):
-    """Before the first, second, … create of a snapshot, what others do."""
+    """Runs the changes of other writers before the first, second, … create of a snapshot."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -113,7 +113,7 @@ class Raced(MemoryStore):
 
 @dataclass(frozen=True)
 class Step:
-    """A job: what it does, where, and what others do between its start and its first, second, … publish."""
+    """A job: its operation, its partition, and the jobs that run between its start and its first, second, … publish."""
 
     what: str
     parts: tuple[str, ...]
@@ -147,7 +147,7 @@ class Histories:
     # ------------------------------------------------------------------------------------------------------- one job
 
     def run(self, step: Step) -> None:
-        """Do it, with the others in between, and hold it against the model."""
+        """Run the job, with the other jobs in between, and compare it with the model."""
         began, read = len(self.done), deepcopy(self.state)
         rows = self.new_rows(step.parts, 1 + step.number % 3)
         job: Callable[[], Any] | None
@@ -171,7 +171,7 @@ class Histories:
         self.check()
 
     def land(self, what: str, state: State, fresh: set[str], rows: dict[str, tuple[int, ...]]) -> None:
-        """The model takes over what landed; names of new files are those of the table."""
+        """Apply a landed commit to the model; new files have the table's names."""
         names = {e.file.file_name: e for e in self.open().entries()}
         before = self.state
         unknown = set(names) - set(state)
@@ -194,7 +194,7 @@ class Histories:
         return str(codec_of(self.schema).decode(entry.partition)[0])
 
     def check(self) -> None:
-        """Rows and counts of the table are those of the model."""
+        """The table's rows and counts equal the model's."""
         table = self.open()
         snapshot = table.timeline.latest()
         if snapshot is None:
@@ -214,7 +214,7 @@ class Histories:
         return lambda: self.open().append(data_of(only)), lambda since: ("lands", dict(self.state), {part})
 
     def plan_overwrite(self, step: Step, read: State, rows: dict[str, tuple[int, ...]]) -> Any:
-        """Of one partition, or dynamic: of all that the rows touch."""
+        """Replace one partition, or dynamically all partitions of the rows."""
         isolation: Any = "serializable" if step.serializable else "snapshot"
         more: Any = {"dynamic": True} if len(step.parts) > 1 else {"partition": {"part": step.parts[0]}}
 
@@ -252,7 +252,7 @@ class Histories:
         return lambda: self.open().rollback(snapshot=target, isolation=isolation), wanted
 
     def plan_compact(self, step: Step, read: State, rows: dict[str, tuple[int, ...]]) -> Any:
-        """All files of a partition, or some, become one."""
+        """Compact all or some files of a partition into one."""
         part = step.parts[0]
         inputs = self.entries(part)[: 1 + step.number]
         if not inputs:
@@ -287,7 +287,7 @@ class Histories:
         return lambda: table.committer.commit(request), wanted
 
     def plan_delete(self, step: Step, read: State, rows: dict[str, tuple[int, ...]]) -> Any:
-        """One row of one file, as Apache Paimon does it: the vector files of the partition become one."""
+        """Delete one row of one file like Apache Paimon: the vector files of the partition are merged into one."""
         part, table = step.parts[0], self.open()
         found = [e for e in self.entries(part) if read[e.file.file_name].left]
         if not found:
@@ -318,7 +318,7 @@ class Histories:
         return lambda: table.committer.commit(request), wanted
 
     def in_index(self, done: Done, part: str) -> bool:
-        """May a commit have changed the vector files of a partition?"""
+        """Whether a commit may have changed the vector files of a partition."""
         return done.what != "append" and (done.touches([part]) or bool(done.marked) or done.what == "rollback")
 
 
@@ -342,7 +342,7 @@ BESIDE_OTHERS = steps(st.lists(st.lists(ALONE, min_size=1, max_size=3).map(tuple
 
 
 def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> list[Step]:
-    """An overwrite of partition a, what was done before it, and what others do while it works."""
+    """An overwrite of partition a, the changes before it, and the changes of other writers while it runs."""
     before = [Step(what, ("a",), number, False) for what, number in first]
     return [*before, Step("overwrite", ("a",), 1, False, (tuple(Step(w, ("a",), n, False) for w, n in others),))]
 
@@ -357,7 +357,7 @@ def story(*others: tuple[str, int], first: tuple[tuple[str, int], ...] = ()) -> 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(BESIDE_OTHERS, min_size=2, max_size=8))
 def test_every_commit_lands_or_conflicts_as_the_isolation_table_says(history: list[Step]) -> None:
-    """G1, H13, H22: and the rows and all counts are exactly those that it promises."""
+    """G1, H13, H22: and the rows and all counts are exactly those that the table promises."""
     both = Histories()
     for part in PARTS:
         both.run(Step("append", (part,), 2, False))

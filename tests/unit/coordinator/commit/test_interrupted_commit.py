@@ -1,4 +1,4 @@
-"""Whatever ends a commit after its first send leaves with the identity and a way to find out (H23)."""
+"""Whatever ends a commit after its first send: the exception carries the identity and a way to find out the outcome (H23)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDS: list[type[BaseException]] = [
 
 
 class Interrupting(MemoryStore):
-    """A store in memory at one of whose requests the process is interrupted: before it, or once it was done."""
+    """A store in memory that interrupts the process at one of its requests, before or after carrying it out."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -46,7 +46,7 @@ class Interrupting(MemoryStore):
         return super().get(key)
 
     def put(self, key: str, data: bytes) -> None:
-        self._met("put", key.partition("-")[0], "before")  # names of manifests are not known beforehand
+        self._met("put", key.partition("-")[0], "before")  # manifest names are not known beforehand
         super().put(key, data)
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
@@ -86,7 +86,7 @@ def unknown_of(error: BaseException) -> OutcomeUnknown:
 def test_an_interrupt_after_the_send_leaves_with_the_identity(
     kind: type[BaseException], at: tuple[str, str], lands: bool
 ) -> None:
-    """G1, G2: the publish, and VERIFY after it, may be interrupted by anything; `resolve()` then answers."""
+    """G1, G2: an interrupt may hit the publish, or VERIFY after it; `resolve()` then answers."""
     store, table = opened()
     store.at, store.error = at, kind("stop")
     with pytest.raises(BaseException) as caught:  # noqa: PT011
@@ -116,7 +116,7 @@ def test_an_interrupt_without_a_text_is_named_by_its_kind() -> None:
 
 @pytest.mark.parametrize("kind", ENDS, ids=lambda kind: kind.__name__)
 def test_an_interrupt_before_the_send_is_only_an_interrupt(kind: type[BaseException]) -> None:
-    """Nothing was sent: there is no outcome to ask for, and the next commit of the same table works."""
+    """Nothing was sent: there is no outcome to resolve, and the table's next commit works."""
     store, table = opened()
     store.at, store.error = ("put manifest/manifest", "before"), kind("stop")
     with pytest.raises(kind) as caught:
@@ -127,15 +127,15 @@ def test_an_interrupt_before_the_send_is_only_an_interrupt(kind: type[BaseExcept
     assert table.to_arrow().num_rows == 2
 
 
-def test_nothing_after_the_conclusion_takes_the_receipt_away() -> None:
-    """H17: where no thread can be had any more, the hint and the clean-up are left out, and the commit stands."""
+def test_failures_after_the_conclusion_keep_the_receipt() -> None:
+    """H17: if no thread can be started any more, the hint and the clean-up are skipped, and the commit stands."""
     _, table = opened()
     table.committer._aside.shutdown()
     assert table.append(ROWS).snapshot_id == 2
 
 
-def test_what_was_known_before_an_interrupt_is_looked_at_again() -> None:
-    """A base that was kept after a failure would make the next commit race against its own snapshot."""
+def test_knowledge_from_before_an_interrupt_is_read_again() -> None:
+    """With a base kept from before the failure, the next commit would race against its own snapshot."""
     store, table = opened()
     store.at, store.error = ("create snapshot/snapshot-2", "after"), KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):

@@ -1,8 +1,8 @@
 # ruff: noqa: B023  what is called back is called within its turn of the loop
-"""A change of the options that files lie by, against the table's first commit: in every order, and where one of both dies.
+"""A change of layout options against the table's first commit, in every order, and with one of the two writers dying.
 
-What must hold: rows that were told are read back with the newest schema, the newest schema has the layout of the files, and a
-change that was told is not undone by files that came later.
+What must hold: rows that were reported as committed can be read with the newest schema, the newest schema has the layout of the
+files, and a change that was reported is not undone by files that came later.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Died(BaseException):
 
 
 class Turns(MemoryStore):
-    """A store that lets somebody else run before its n-th request, or ends who makes it; or answers nothing."""
+    """A store that runs another process before its n-th request, or kills the requesting process, or does not answer."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://layout-{next(COUNTER)}/t")
@@ -108,12 +108,12 @@ def opened(store: Turns, **options: str) -> Table:
 
 
 def again(store: Turns) -> Table:
-    """The table as somebody opens it now."""
+    """The table, opened anew."""
     return Table(store, Timeline(store, TablePaths()).latest_schema())
 
 
 def told(act: Callable[[], Any]) -> bool:
-    """Was it told as done? Not done is the only other answer here."""
+    """Whether it was reported as done. "Not done" is the only other answer accepted here."""
     try:
         act()
     except (ll.CommitConflict, ll.InvalidArgument):
@@ -122,11 +122,11 @@ def told(act: Callable[[], Any]) -> bool:
 
 
 def check(store: Turns, appended: bool, altered: bool | None, *, rescaled: bool = False) -> None:
-    """What must hold in the end.
+    """Check what must hold in the end.
 
     Args:
-        altered: what was told of the change; None where nobody lived to be told.
-        rescaled: it is one of the number of fixed buckets, which may also follow the first files.
+        altered: the reported answer to the change; None where its process died before.
+        rescaled: whether the change sets the number of fixed buckets, which may also follow the first files.
     """
     table = again(store)
     assert [f for f in table.verify("all", data=True) if f.severity == "error"] == []
@@ -144,7 +144,7 @@ def check(store: Turns, appended: bool, altered: bool | None, *, rescaled: bool 
 
 @pytest.mark.parametrize(("name", "options", "changes"), EVERY, ids=[name for name, _, _ in EVERY])
 def test_a_first_append_at_any_time_of_a_change(name: str, options: dict[str, str], changes: Any) -> None:
-    """The append runs whole before the n-th request of the change, for every n."""
+    """The whole append runs before the n-th request of the change, for every n."""
     for turn in itertools.count(1):
         store = Turns()
         writer, changer = opened(store, **options), opened(store, **options)
@@ -160,7 +160,7 @@ def test_a_first_append_at_any_time_of_a_change(name: str, options: dict[str, st
 
 @pytest.mark.parametrize(("name", "options", "changes"), EVERY, ids=[name for name, _, _ in EVERY])
 def test_a_change_at_any_time_of_a_first_append(name: str, options: dict[str, str], changes: Any) -> None:
-    """The change runs whole before the n-th request of the append, for every n."""
+    """The whole change runs before the n-th request of the append, for every n."""
     orders = set()
     for turn in itertools.count(1):
         store = Turns()
@@ -182,7 +182,7 @@ def test_a_change_at_any_time_of_a_first_append(name: str, options: dict[str, st
 def test_a_change_that_dies_at_any_request_beside_a_first_append(
     name: str, options: dict[str, str], changes: Any, dies_before: int
 ) -> None:
-    """The append comes at any request of the change before that, or after its death."""
+    """The append runs at any earlier request of the change, or after its death."""
 
     def die() -> None:
         raise Died
@@ -211,7 +211,7 @@ def test_a_change_that_dies_at_any_request_beside_a_first_append(
 def test_a_schema_of_apache_paimon_at_any_time_of_a_first_append(
     name: str, options: dict[str, str], changes: Any
 ) -> None:
-    """Apache Paimon looks for a snapshot, and creates the next schema: nothing else tells of its change."""
+    """Apache Paimon looks for a snapshot and creates the next schema; it announces its change in no other way."""
     for turn in itertools.count(1):
         store = Turns()
         writer, changer = opened(store, **options), opened(store, **options)
@@ -242,14 +242,14 @@ def test_a_change_of_the_layout_stays_possible_until_there_is_a_file() -> None:
         table.alter(ll.set_option("data-file.path-directory", "three"))
 
 
-def test_a_change_of_what_files_do_not_depend_on_makes_no_snapshot() -> None:
+def test_a_change_that_no_file_depends_on_makes_no_snapshot() -> None:
     table = opened(Turns())
     table.alter(ll.add_column("extra", "INT"), ll.set_option("snapshot.num-retained.max", 9))
     assert table.snapshot() is None
 
 
-def test_a_writer_from_before_a_column_was_renamed_goes_on() -> None:
-    """A bucket key is told by its field id: its new name is no other layout."""
+def test_a_writer_opened_before_a_column_was_renamed_still_commits() -> None:
+    """A bucket key is identified by its field id, so a new name does not change the layout."""
     store = Turns()
     writer = opened(store, bucket="2", **{"bucket-key": "k"})
     opened(store, bucket="2", **{"bucket-key": "k"}).alter(ll.rename_column("k", "key"))
@@ -258,7 +258,7 @@ def test_a_writer_from_before_a_column_was_renamed_goes_on() -> None:
     assert again(store).count() == 3
 
 
-def test_a_change_that_lost_is_taken_back_as_a_whole() -> None:
+def test_a_change_that_lost_is_undone_completely() -> None:
     store = Turns()
     writer, changer = opened(store), opened(store)
     store.before_create = {"snapshot/snapshot-2": lambda: writer.append(ROWS)}
@@ -284,7 +284,7 @@ def test_an_unknown_change_resolves_to_its_schema() -> None:
     assert not held_files(again(store).snapshot())
 
 
-def test_an_unknown_change_that_lost_to_the_first_files_is_taken_back_when_it_is_resolved() -> None:
+def test_resolving_an_unknown_change_that_lost_to_the_first_files_undoes_it() -> None:
     store = Turns()
     writer, changer = opened(store), opened(store)
     store.silent = {"snapshot/snapshot-2"}
@@ -300,7 +300,7 @@ def test_an_unknown_change_that_lost_to_the_first_files_is_taken_back_when_it_is
 
 @pytest.mark.parametrize("changes", [CHANGES["directory"], (ll.add_column("extra", "INT"),)], ids=["layout", "column"])
 def test_a_schema_whose_creation_is_unknown_resolves_to_a_change_that_stands(changes: tuple[SchemaChange, ...]) -> None:
-    """Also against first files that were on their way while it was unknown."""
+    """Also against first files that were being committed while the outcome was unknown."""
     store = Turns()
     writer, changer = opened(store), opened(store)
     store.silent = {"schema/schema-1"}
@@ -340,7 +340,7 @@ def test_a_change_that_cannot_be_announced_is_not_made() -> None:
     assert again(store).schema.id == 0
 
 
-def test_a_change_that_cannot_be_taken_back_is_unknown_and_resolves() -> None:
+def test_a_change_that_cannot_be_undone_is_unknown_and_resolves() -> None:
     """It lost to the first files, and the store refuses the schema that would undo it."""
     store = Turns()
     writer, changer = opened(store), opened(store)
@@ -353,7 +353,7 @@ def test_a_change_that_cannot_be_taken_back_is_unknown_and_resolves() -> None:
 
     store.before_create = {"snapshot/snapshot-2": lambda: writer.append(ROWS)}
     store.put_if_absent = without  # type: ignore[method-assign]
-    with pytest.raises(ll.OutcomeUnknown, match="taken back") as caught:
+    with pytest.raises(ll.OutcomeUnknown, match="had to be undone") as caught:
         changer.alter(ll.add_column("extra", "INT"), ll.set_option("data-file.path-directory", "data"))
     store.put_if_absent = create  # type: ignore[method-assign]
     with pytest.raises(ll.CommitConflict, match="first files"):
@@ -362,8 +362,8 @@ def test_a_change_that_cannot_be_taken_back_is_unknown_and_resolves() -> None:
     check(store, True, None)
 
 
-def test_a_writer_that_died_before_it_put_the_schema_right_stops_nobody() -> None:
-    """The next writer is told to open the table again, and finds a schema that fits when it does."""
+def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer() -> None:
+    """The next writer gets an error that asks to open the table again, and then finds a schema that fits."""
     store = Turns()
     writer, changer = opened(store), opened(store)
 
@@ -382,8 +382,8 @@ def test_a_writer_that_died_before_it_put_the_schema_right_stops_nobody() -> Non
     check(store, True, None)
 
 
-def test_an_identity_that_landed_is_not_told_before_the_newest_schema_has_its_layout() -> None:
-    """As by a job that is started again after its first run died."""
+def test_a_landed_identity_is_not_reported_before_the_newest_schema_has_its_layout() -> None:
+    """As in a job that is restarted after its first run died."""
     store = Turns()
     writer, changer = opened(store), opened(store)
 
@@ -401,8 +401,8 @@ def test_an_identity_that_landed_is_not_told_before_the_newest_schema_has_its_la
     check(store, True, None)
 
 
-def test_first_rows_are_not_told_before_the_newest_schema_has_their_layout() -> None:
-    """Where the schema cannot be put right, the answer is unknown, and resolving it puts it right."""
+def test_first_rows_are_not_reported_before_the_newest_schema_has_their_layout() -> None:
+    """If the schema cannot be corrected, the answer is unknown, and resolving it corrects the schema."""
     store = Turns()
     writer, changer = opened(store), opened(store)
     create = store.put_if_absent
@@ -429,10 +429,8 @@ def _changed(table: Table, changes: tuple[SchemaChange, ...]) -> bytes:
 
 
 @pytest.mark.parametrize("dies_at", ["snapshot/snapshot-1", "schema/schema-2"])
-def test_first_rows_of_a_journal_are_read_with_the_newest_schema_once_they_are_told(
-    dies_at: str, tmp_path: Path
-) -> None:
-    """Their writer died before it had sent them, or before it had put the schema right."""
+def test_recovered_first_rows_can_be_read_with_the_newest_schema(dies_at: str, tmp_path: Path) -> None:
+    """Their writer died before it had sent them, or before it had corrected the schema."""
     store = Turns()
     journal = FileJournal(tmp_path / "journal")
     made = new_schema(from_arrow_schema(FIELDS))
@@ -457,7 +455,7 @@ def test_first_rows_of_a_journal_are_read_with_the_newest_schema_once_they_are_t
 
 
 def test_the_first_snapshot_may_name_the_first_schema() -> None:
-    """A table without snapshots whose newest schema has another layout: its first snapshot names the writer's own schema."""
+    """The newest schema of a table without snapshots has another layout: the first snapshot names the writer's own schema."""
     store = Turns()
     writer = new_schema(from_arrow_schema(FIELDS))
     store.put_if_absent("schema/schema-0", writer.to_json())
@@ -482,7 +480,7 @@ def test_a_snapshot_names_the_newest_schema_of_the_same_layout() -> None:
 
 
 def filled_snapshot(store: Turns) -> Snapshot:
-    """A snapshot of the first schema, which is not in the store's history."""
+    """A snapshot of the first schema that is not in the store's history."""
     again = Turns()
     again.put_if_absent("schema/schema-0", store.get("schema/schema-0"))
     table = Table(again, new_schema(from_arrow_schema(FIELDS)))

@@ -1,4 +1,4 @@
-"""Manifest compaction: the same live files as before, no DELETE that has done its work, and nothing read or written twice."""
+"""Manifest compaction: the same live files as before, no DELETE that is no longer needed, and nothing read or written twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
 
 
 def table(**options: str) -> Table:
-    """No merge happens by itself: the threshold is out of reach. A manifest of one byte is large."""
+    """The threshold is out of reach, so no merge happens by itself. A manifest of one byte counts as large."""
     quiet = {"manifest.merge-min-count": "1000", "manifest.full-compaction-threshold-size": "1 gb"}
     url = f"memory://manifests-{next(COUNTER)}/t"
     return ll.create_table(url, SCHEMA, partition_by=["p"], options={**quiet, **options})
@@ -33,7 +33,7 @@ def rows(part: str, *values: int) -> pa.Table:
 
 
 class Reading(Timeline):
-    """A timeline that says which manifests were read."""
+    """A timeline that records which manifests were read."""
 
     def __init__(self, of: Table) -> None:
         super().__init__(of.store, TablePaths())
@@ -51,14 +51,14 @@ def manifests(of: Table) -> tuple[ManifestFile, ...]:
 
 
 def merged(of: Table, mode: str, *groups: tuple[ManifestFile, ...]) -> tuple[Merge, list[str]]:
-    """The merge, and which manifests were read one by one for it."""
+    """The merge, and the manifests that were read one by one for it."""
     timeline = Reading(of)
     writer = MetadataWriter(of.schema, TablePaths(), FileNames("merge"))
     return merge_manifests(MergePlan(mode, groups), timeline, writer), timeline.read
 
 
 def entries(of: Table, merge: Merge, lines: tuple[ManifestFile, ...]) -> list[ManifestEntry]:
-    """Of manifests, those among them that the merge made and nobody has written yet."""
+    """The entries of manifests, including those that the merge made and that are not written yet."""
     made = {file.name: file.data for file in merge.files}
     return [
         entry
@@ -76,7 +76,7 @@ def names(lines: tuple[ManifestFile, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["full", "minor"])
-def test_what_was_deleted_is_gone_and_the_rest_is_there(mode: str) -> None:
+def test_deleted_entries_are_gone_and_all_others_stay(mode: str) -> None:
     made = table(**{"manifest.target-file-size": "1 b"})
     made.append(rows("a", 1))
     made.append(rows("b", 2))
@@ -92,7 +92,7 @@ def test_what_was_deleted_is_gone_and_the_rest_is_there(mode: str) -> None:
     assert all(e.kind == ADD for e in found)
 
 
-def test_a_large_manifest_that_no_deletion_can_touch_is_neither_read_nor_written() -> None:
+def test_a_large_manifest_that_no_deletion_can_affect_is_neither_read_nor_written() -> None:
     made = table(**{"manifest.target-file-size": "1 b"})
     made.append(rows("a", 1))
     made.append(rows("b", 2))
@@ -107,7 +107,7 @@ def test_a_large_manifest_that_no_deletion_can_touch_is_neither_read_nor_written
 
 
 def test_a_large_manifest_of_the_same_partition_that_lost_nothing_stays_as_it_is() -> None:
-    """It had to be read to be sure; that is no reason to write it again."""
+    """It had to be read to be sure, but that is no reason to write it again."""
     made = table(**{"manifest.target-file-size": "1 b"})
     made.append(rows("a", 1))
     made.overwrite(rows("a", 2), partition={"p": "a"})
@@ -121,7 +121,7 @@ def test_a_large_manifest_of_the_same_partition_that_lost_nothing_stays_as_it_is
     assert merge.files == ()
 
 
-def test_what_is_left_of_a_large_manifest_is_written_again() -> None:
+def test_the_rest_of_a_large_manifest_is_written_again() -> None:
     made = table(**{"manifest.target-file-size": "4 kb"})
     with made.transaction() as together:
         together.append(rows("a", 1))
@@ -135,7 +135,7 @@ def test_what_is_left_of_a_large_manifest_is_written_again() -> None:
     assert sum(line.num_deleted_files for line in after) == 0
 
 
-def test_small_manifests_become_one_though_nothing_is_deleted() -> None:
+def test_small_manifests_are_merged_even_without_deletions() -> None:
     made = table()
     for value in range(3):
         made.append(rows("a", value))
@@ -146,7 +146,7 @@ def test_small_manifests_become_one_though_nothing_is_deleted() -> None:
     assert len(merge.files) == 1
 
 
-def test_a_minor_merge_keeps_deletions_of_files_that_it_has_not_seen() -> None:
+def test_a_minor_merge_keeps_deletions_of_files_outside_it() -> None:
     made = table()
     made.append(rows("a", 1))
     made.append(rows("b", 2))
@@ -162,7 +162,7 @@ def test_a_minor_merge_keeps_deletions_of_files_that_it_has_not_seen() -> None:
     assert sorted(e.file.row_count for e in found) == [1, 1]
 
 
-def test_each_group_has_its_own_place() -> None:
+def test_each_merged_group_keeps_its_position() -> None:
     made = table()
     for value in range(5):
         made.append(rows("a", value))

@@ -1,4 +1,4 @@
-"""How long a commit that lost waits, when it gives up, and how long a winner holds back: with dice and clocks of the test."""
+"""How long a losing commit waits, when it gives up, and how long a winner holds back, with the test's own dice and clocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 def test_waits_are_no_longer_than_the_turns_of_the_others() -> None:
-    """Who has lost to each of them has waited for its turn: then one attempt's time is enough."""
+    """A writer that has lost to each of them has waited for its turn: then one attempt's time is enough."""
     assert wait_ms(POLICY, 7, others=8, attempt_s=0.5) == 4000
     assert wait_ms(POLICY, 8, others=8, attempt_s=0.5) == 4000
     assert wait_ms(POLICY, 9, others=8, attempt_s=0.5) == 500
@@ -35,7 +35,7 @@ def test_waits_are_no_longer_than_the_turns_of_the_others() -> None:
 
 
 def test_any_wait_down_to_none_is_possible() -> None:
-    """Full jitter: who lost at the same moment must not come back at the same moment."""
+    """Full jitter: writers that lost at the same moment must not retry at the same moment."""
     seen: list[tuple[float, float]] = []
 
     def dice(least: float, most: float) -> float:
@@ -46,7 +46,7 @@ def test_any_wait_down_to_none_is_possible() -> None:
     assert seen == [(0, 0.4)]
 
 
-def test_retries_are_as_many_as_asked_for() -> None:
+def test_the_number_of_retries_is_limited() -> None:
     assert wait_ms(POLICY, 12) is not None
     assert wait_ms(POLICY, 13) is None
     assert wait_ms(replace(POLICY, max_retries=0), 1) is None
@@ -59,15 +59,15 @@ def test_no_retry_begins_after_the_timeout() -> None:
     assert wait_ms(replace(POLICY, timeout_ms=None), 13) is None
 
 
-def test_the_policy_is_the_tables() -> None:
+def test_the_policy_comes_from_the_tables_options() -> None:
     options = {"max-retries": "3", "timeout": "4 s", "min-retry-wait": "5 ms", "max-retry-wait": "6 ms"}
     policy = RetryPolicy.from_options(TableOptions({f"commit.{name}": value for name, value in options.items()}))
     assert policy == RetryPolicy(max_retries=3, timeout_ms=4000, min_wait_ms=5, max_wait_ms=6)
 
 
-def test_a_winner_leaves_each_of_the_others_its_turns() -> None:
+def test_a_winner_leaves_each_other_writer_its_turns() -> None:
     crowd = Crowd()
-    assert crowd == Crowd(size=0.0, attempt_s=0.0, met_at_s=0.0), "nobody was met yet"
+    assert crowd == Crowd(size=0.0, attempt_s=0.0, met_at_s=0.0), "no other writer was met yet"
     assert crowd.turns_s(0.0) == 0.0
     crowd.observe(others=3, attempt_s=0.5, now_s=100.0)
     assert crowd.turns_s(100.0) == crowd.turns_s(110.0) == 4 * 3 * 0.5
@@ -75,7 +75,7 @@ def test_a_winner_leaves_each_of_the_others_its_turns() -> None:
 
 
 def test_a_crowd_is_forgotten_commit_by_commit() -> None:
-    """The largest crowd counts, until commits that met nobody have made it small."""
+    """The largest crowd counts, until commits that met no other writer have reduced it."""
     crowd = Crowd()
     crowd.observe(others=2, attempt_s=1.0, now_s=0.0)
     crowd.observe(others=1, attempt_s=0.5, now_s=9.0)
@@ -86,7 +86,7 @@ def test_a_crowd_is_forgotten_commit_by_commit() -> None:
         crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
         assert crowd.turns_s(9.0) == pytest.approx(4 * size * 0.5)
     crowd.observe(others=0, attempt_s=0.5, now_s=9.0)
-    assert crowd.turns_s(9.0) == 0.0, "less than half of one is nobody"
+    assert crowd.turns_s(9.0) == 0.0, "less than half of one counts as none"
 
 
 def test_half_of_one_still_counts() -> None:

@@ -1,4 +1,4 @@
-"""What a commit becomes on the base that it lands on: every change of others is seen, data files and deleted rows alike."""
+"""What a commit becomes on its base: every change of other writers is seen, data files and deleted rows alike."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table() -> Table:
 
 @KINDS
 def test_an_overwrite_is_a_conflict_where_rows_that_it_read_were_deleted(table: Table, kind: str) -> None:
-    """H22: its new rows were made while the deleted row was there, and would bring it back."""
+    """H22: its new rows are based on the row that was deleted, and would bring it back."""
     (name,) = [e.file.file_name for e in files(table) if e.file.row_count == 3]
     meanwhile(table, lambda: delete_rows(table, {name: [0]}, kind))
     with pytest.raises(CommitConflict, match=r"rows_deleted_meanwhile.*snapshot 3 .*deleting-job"):
@@ -57,7 +57,7 @@ def test_an_overwrite_is_a_conflict_where_rows_that_it_read_were_deleted(table: 
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_an_overwrite_is_a_conflict_where_more_rows_of_a_marked_file_were_deleted(table: Table, counted: bool) -> None:
-    """Vectors of old releases do not say how many rows they mark: then their bytes tell."""
+    """Vectors of old releases do not record how many rows they mark: then their bytes decide."""
     (name,) = [e.file.file_name for e in files(table) if e.file.row_count == 3]
     delete_rows(table, {name: [0]}, counted=counted)
     meanwhile(table, lambda: delete_rows(table, {name: [2]}, counted=counted))
@@ -95,7 +95,7 @@ def test_a_rollback_is_a_conflict_where_rows_were_deleted_meanwhile(table: Table
     check(table, [2, 3, 10])
 
 
-def test_rows_that_were_deleted_in_another_partition_are_no_conflict(table: Table) -> None:
+def test_rows_deleted_in_another_partition_are_not_a_conflict(table: Table) -> None:
     (name,) = [e.file.file_name for e in files(table) if e.file.row_count == 1]
     meanwhile(table, lambda: delete_rows(table, {name: [0]}))
     replace_a(table, 7)
@@ -115,13 +115,13 @@ def appended_and_marked(table: Table, *new: int) -> Callable[[], None]:
 
 
 def test_deleted_rows_of_files_that_were_appended_meanwhile_stay_deleted(table: Table) -> None:
-    """The appended file stays, as the isolation says, and so do its marks."""
+    """The appended file stays, as the isolation promises, and so do its deletion marks."""
     meanwhile(table, appended_and_marked(table, 20, 21))
     replace_a(table, 7)
     check(table, [7, 10, 21])
 
 
-def test_a_vector_file_of_files_that_go_and_of_files_that_stay_is_divided(table: Table) -> None:
+def test_a_vector_file_of_replaced_and_remaining_files_is_split(table: Table) -> None:
     (name,) = [e.file.file_name for e in files(table) if e.file.row_count == 3]
     delete_rows(table, {name: [1]})
     meanwhile(table, appended_and_marked(table, 20, 21))
@@ -130,7 +130,7 @@ def test_a_vector_file_of_files_that_go_and_of_files_that_stay_is_divided(table:
     assert name not in marked_rows(table)
 
 
-def test_the_vectors_of_files_that_an_overwrite_replaces_go(table: Table) -> None:
+def test_the_vectors_of_replaced_files_are_removed(table: Table) -> None:
     delete_rows(table, {e.file.file_name: [0] for e in files(table)})
     replace_a(table, 7)
     check(table, [7])
@@ -147,8 +147,8 @@ def test_a_rollback_keeps_deleted_rows_of_files_that_were_appended_meanwhile(tab
     assert marked_rows(table)[name] == {1}
 
 
-def test_a_vector_that_was_only_moved_to_another_file_is_no_conflict() -> None:
-    """Marks of a file outside of the overwrite's reading were changed: the vector of a file that it read stands as it was."""
+def test_a_vector_that_was_only_moved_to_another_file_is_not_a_conflict() -> None:
+    """Marks of a file that the overwrite did not read changed: the vector of the file that it read is unchanged."""
     table = created()
     table.append(rows("a", 1, 2, 3))
     (name,) = [e.file.file_name for e in files(table)]
@@ -163,7 +163,7 @@ def test_a_vector_that_was_only_moved_to_another_file_is_no_conflict() -> None:
 
 @KINDS
 def test_an_overwrite_is_a_conflict_where_files_were_deleted_under_any_kind(table: Table, kind: str) -> None:
-    """H22: a snapshot may call itself an append and delete files all the same."""
+    """H22: a snapshot of kind APPEND may still delete files."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     meanwhile(table, lambda: publish(table, kind, [file.deletion()]))
     with pytest.raises(CommitConflict, match=r"overwritten_meanwhile.*snapshot 3 .*another-job"):
@@ -173,7 +173,7 @@ def test_an_overwrite_is_a_conflict_where_files_were_deleted_under_any_kind(tabl
 
 @KINDS
 def test_an_overwrite_is_a_conflict_where_rows_were_rewritten_under_any_kind(table: Table, kind: str) -> None:
-    """An update replaces a file by another with as many rows; it is no compaction."""
+    """An update replaces a file by another with as many rows; it is not a compaction."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     new = written(table, rows("a", 1, 2, 30))
     meanwhile(table, lambda: publish(table, kind, rewritten([file], new, SOURCE_APPEND)))
@@ -193,8 +193,8 @@ def test_a_compaction_whose_rows_do_not_add_up_is_a_conflict(table: Table, sourc
     check(table, [*kept, 10])
 
 
-def test_a_compaction_of_an_old_release_that_says_nothing_of_its_files_is_a_conflict(table: Table) -> None:
-    """Before 0.9 manifests do not say where a file comes from: an update looks the same."""
+def test_a_compaction_of_an_old_release_that_does_not_mark_its_files_is_a_conflict(table: Table) -> None:
+    """Before 0.9, manifests do not record where a file comes from, so an update looks the same."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     new = written(table, rows("a", 1, 2, 3))
     meanwhile(table, lambda: publish(table, "COMPACT", rewritten([file], new, None)))
@@ -214,7 +214,7 @@ def test_a_compaction_is_followed_under_any_kind(table: Table, kind: str) -> Non
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("kept", [(2, 3), (2,), ()])
 def test_a_compaction_leaves_out_the_rows_that_were_marked(table: Table, counted: bool, kept: tuple[int, ...]) -> None:
-    """Its rows are those of its inputs less the marked ones; a vector that does not say how many it marks, marks some."""
+    """Its rows are those of its inputs without the marked ones; a vector without a count marks at least some."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     delete_rows(table, {file.file.file_name: [0]}, counted=counted)
     (vectors,) = index_of(table)
@@ -230,7 +230,7 @@ def test_a_compaction_leaves_out_the_rows_that_were_marked(table: Table, counted
 
 
 def test_an_overwrite_follows_a_file_that_changed_its_level(table: Table) -> None:
-    """It is the same file with the same rows, whatever wrote it; only its identity in the manifests is another."""
+    """It is the same file with the same rows; only its identity in the manifests differs."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     raised = file._replace(file=file.file._replace(level=5))
     meanwhile(table, lambda: publish(table, "COMPACT", [file.deletion(), raised]))
@@ -239,7 +239,7 @@ def test_an_overwrite_follows_a_file_that_changed_its_level(table: Table) -> Non
 
 
 def test_the_second_of_two_overwrites_of_an_empty_partition_is_a_conflict(table: Table) -> None:
-    """The first looks like an append, but for what it calls itself: both would stand side by side."""
+    """The first looks like an append except for its kind; both would exist side by side."""
     new = {"partition": {"part": "c"}}
     meanwhile(table, lambda: reopened(table).overwrite(rows("c", 20), **new))
     with pytest.raises(CommitConflict, match=r"overwritten_meanwhile.*snapshot 3 "):
@@ -259,7 +259,7 @@ def test_serializable_sees_added_rows_under_any_kind(table: Table) -> None:
 
 
 def test_an_overwrite_is_a_conflict_where_a_compaction_mixed_in_newer_rows(table: Table) -> None:
-    """H13: deleting the compacted file would lose the rows that came meanwhile, keeping it would keep the replaced ones."""
+    """H13: deleting the compacted file would lose the newer rows, keeping it would keep the replaced ones."""
     other = reopened(table)
     meanwhile(table, lambda: other.append(rows("a", 4)), lambda: other.compact("part = 'a'", min_files=2))
     with pytest.raises(
@@ -278,7 +278,7 @@ def test_an_overwrite_follows_compactions_of_what_it_read_and_leaves_newer_files
 
 
 def test_an_overwrite_lands_beside_a_compaction_of_newer_files_alone(table: Table) -> None:
-    """Each change is told from the snapshot right before it: the marks that the compaction applied came meanwhile, too."""
+    """Each change is compared with the snapshot right before it: the marks that the compaction applied are new, too."""
 
     def compact_the_newer_file() -> None:
         (newer,) = [e for e in files(table) if e.file.row_count == 2]
@@ -292,7 +292,7 @@ def test_an_overwrite_lands_beside_a_compaction_of_newer_files_alone(table: Tabl
 
 
 def test_an_overwrite_is_a_conflict_where_rows_of_the_compacted_file_were_deleted(table: Table) -> None:
-    """The marks are followed through a compaction as the files are."""
+    """The marks are followed through a compaction, like the files."""
     table.append(rows("a", 4))
 
     def mark_the_new_file() -> None:
@@ -311,7 +311,7 @@ def test_an_overwrite_is_a_conflict_where_rows_of_the_compacted_file_were_delete
     ids=["history is looked at", "history is not looked at"],
 )
 def test_a_compaction_of_files_of_which_rows_were_deleted_is_a_conflict(table: Table, seen: bool, told: str) -> None:
-    """It names the other commit, where what others did can be seen."""
+    """The conflict names the other commit, if the changes of other writers can be read."""
     table.append(rows("a", 4))
     (first,) = [e for e in files(table) if e.file.row_count == 3]
     inputs = [e for e in files(table) if e.partition == first.partition]
@@ -329,7 +329,7 @@ def test_a_compaction_of_files_of_which_rows_were_deleted_is_a_conflict(table: T
     ids=["history is looked at", "history is not looked at"],
 )
 def test_an_index_file_that_was_replaced_meanwhile_is_not_replaced_again(table: Table, seen: bool, told: str) -> None:
-    """H12: two jobs replace one vector file: the second would undo the marks of the first."""
+    """H12: two jobs replace one vector file: the second one would undo the marks of the first."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     delete_rows(table, {file.file.file_name: [0]})
     (old,) = index_of(table)
@@ -353,8 +353,8 @@ def test_an_index_file_that_was_replaced_meanwhile_is_not_replaced_again(table: 
     [(True, "inputs_gone.*snapshot 4 "), (False, "deletes_unknown_file")],
     ids=["history is looked at", "history is not looked at"],
 )
-def test_rows_of_a_file_that_is_gone_are_not_deleted(table: Table, seen: bool, told: str) -> None:
-    """H22: the marks would be put on a file that a compaction took away, and the rows would live on in its output."""
+def test_rows_of_a_removed_file_are_not_deleted(table: Table, seen: bool, told: str) -> None:
+    """H22: the marks would apply to a file that a compaction removed, and the rows would live on in its output."""
     table.append(rows("a", 4))
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     new, upload = vector_file(file.partition, file.bucket, {file.file.file_name: [0]})
@@ -367,13 +367,13 @@ def test_rows_of_a_file_that_is_gone_are_not_deleted(table: Table, seen: bool, t
 
 
 def test_files_of_another_table_are_not_deleted_in_an_empty_one(table: Table) -> None:
-    """A table without snapshots is nothing that the commit could have read them from."""
+    """The commit cannot have read them from a table without snapshots."""
     with pytest.raises(CommitConflict, match="deletes_unknown_file"):
         publish(created(), "COMPACT", [files(table)[0].deletion()])
 
 
-def test_other_index_files_go_with_the_partition_that_is_replaced(table: Table) -> None:
-    """They say which rows the replaced files have; those of other partitions stay."""
+def test_other_index_files_are_removed_with_the_replaced_partition(table: Table) -> None:
+    """They index the rows of the replaced files; those of other partitions stay."""
     found = [
         IndexEntry(ADD, e.partition, e.bucket, IndexFile("HASH", f"index-of-{e.file.row_count}", 4, 1))
         for e in files(table)
@@ -396,8 +396,8 @@ def test_a_conflict_names_three_files_and_counts_the_others(table: Table) -> Non
     assert sum(e.file.file_name in str(conflict.value) for e in of_a) == 3
 
 
-def test_vector_files_without_vectors_stay_out_of_the_way(table: Table) -> None:
-    """An index manifest of Apache Paimon may list a file of deletion vectors that holds none."""
+def test_vector_files_without_vectors_are_ignored(table: Table) -> None:
+    """An index manifest of Apache Paimon may list a deletion vector file without vectors."""
     (file,) = [e for e in files(table) if e.file.row_count == 3]
     table.store.put("index/index-empty", b"\x01")
     empty = IndexEntry(ADD, file.partition, file.bucket, IndexFile("DELETION_VECTORS", "index-empty", 1, 0, None))

@@ -1,4 +1,4 @@
-"""What a commit takes from the base that it lands on, and from the schema: row ids, history, the layout of files."""
+"""What a commit takes from its base and from the schema: row ids, history, the layout of files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table() -> Table:
     return made
 
 
-def test_row_ids_are_those_of_the_base_that_the_commit_lands_on() -> None:
+def test_row_ids_continue_those_of_the_base() -> None:
     table = created((), row_tracking__enabled="true")
     table.append(pa.table({"part": ["x"], "v": [1]}))
     meanwhile(table, lambda: reopened(table).append(pa.table({"part": ["x", "x"], "v": [2, 3]})))
@@ -39,15 +39,15 @@ def test_row_ids_are_those_of_the_base_that_the_commit_lands_on() -> None:
     assert read["_ROW_ID"].to_pylist() == [0, 1, 2, 3]
 
 
-def test_an_overwrite_replaces_what_was_there_when_its_rows_were_made_and_nothing_newer(table: Table) -> None:
-    """Decision 7: others appended before it began, but after its rows were read."""
+def test_an_overwrite_replaces_the_files_that_it_read_and_nothing_newer(table: Table) -> None:
+    """Decision 7: other writers appended before it began, but after its rows were read."""
     reopened(table).append(rows("a", 4))
     replace_a(reopened(table), 7, read_snapshot=2)
     check(table, [4, 7, 10])
 
 
-def test_a_snapshot_that_was_replaced_by_another_of_its_id_is_not_the_one_that_was_read(table: Table) -> None:
-    """After a rollback by Apache Paimon the id is given again: what came after it says nothing of what was read."""
+def test_a_replaced_snapshot_of_the_same_id_is_not_the_one_that_was_read(table: Table) -> None:
+    """After a rollback by Apache Paimon the id is used again: later changes do not apply to the snapshot that was read."""
     read = table.timeline.latest()
     assert read is not None
     table.store.delete_many([table.paths.snapshot(read.id)])
@@ -62,7 +62,7 @@ def test_a_snapshot_that_was_replaced_by_another_of_its_id_is_not_the_one_that_w
 
 
 def test_changes_are_not_taken_from_a_snapshot_that_was_replaced_between_two_attempts(table: Table) -> None:
-    """H18: what was read of a snapshot is kept under its identity, not under its id."""
+    """H18: the changes of a snapshot are cached under its identity, not under its id."""
     held = reopened(table)
 
     def replaced_by_a_delete() -> None:
@@ -77,7 +77,7 @@ def test_changes_are_not_taken_from_a_snapshot_that_was_replaced_between_two_att
     check(table, [10])
 
 
-def test_what_others_did_is_not_known_where_a_snapshot_in_between_is_gone(table: Table) -> None:
+def test_changes_of_others_are_unknown_if_a_snapshot_in_between_is_gone(table: Table) -> None:
     history = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     for value in (11, 12, 13):
         table.append(rows("b", value))
@@ -90,7 +90,7 @@ def test_what_others_did_is_not_known_where_a_snapshot_in_between_is_gone(table:
 
 
 def altered(table: Table, **texts: str) -> Callable[[], None]:
-    """Another job's new schema with these options; and a commit, so that everybody sees that there is something new."""
+    """Another job's new schema with these options, and a commit that makes other writers notice it."""
 
     def change() -> None:
         newest = table.timeline.latest_schema()
@@ -108,7 +108,7 @@ def bucketed() -> Table:
     return table
 
 
-def test_a_schema_that_keeps_the_layout_is_no_conflict() -> None:
+def test_a_schema_that_keeps_the_layout_is_not_a_conflict() -> None:
     table = bucketed()
     meanwhile(table, altered(table, **{"file.compression": "snappy"}))
     table.append(rows("x", 5))
@@ -117,7 +117,7 @@ def test_a_schema_that_keeps_the_layout_is_no_conflict() -> None:
     assert newest is not None and newest.schema_id == 1
 
 
-def test_a_commit_that_writes_no_file_does_not_care_for_the_layout() -> None:
+def test_a_commit_without_files_ignores_the_layout() -> None:
     table = bucketed()
     meanwhile(table, altered(table, bucket="4"))
     table.truncate()

@@ -1,4 +1,4 @@
-"""How long a commit waits for answers: real steps on a clock that a test moves."""
+"""How long a commit waits for answers, with real steps on a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS = SnapshotRef(5, "ours")
 
 
 class Hanging:
-    """A run whose store answers nothing: each step takes as long as it is given."""
+    """A run whose store answers nothing: each step takes as long as its time limit."""
 
     def __init__(self) -> None:
         self.now_s, self.asked = 0.0, 0
@@ -43,8 +43,8 @@ class Hanging:
 
 
 @pytest.mark.parametrize(("timeout_ms", "bound_s"), [(60_000, 60.0), (None, ANSWER_WITHIN_S), (1, 0.0)])
-def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: float) -> None:
-    """H2: whatever the machine asks for, once the time is spent nothing is asked again."""
+def test_a_hanging_store_does_not_delay_the_caller_for_long(timeout_ms: int | None, bound_s: float) -> None:
+    """H2: once the time is spent, no request is sent again, whatever the machine asks for."""
     run: Any = Hanging()
     budget = TimeBudget(timeout_ms, replace(MACHINE, monotonic_s=lambda: run.now_s))
     unused: Any = None
@@ -58,10 +58,10 @@ def test_a_hanging_store_holds_nobody_for_long(timeout_ms: int | None, bound_s: 
     assert isinstance(driver.answer(do.VerifyLineage(None, OURS, 2)), ev.LineageUnread)
     assert run.asked == asked
     driver.answer(do.VerifyLineage(None, OURS, 1))
-    assert run.asked == asked + 1, "what was never asked is asked once"
+    assert run.asked == asked + 1, "a step that was never tried is tried once"
 
 
-def test_threads_keep_to_the_deadline_of_who_asked_them() -> None:
+def test_threads_keep_the_deadline_of_their_caller() -> None:
     with Threads(1) as pool, answered_within(5.0):
         assert pool.submit(left_s).result() <= 5.0
     assert left_s() == float("inf")

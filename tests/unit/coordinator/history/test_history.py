@@ -1,4 +1,4 @@
-"""Cold readers and warm writers agree about what the history is: gaps in the ids, and tables that are others by now."""
+"""Cold readers and warm writers agree on the history: gaps in the ids, and tables that were replaced by others."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ LOW, HIGH = range(1, 4), range(7, 10)
         (None, None, {"gone": {3}}, HIGH),
     ],
 )
-def test_the_evidence_tells_which_run_is_the_history(
+def test_the_evidence_decides_which_run_is_the_history(
     earliest: int | None, latest: int | None, more: dict[str, Any], expected: range | None
 ) -> None:
-    """H25, the table of decision 16; None: it cannot be told."""
+    """H25, the table of decision 16; None: undecided."""
     settings = {"gone": set[int](), "foreign": set[int](), "kin": True, **more}
     found = the_history([LOW, HIGH], lambda: known(earliest, latest, **settings))
     assert isinstance(found, Gap) if expected is None else found == expected
 
 
-def test_what_cannot_be_told_names_the_gap_and_the_hints() -> None:
+def test_an_undecided_history_names_the_gap_and_the_hints() -> None:
     found = the_history([LOW, range(7, 8)], lambda: known(5, None, gone=set(), foreign=set(), kin=True))
     assert isinstance(found, Gap)
     assert found.reason == (
-        "the snapshots 1 to 3, 7 are there, with a gap between them; EARLIEST says 5 and LATEST says nothing"
+        "the snapshots 1 to 3, 7 exist, with a gap between them; EARLIEST says 5 and LATEST says nothing"
     )
 
 
@@ -116,7 +116,7 @@ def test_of_three_runs_the_one_that_holds_earliest_is_the_history(
 
 @pytest.mark.parametrize("hint", ["as written", "never written"])
 def test_a_fork_beside_a_rollback_is_not_the_table_though_nothing_ever_expired(store: Fragile, hint: str) -> None:
-    """G2, H25: whoever is told that its rows were not added, does not find them there; the next writer builds below."""
+    """G2, H25: rows that were reported as not added are not found, and the next writer builds below."""
     table = filled(store, 1, 2, 3)
     if hint == "never written":
         store.delete_many(["snapshot/EARLIEST"])
@@ -129,8 +129,8 @@ def test_a_fork_beside_a_rollback_is_not_the_table_though_nothing_ever_expired(s
     assert values(store) == [1, 5]
 
 
-def test_without_any_hint_nobody_builds_and_nobody_is_told_wrong(store: Fragile) -> None:
-    """G2: neither fenced nor committed; the message names the gap and says what to do."""
+def test_without_any_hint_no_writer_builds_or_gets_a_wrong_answer(store: Fragile) -> None:
+    """G2: neither fenced nor committed; the message names the gap and the next step."""
     table = filled(store, 1, 2, 3)
 
     def no_hints() -> None:
@@ -138,9 +138,9 @@ def test_without_any_hint_nobody_builds_and_nobody_is_told_wrong(store: Fragile)
         store.delete_many(["snapshot/EARLIEST", "snapshot/LATEST"])
 
     store.before["create snapshot/snapshot-4"] = no_hints
-    with pytest.raises(OutcomeUnknown, match="1, 4 are there, with a gap"):
+    with pytest.raises(OutcomeUnknown, match="1, 4 exist, with a gap"):
         table.append(rows(4))
-    with pytest.raises(TableCorrupt, match=r"1, 4 are there, with a gap.*cannot be told.*snapshot/EARLIEST"):
+    with pytest.raises(TableCorrupt, match=r"1, 4 exist, with a gap.*cannot be decided.*snapshot/EARLIEST"):
         opened(store).append(rows(5))
     assert ids(store) == [1, 4]
     store.put("snapshot/EARLIEST", b"1")
@@ -148,8 +148,8 @@ def test_without_any_hint_nobody_builds_and_nobody_is_told_wrong(store: Fragile)
     assert opened(store).append(rows(5)).snapshot_id == 2
 
 
-def test_a_leftover_of_an_expiry_under_way_is_not_the_table(store: Fragile) -> None:
-    """H25: Apache Paimon's expiry deletes lists, then snapshots, of which one fails, and writes EARLIEST at its end."""
+def test_a_leftover_of_an_expiry_under_way_is_not_the_history(store: Fragile) -> None:
+    """H25: Apache Paimon's expiry deletes lists, then snapshots, one of which fails, and writes EARLIEST at its end."""
     table = filled(store, 1, 2, 3, 4)
     store.delete_many(["snapshot/LATEST"])
     first = table.timeline.snapshot(1)
@@ -161,7 +161,7 @@ def test_a_leftover_of_an_expiry_under_way_is_not_the_table(store: Fragile) -> N
 
 
 def test_a_fork_on_the_name_that_earliest_still_has_is_not_taken_for_the_table(store: Fragile) -> None:
-    """H25: EARLIEST is written at the end of an expiry; until then nothing tells this fork from a rollback's target."""
+    """H25: EARLIEST is written at the end of an expiry; until then this fork looks like the target of a rollback."""
     table = filled(store, 1, 2, 3, 4)
     old = table.timeline.snapshot(1)
     other = Fragile()
@@ -178,8 +178,8 @@ def test_a_fork_on_the_name_that_earliest_still_has_is_not_taken_for_the_table(s
     assert values(store) == [1, 2, 3, 4]
 
 
-def test_a_base_that_expired_in_order_above_a_leftover_is_no_fork(store: Fragile) -> None:
-    """H6: an older expiry failed to delete snapshot 1; that makes nobody's commit a fork."""
+def test_a_base_that_expired_in_order_above_a_leftover_is_not_a_fork(store: Fragile) -> None:
+    """H6: an older expiry failed to delete snapshot 1, which does not make any commit a fork."""
     table = filled(store, 1, 2, 3)
 
     def expiring() -> None:
@@ -204,7 +204,7 @@ def test_the_first_commit_writes_earliest_before_it_publishes(store: Fragile) ->
 
 
 def test_a_table_without_earliest_gets_it_from_the_next_cold_commit(store: Fragile) -> None:
-    """H25: the oldest id that is there; a warm writer that has seen it asks nothing."""
+    """H25: the oldest existing id; a warm writer that has seen it sends no request."""
     table = filled(store, 1, 2, 3)
     store.delete_many(["snapshot/EARLIEST"])
     delete(store, 1)
@@ -223,8 +223,8 @@ def test_earliest_that_an_expiry_has_raised_meanwhile_is_not_lowered(store: Frag
     assert store.get("snapshot/EARLIEST") == b"2"
 
 
-def test_a_commit_does_not_begin_a_history_that_nobody_can_find(store: Fragile) -> None:
-    """G2: where it is not known whether EARLIEST is there, nothing is published."""
+def test_a_commit_does_not_begin_a_history_without_earliest(store: Fragile) -> None:
+    """G2: while it is not known whether EARLIEST exists, nothing is published."""
     table = opened(store)
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
         Unknown("timeout") if key.endswith("EARLIEST") else MemoryStore.put_if_absent(store, key, data)
@@ -238,7 +238,7 @@ def test_a_commit_does_not_begin_a_history_that_nobody_can_find(store: Fragile) 
 
 
 def sent_late(store: Fragile, number: int) -> list[bytes]:
-    """The bytes of a snapshot whose first send lands, and whose second one is still on its way."""
+    """The bytes of a snapshot whose first send landed, while its second one is still on its way."""
     sent: list[bytes] = []
     original = MemoryStore.put_if_absent
 
@@ -253,7 +253,7 @@ def sent_late(store: Fragile, number: int) -> list[bytes]:
 
 
 def test_a_base_below_earliest_proves_nothing(store: Fragile) -> None:
-    """G2, H6: 1 to 3 expire, a sleeper creates 3 again, and a late second send of 2, its base, lands once more."""
+    """G2, H6: 1 to 3 expire, a writer that slept creates 3 again, and a late second send of 2, its base, lands once more."""
     filled(store, 1)
     sleeper = opened(store)
     sleep = aged(sleeper, 20.0)
@@ -273,8 +273,8 @@ def test_a_base_below_earliest_proves_nothing(store: Fragile) -> None:
     assert values(store) == [1, 2, 3, 4]
 
 
-def test_an_earliest_whose_snapshot_is_not_there_proves_nothing(store: Fragile) -> None:
-    """H7: garbage in a hint makes no commit a fork."""
+def test_an_earliest_whose_snapshot_does_not_exist_proves_nothing(store: Fragile) -> None:
+    """H7: garbage in a hint does not make a commit a fork."""
     table = filled(store, 1)
     minutes = aged(table, 20.0)
     table.append(rows(2))
@@ -287,8 +287,8 @@ def test_an_earliest_whose_snapshot_is_not_there_proves_nothing(store: Fragile) 
     assert table.append(rows(3)).snapshot_id == 3
 
 
-def test_a_base_that_an_expiry_is_about_to_delete_is_no_fork(store: Fragile) -> None:
-    """H6: EARLIEST is raised first; ours is the oldest that stays, and the next snapshot names it."""
+def test_a_base_that_an_expiry_is_about_to_delete_is_not_a_fork(store: Fragile) -> None:
+    """H6: EARLIEST is raised first; this snapshot is the oldest that stays, and the next one names it."""
     table = filled(store, 1)
     minutes = aged(table, 20.0)
     table.append(rows(2))
@@ -308,7 +308,7 @@ def test_a_base_that_an_expiry_is_about_to_delete_is_no_fork(store: Fragile) -> 
 
 
 def test_a_name_that_was_freed_and_taken_again_proves_no_loss(store: Fragile) -> None:
-    """G3, H9: ours landed unanswered, another engine built on it, both expired but for the newest; a sleeper took the name."""
+    """G3, H9: the snapshot landed unanswered, another engine built on it, all but the newest expired; a sleeper took the name."""
     table = filled(store, 1)
     slept = slept_snapshot(store)
     sent: list[bytes] = []
@@ -325,7 +325,7 @@ def test_a_name_that_was_freed_and_taken_again_proves_no_loss(store: Fragile) ->
         return Unknown("timeout")
 
     store.put_if_absent = create  # type: ignore[method-assign]
-    with pytest.raises(OutcomeUnknown, match=r"another's.*does not reach") as unknown:
+    with pytest.raises(OutcomeUnknown, match=r"another writer.*no longer reaches") as unknown:
         table.append(rows(2))
     with pytest.raises(OutcomeUnknown):
         unknown.value.resolve(timeout=0)
@@ -351,7 +351,7 @@ def dropped_and_made(store: MemoryStore, *commits: int) -> Callable[[], None]:
 @pytest.mark.parametrize("commits", [0, 1, 3, 5], ids=["empty", "with one commit", "as many commits", "more commits"])
 @pytest.mark.parametrize("when", ["before the commit", "at the publish"])
 def test_a_table_that_was_dropped_and_made_again_is_another_one(store: Fragile, commits: int, when: str) -> None:
-    """H21, G2: a warm writer of the old one is told, each time, and the new one stays readable and writable."""
+    """H21, G2: a warm writer of the old table gets an error each time, and the new table stays readable and writable."""
     table = filled(store, 1, 2, 3)
     again = [100 + n for n in range(commits)]
     if when == "at the publish":
@@ -368,7 +368,7 @@ def test_a_table_that_was_dropped_and_made_again_is_another_one(store: Fragile, 
 
 
 @pytest.mark.parametrize("commits", [0, 1, 5])
-def test_a_cold_writer_of_a_dropped_table_is_told_before_it_writes(store: Fragile, commits: int) -> None:
+def test_a_cold_writer_of_a_dropped_table_gets_an_error_before_it_writes(store: Fragile, commits: int) -> None:
     """H21."""
     filled(store, 1, 2, 3)
     cold = opened(store)
@@ -381,7 +381,7 @@ def test_a_cold_writer_of_a_dropped_table_is_told_before_it_writes(store: Fragil
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_table_that_was_dropped_is_not_made_again_by_its_writer(store: Fragile, warm: bool) -> None:
-    """H21: no phantom: nothing is left of what was written."""
+    """H21: no phantom table: nothing that was written is left."""
     table = filled(store, 1, 2)
     table = table if warm else opened(store)
     drop(store)
@@ -391,8 +391,8 @@ def test_a_table_that_was_dropped_is_not_made_again_by_its_writer(store: Fragile
     assert [info.key for info in store.list("")] == []
 
 
-def test_a_renamed_table_gets_no_phantom_at_its_old_place(tmp_path: Path) -> None:
-    """H21: on a local disk a rename is one step, and the writer's next publish makes the folder again."""
+def test_a_renamed_table_gets_no_phantom_at_its_old_location(tmp_path: Path) -> None:
+    """H21: on a local disk a rename is one step, and the writer's next publish creates the folder again."""
     old, new = tmp_path / "old", tmp_path / "new"
     table = ll.create_table(str(old), FIELDS)
     table.append(rows(1))
@@ -411,7 +411,7 @@ def test_a_renamed_table_gets_no_phantom_at_its_old_place(tmp_path: Path) -> Non
 
 
 def test_a_table_that_moves_after_the_publish_takes_the_commit_along_so_nothing_is_denied(store: Fragile) -> None:
-    """G2: the rows are in the renamed table: told as not committed, they would be written twice."""
+    """G2: the rows are in the renamed table: reported as not committed, they would be written twice."""
     table = filled(store, 1, 2)
     moved: list[Fragile] = []
 
@@ -425,8 +425,8 @@ def test_a_table_that_moves_after_the_publish_takes_the_commit_along_so_nothing_
     assert values(moved[0]) == [1, 2, 3]
 
 
-def test_a_table_that_is_just_being_moved_away_is_left_to_whoever_moves_it(store: Fragile) -> None:
-    """G2: copied with our snapshot, deleted so far but for some files: it cannot be said that the rows are nowhere."""
+def test_a_table_that_is_being_moved_is_left_alone(store: Fragile) -> None:
+    """G2: copied with this snapshot, and only partly deleted: the rows may exist somewhere."""
     table = filled(store, 1, 2)
 
     def moving() -> None:
@@ -444,8 +444,8 @@ def ids_of(store: MemoryStore) -> list[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def test_what_somebody_has_built_on_is_not_denied(store: Fragile) -> None:
-    """G2: a writer of the new table took our snapshot for its own before we could take it away."""
+def test_a_snapshot_that_others_built_on_is_not_denied(store: Fragile) -> None:
+    """G2: a writer of the new table took this snapshot for its own before it could be deleted."""
     table = filled(store, 1, 2)
     before = {info.key for info in store.list("")}
 
@@ -464,7 +464,7 @@ def test_what_somebody_has_built_on_is_not_denied(store: Fragile) -> None:
 
 
 def test_a_late_send_may_still_land_on_the_new_table_so_nothing_is_denied(store: Fragile) -> None:
-    """G2, H9: one send was never answered; the snapshot that is there is taken away all the same."""
+    """G2, H9: one send was never answered; the existing snapshot is deleted all the same."""
     table = filled(store, 1, 2)
 
     def lost() -> PutOutcome:
@@ -485,7 +485,7 @@ def test_a_late_send_may_still_land_on_the_new_table_so_nothing_is_denied(store:
 
 
 def test_a_handle_that_was_opened_after_an_alter_knows_the_table_too(store: Fragile) -> None:
-    """H21: the identity is schema 0, whatever the newest is."""
+    """H21: the identity is schema 0, whichever schema is the newest."""
     filled(store, 1).alter(ll.add_column("w", "INT"))
     table = filled(store, 2)
     dropped_and_made(store, 5)()
@@ -495,7 +495,7 @@ def test_a_handle_that_was_opened_after_an_alter_knows_the_table_too(store: Frag
 
 
 def test_resolving_asks_the_table_for_its_identity(store: Fragile) -> None:
-    """H21, G2: the name is free, and no snapshot is there, as when it was sent; but it is another table."""
+    """H21, G2: the name is free and there is no snapshot, as when it was sent; but it is another table."""
     table = opened(store)
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
         Unknown("timeout") if "snapshot-1" in key else MemoryStore.put_if_absent(store, key, data)
@@ -510,15 +510,15 @@ def test_resolving_asks_the_table_for_its_identity(store: Fragile) -> None:
 
 
 def test_a_table_without_a_trace_of_its_base_is_not_believed(store: Fragile) -> None:
-    """G1, H25: ours is alone, and EARLIEST does not say that what was below it was expired: a rollback to a tag, perhaps."""
+    """G1, H25: this snapshot is alone, and EARLIEST does not show that older ones expired: perhaps a rollback to a tag."""
     table = filled(store, 1, 2)
     store.before["create snapshot/snapshot-3"] = lambda: delete(store, 1, 2)
     with pytest.raises(OutcomeUnknown, match="EARLIEST does not say that it was expired"):
         table.append(rows(3))
 
 
-def test_whoever_moves_the_table_has_time_to_come_to_our_snapshot(store: Fragile) -> None:
-    """G2: everything else is gone, and ours, which was copied, goes a moment later."""
+def test_a_move_of_the_table_has_time_to_reach_the_snapshot(store: Fragile) -> None:
+    """G2: everything else is deleted, and this snapshot, which was copied, is deleted a moment later."""
     table = filled(store, 1, 2)
 
     def nearly_moved() -> None:
@@ -530,8 +530,8 @@ def test_whoever_moves_the_table_has_time_to_come_to_our_snapshot(store: Fragile
         table.append(rows(3))
 
 
-def test_what_somebody_builds_on_while_it_is_taken_away_is_not_denied(store: Fragile) -> None:
-    """G2: the next snapshot is looked for once more after ours was deleted."""
+def test_a_snapshot_that_others_build_on_while_it_is_deleted_is_not_denied(store: Fragile) -> None:
+    """G2: the next snapshot is looked for once more after this one was deleted."""
     table = filled(store, 1, 2)
     before = {info.key for info in store.list("")}
 
@@ -553,8 +553,8 @@ def test_what_somebody_builds_on_while_it_is_taken_away_is_not_denied(store: Fra
         table.append(rows(3))
 
 
-def test_a_process_that_never_wrote_is_told_that_the_table_is_gone(store: Fragile) -> None:
-    """H21: before the store is probed with a schema that is not there."""
+def test_a_process_that_never_wrote_gets_an_error_that_the_table_is_gone(store: Fragile) -> None:
+    """H21: before the store is probed with a schema that does not exist."""
     table = opened(store)
     drop(store)
     with pytest.raises(TableNotFound, match="dropped or renamed"):
@@ -562,7 +562,7 @@ def test_a_process_that_never_wrote_is_told_that_the_table_is_gone(store: Fragil
 
 
 def test_a_run_beside_a_snapshot_that_is_gone_inherits_nothing(store: Fragile) -> None:
-    """Two runs of ids belong together only where both ends of the gap can be read."""
+    """Two runs of ids belong together only if both ends of the gap can be read."""
     timeline = filled(store, 1, 2, 3, 4).timeline
     assert timeline._inherits(4, 3)
     store.delete_many(["snapshot/snapshot-2"])
@@ -571,7 +571,7 @@ def test_a_run_beside_a_snapshot_that_is_gone_inherits_nothing(store: Fragile) -
 
 
 def test_a_fork_above_the_history_does_not_stop_expiry(store: Fragile) -> None:
-    """H25: what the hints show to be the history expires; what lies above it is not touched."""
+    """H25: the history that the hints show expires; the fork above it is not touched."""
     filled(store, 1)
     fork = parse_snapshot(slept_snapshot(store), "snapshot/snapshot-2")
     filled(store, 2, 3, 4)

@@ -1,4 +1,4 @@
-"""What proves that a snapshot is a part of the history, and what does not: a next one, a base, a listing, an old merge."""
+"""What proves that a snapshot is part of the history, and what does not: a next one, a base, a listing, an old merge."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def store() -> Fragile:
     return made
 
 
-def test_a_next_snapshot_that_holds_nothing_of_ours_proves_nothing(store: Fragile) -> None:
-    """G1, H6, decision 1: expiry ended exactly below our name, and another engine wrote the snapshot above it."""
+def test_a_next_snapshot_without_the_commits_files_proves_nothing(store: Fragile) -> None:
+    """G1, H6, decision 1: expiry ended exactly below the snapshot's name, and another engine wrote the snapshot above it."""
     table = filled(store, 1)
     theirs = parse_snapshot(slept_snapshot(store), "snapshot-2")
 
@@ -63,14 +63,14 @@ def test_a_next_snapshot_that_holds_nothing_of_ours_proves_nothing(store: Fragil
         delete(store, 1)
 
     store.before["create snapshot/snapshot-2"] = others_commit_and_expire
-    with pytest.raises(OutcomeUnknown, match="does not say what it stands on"):
+    with pytest.raises(OutcomeUnknown, match="does not say what it was built on"):
         table.append(rows(2))
     assert ids(store) == [2, 3]
     assert 2 not in values(store)
 
 
-def test_a_next_snapshot_that_holds_what_we_added_proves_it(store: Fragile) -> None:
-    """G1: another engine built on ours before the base was expired."""
+def test_a_next_snapshot_with_the_commits_files_proves_that_it_landed(store: Fragile) -> None:
+    """G1: another engine built on the snapshot before its base expired."""
     table = filled(store, 1)
 
     def built_on_and_expired() -> None:
@@ -83,7 +83,7 @@ def test_a_next_snapshot_that_holds_what_we_added_proves_it(store: Fragile) -> N
 
 
 def replaced_base(store: Fragile, number: int) -> None:
-    """Snapshot `number` becomes another one under the same name."""
+    """Replace snapshot `number` by another one under the same name."""
     other = copied(store)
     roll_back(other, number - 1)
     filled(other, 77)
@@ -92,8 +92,8 @@ def replaced_base(store: Fragile, number: int) -> None:
             store.put(info.key, other.get(info.key))
 
 
-def test_nothing_is_sent_again_on_a_base_that_is_another_by_now(store: Fragile) -> None:
-    """H6, H9: neither by the writer nor by who resolves: it would bring back what a rollback took away."""
+def test_nothing_is_sent_again_on_a_replaced_base(store: Fragile) -> None:
+    """H6, H9: neither by the writer nor by `resolve()`: it would bring back what a rollback removed."""
     filled(store, 1, 2)
     table = opened(store)
     minute = aged(table, 60.0)
@@ -105,7 +105,7 @@ def test_nothing_is_sent_again_on_a_base_that_is_another_by_now(store: Fragile) 
         return Unknown("timeout")
 
     store.before["create snapshot/snapshot-4"] = lost
-    with pytest.raises(OutcomeUnknown, match="base is not there") as unknown:
+    with pytest.raises(OutcomeUnknown, match="base does not exist") as unknown:
         table.append(rows(4))
     assert ids(store) == [1, 2, 3]
     with pytest.raises(OutcomeUnknown, match="replaced by another"):
@@ -114,7 +114,7 @@ def test_nothing_is_sent_again_on_a_base_that_is_another_by_now(store: Fragile) 
     assert values(store) == [1, 2, 77]
 
 
-def test_a_base_that_still_stands_is_sent_on_again(store: Fragile) -> None:
+def test_a_snapshot_is_sent_again_while_its_base_stands(store: Fragile) -> None:
     """H9: age alone is no reason to give up."""
     filled(store, 1)
     table = opened(store)
@@ -129,8 +129,8 @@ def test_a_base_that_still_stands_is_sent_on_again(store: Fragile) -> None:
     assert table.append(rows(3)).snapshot_id == 3
 
 
-def test_a_listing_that_lacks_what_is_there_is_not_believed(store: Fragile) -> None:
-    """H7: what was seen, or lies next to it, is newer than the listing; the end is found by walking on."""
+def test_a_listing_that_lacks_existing_snapshots_is_not_believed(store: Fragile) -> None:
+    """H7: a snapshot that was seen, or the one after it, is newer than the listing; the end is found by walking on."""
     table = filled(store, 1, 2, 3, 4, 5)
     first, whole = table.timeline.snapshot(1), store.list
 
@@ -149,8 +149,8 @@ def test_a_listing_that_lacks_what_is_there_is_not_believed(store: Fragile) -> N
     assert opened(store).timeline.look(first).unhinted == 1
 
 
-def test_what_was_seen_and_is_gone_is_not_believed_either(store: Fragile) -> None:
-    """H6: rolled back since; and where its name is another's by now, that one is the latest."""
+def test_a_seen_snapshot_that_is_gone_is_not_believed(store: Fragile) -> None:
+    """H6: it was rolled back since; and if its name holds another snapshot by now, that one is the latest."""
     table = filled(store, 1, 2, 3)
     third = table.timeline.snapshot(3)
     replaced_base(store, 3)
@@ -163,8 +163,8 @@ def test_what_was_seen_and_is_gone_is_not_believed_either(store: Fragile) -> Non
     assert found.id == 1
 
 
-def test_a_writer_that_was_told_unknown_looks_before_it_writes_again(store: Fragile) -> None:
-    """H6: what it knew before may be old: its own snapshot may be there."""
+def test_a_writer_with_an_unknown_outcome_looks_before_it_writes_again(store: Fragile) -> None:
+    """H6: its earlier knowledge may be outdated: its own snapshot may have landed."""
     table = filled(store, 1)
 
     def unreadable(key: str) -> bytes:
@@ -190,7 +190,7 @@ def test_a_writer_that_was_told_unknown_looks_before_it_writes_again(store: Frag
 
 
 def test_a_writer_that_was_fenced_looks_before_it_writes_again(store: Fragile) -> None:
-    """H6: the base that it knew is gone."""
+    """H6: its base is gone."""
     table = filled(store, 1, 2, 3)
     store.before["create snapshot/snapshot-4"] = lambda: roll_back(store, 1)
     with pytest.raises(Fenced):
@@ -200,7 +200,7 @@ def test_a_writer_that_was_fenced_looks_before_it_writes_again(store: Fragile) -
 
 
 def test_a_merge_whose_base_is_gone_is_not_used_again(store: Fragile) -> None:
-    """H6, H15: its manifests lie side by side in the winner's list, but what they were merged on is not to be seen."""
+    """H6, H15: its manifests are next to each other in the winner's list, but the base that they were merged on is gone."""
     other = filled(store, 1, 2, 3)
     opened(store).alter(ll.set_option("manifest.merge-min-count", "3"))
     table = opened(store)
@@ -218,7 +218,7 @@ def test_a_merge_whose_base_is_gone_is_not_used_again(store: Fragile) -> None:
 
 
 def test_a_first_snapshot_that_expired_is_not_sent_again(store: Fragile) -> None:
-    """H6, H9: it landed and is gone by now; a writer whose answer was lost must not take its name for one that never was."""
+    """H6, H9: it landed and expired since; a writer whose answer was lost must not conclude that it never landed."""
     table = filled(store, 1, 2, 3)
     first = table.timeline.snapshot(1)
     delete(store, 1)
@@ -232,8 +232,8 @@ def test_a_first_snapshot_that_expired_is_not_sent_again(store: Fragile) -> None
     )
 
 
-def test_a_name_below_the_history_that_is_anothers_by_now_proves_nothing(store: Fragile) -> None:
-    """H6: a name that expiry freed was taken; that says neither that ours landed nor that it did not."""
+def test_a_name_below_the_history_that_holds_another_snapshot_proves_nothing(store: Fragile) -> None:
+    """H6: a name that expiry freed was taken, which does not show whether this snapshot landed."""
     table = filled(store, 1, 2, 3, 4, 5)
     first = table.timeline.snapshot(1)
     delete(store, 2, 3)
@@ -243,11 +243,11 @@ def test_a_name_below_the_history_that_is_anothers_by_now_proves_nothing(store: 
     replaced_base(store, 1)
     found = check_lineage(opened(store).timeline, _as_prepared(first))
     assert isinstance(found, Untold)
-    assert "another's by now" in found.reason
+    assert "another snapshot or none by now" in found.reason
 
 
 def test_a_base_below_earliest_does_not_stand(store: Fragile) -> None:
-    """H6: expiry raises EARLIEST before it deletes: the name may be freed at any moment, or have been created again."""
+    """H6: expiry raises EARLIEST before it deletes: the name may be freed at any moment, or was created again."""
     timeline = filled(store, 1, 2, 3).timeline
     first, second = (ref_of(timeline.snapshot(number)) for number in (1, 2))
     assert base_stands(timeline, first)
@@ -267,7 +267,7 @@ def test_a_snapshot_whose_base_is_below_earliest_is_not_sent_again(store: Fragil
 
 
 def test_a_snapshot_that_cannot_be_taken_away_is_not_reported_as_gone(store: Fragile) -> None:
-    """H21: whoever asks is not told "not committed" while it may be there."""
+    """H21: the answer is not "not committed" while the snapshot may exist."""
     table = filled(store, 1)
     landed = _as_prepared(table.timeline.snapshot(1))
 
@@ -282,7 +282,7 @@ def test_a_snapshot_that_cannot_be_taken_away_is_not_reported_as_gone(store: Fra
     assert take_away(Timeline(store, TablePaths()), landed) is None
 
 
-def test_a_root_that_goes_while_it_is_read_is_left_out(store: Fragile) -> None:
+def test_a_root_that_is_deleted_while_it_is_read_is_left_out(store: Fragile) -> None:
     timeline = filled(store, 1, 2, 3).timeline
     infos = list_roots(timeline)
     delete(store, 1)

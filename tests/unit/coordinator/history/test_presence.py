@@ -1,4 +1,4 @@
-"""Which files are there: looked at one by one where they are few, listed by folder where they are many."""
+"""Which files exist: few are looked at one by one, many are listed by folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNTER = itertools.count()
 
 
 class Watched(MemoryStore):
-    """A store that says what it was asked for."""
+    """A store that records its requests."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://presence-{next(COUNTER)}")
@@ -33,7 +33,7 @@ class Watched(MemoryStore):
 
 
 def filled(keys: list[str]) -> Watched:
-    """A store in which every second file is there, as many bytes long as its place; and a file that nobody asked for."""
+    """A store in which every second file exists, as many bytes long as its index; and a file that was not asked for."""
     store = Watched()
     for place, key in enumerate(keys):
         if place % 2:
@@ -68,7 +68,7 @@ def test_files_of_very_many_folders_are_listed_at_once(folders: int, everything:
     assert asked(filled(keys), keys) == listings
 
 
-def test_nothing_is_asked_for_no_file() -> None:
+def test_no_files_need_no_request() -> None:
     store = Watched()
     assert sizes_of(Timeline(store, TablePaths()), []) == {}
     assert store.asked == []

@@ -1,4 +1,4 @@
-"""Exactly once (G3): what a table remembers of its commit users, however many they are and whatever has expired."""
+"""Exactly once (G3): a table's memory of its commit users, however many they are and whatever has expired."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def meddled(store: MeteredStore) -> Meddled:
 
 
 def test_a_user_that_was_never_seen_costs_at_most_two_reads_more() -> None:
-    """At 260 users the memory has overflowed once; the commit that overflows again is among those that are counted."""
+    """At 260 users the memory has overflowed once; the counted commits include the one that overflows again."""
     store = new_store()
     table = opened(store)
     for number in range(260):
@@ -83,8 +83,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LEAF_USERS", 25)
 
 
-def test_a_user_that_fell_out_is_recognised_after_its_snapshot_expired(few: None) -> None:
-    """A full memory is not complete: a commit that it does not hold may have landed all the same, and must not double."""
+def test_a_user_moved_out_is_recognised_after_its_snapshot_expired(few: None) -> None:
+    """A full memory is not complete: a commit that it does not hold may still have landed, and must not land twice."""
     store = new_store()
     table = opened(store)
     for number in range(95):
@@ -96,7 +96,7 @@ def test_a_user_that_fell_out_is_recognised_after_its_snapshot_expired(few: None
 
 
 def test_the_most_recent_users_stay_in_the_property(few: None) -> None:
-    """They are the ones that are likely to commit next, and cost no read."""
+    """They are likely to commit next, and need no read."""
     store = new_store()
     table = opened(store)
     for number in range(20):
@@ -112,8 +112,8 @@ def test_the_most_recent_users_stay_in_the_property(few: None) -> None:
     assert (receipt.snapshot_id, receipt.replayed) == (21, True)
 
 
-def test_a_user_that_fell_out_comes_back_with_its_next_identifier(few: None) -> None:
-    """What is said of it further up counts, and not what an older page or leaf says."""
+def test_a_user_moved_out_comes_back_with_its_next_identifier(few: None) -> None:
+    """The newer entry counts, not that of an older page or leaf."""
     store = new_store()
     table = opened(store)
     for number in range(95):
@@ -129,8 +129,8 @@ def test_a_user_that_fell_out_comes_back_with_its_next_identifier(few: None) -> 
 # -------------------------------------------------------------------------------------------------- other writers
 
 
-def test_a_memory_that_did_not_reach_the_beginning_says_so() -> None:
-    """A commit without identity walks past a few foreign snapshots only. Who asks later must look below them."""
+def test_a_memory_that_did_not_reach_the_beginning_is_incomplete() -> None:
+    """A commit without identity walks past a few snapshots of other writers only. Later look-ups must look below them."""
     store = new_store()
     table = opened(store)
     foreign(table, "flink", 3)
@@ -179,7 +179,7 @@ def test_foreign_identities_are_found_and_carried() -> None:
 
 
 def test_a_long_foreign_history_is_read_once_however_often_the_base_ages() -> None:
-    """The walk may take longer than a base may be old: what it found is kept, so that the next look needs no walk."""
+    """The walk may take longer than a base may age: its results are kept, so that the next look needs no walk."""
     store = new_store()
     table = opened(store)
     for _ in range(100):
@@ -195,8 +195,8 @@ def test_a_long_foreign_history_is_read_once_however_often_the_base_ages() -> No
     assert store.snapshot().by_operation["get"] <= 4
 
 
-def test_a_walk_that_is_cut_off_is_carried_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """H24: what was read before the store went away, or time was up, is not read again."""
+def test_an_interrupted_walk_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H24: snapshots that were read before the store failed, or time ran out, are not read again."""
     table, known = opened(new_store()), Known()
     for _ in range(100):
         foreign(table, "other", 4)
@@ -219,7 +219,7 @@ def test_a_walk_that_is_cut_off_is_carried_on(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_snapshot_below_a_memory_is_older_than_it() -> None:
-    """Read in one batch with the memory, it says less of a user than the memory's page does."""
+    """Read in one batch with the memory, it still counts less than the memory's page."""
     store = new_store()
     table = opened(store)
     foreign(table, "flink", 5)
@@ -233,8 +233,8 @@ def test_a_snapshot_below_a_memory_is_older_than_it() -> None:
 # ------------------------------------------------------------------------------------------------------ older tables
 
 
-def test_tables_of_the_first_form_are_understood() -> None:
-    """Their property names no page, and one of 200 users may have lost some: what is below is looked through once."""
+def test_tables_with_the_first_form_of_the_property_are_read() -> None:
+    """Their property names no page, and one of 200 users may have dropped some: older snapshots are searched once."""
     store = new_store()
     table = opened(store)
     for number in range(5):
@@ -278,8 +278,8 @@ def test_a_memory_of_the_first_form_that_is_not_full_is_complete(users: int) -> 
 # ----------------------------------------------------------------------------------------------------- pages, leaves
 
 
-def test_behind_6000_users_a_new_one_costs_at_most_two_reads() -> None:
-    """Also for a commit that writes a page and hands users over to a leaf: the first of these is one."""
+def test_after_6000_users_a_new_one_costs_at_most_two_reads() -> None:
+    """Also for a commit that writes a page and moves users into a leaf: the first of these commits does."""
     store = new_store()
     table = opened(store)
     users = [f"query-{n}" for n in range(6_600)]
@@ -304,7 +304,8 @@ def test_100000_users_are_all_known_with_two_reads() -> None:
     for number in (0, 50_000, 95_999, 98_000, 99_899, 99_999):
         store.reset()
         assert commit(opened(store), users[number], 7) == (ref(number).id, True), number
-        # A page and a leaf; and, as this is a replay, whether who says so is no fork, and twice the snapshot that landed.
+        # A page and a leaf; and, since this is a replay, the check that the base is not a fork, and twice the snapshot that
+        # landed.
         assert store.snapshot().by_operation["get"] <= without + 5
     assert gets(store, opened(store), "never", 7) <= without + 2
     assert memory.page is not None
@@ -316,7 +317,7 @@ def test_100000_users_are_all_known_with_two_reads() -> None:
 
 
 def test_a_warm_writer_whose_base_is_its_own_reads_nothing_for_its_memory() -> None:
-    """Nor for pages and leaves that it has read or written."""
+    """Not even pages and leaves that it has read or written."""
     store = new_store()
     table = opened(store)
     remembering(table, [f"query-{n}" for n in range(3_000)])
@@ -329,8 +330,8 @@ def test_a_warm_writer_whose_base_is_its_own_reads_nothing_for_its_memory() -> N
     assert gets(store, warm, "query-0", 8) <= without
 
 
-def test_what_a_writer_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was asked for least recently goes, and is read again."""
+def test_the_cache_of_a_writer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least recently used files are dropped, and read again."""
     monkeypatch.setattr(identity_recall, "_KEPT_BYTES", 25)
     monkeypatch.setattr(identity_recall, "_KEPT_MEMORIES", 2)
     store = new_store()
@@ -348,7 +349,7 @@ def test_what_a_writer_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_two_writers_that_spill_at_once_leave_one_page() -> None:
-    """The page of the attempt that lost is of no use to anybody, and goes (G5: the winner's stays)."""
+    """The page of the attempt that lost is useless, and is deleted (G5: the winner's stays)."""
     store = new_store()
     table = opened(store)
     for number in range(200):
@@ -366,7 +367,7 @@ def test_two_writers_that_spill_at_once_leave_one_page() -> None:
 
 
 def test_a_page_that_is_written_again_for_another_base_replaces_the_first() -> None:
-    """The winner did not spill, so the loser writes its page anew, with its new snapshot in it, and drops the old one."""
+    """The winner did not spill, so the loser writes its page again, with the new snapshot in it, and drops the old one."""
     store = new_store()
     table = opened(store)
     for number in range(200):
@@ -391,7 +392,7 @@ def test_a_commit_that_conflicts_or_replays_leaves_no_page() -> None:
 
 
 def test_a_page_of_an_unknown_outcome_stays_and_a_commit_without_it_is_not_finished() -> None:
-    """H5, H10: a snapshot must never be sent again whose page, or one of whose leaves, orphan cleaning has taken."""
+    """H5, H10: a snapshot must never be sent again if orphan cleaning has deleted its page, or one of the page's leaves."""
     store = new_store()
     table = opened(store)
     remembering(table, [f"query-{n}" for n in range(4_300)], first=4_200)
@@ -405,7 +406,7 @@ def test_a_page_of_an_unknown_outcome_stays_and_a_commit_without_it_is_not_finis
     kept = {name: store.get(FOLDER + name) for name in identity_files(table)}
     for name, data in kept.items():
         if name in before and name.startswith("identities-page"):
-            continue  # of the base alone
+            continue  # the base's only
         store.delete_many([FOLDER + name])
         with pytest.raises(OutcomeUnknown, match=name):
             unknown.value.resolve(timeout=0)
@@ -415,7 +416,7 @@ def test_a_page_of_an_unknown_outcome_stays_and_a_commit_without_it_is_not_finis
 
 
 class DyingJournal(FileJournal):
-    """Its process dies when a snapshot is about to be sent for the first time."""
+    """Its process dies just before the first send of a snapshot."""
 
     def record(self, entry: Entry, decisive: bool = False) -> PutOutcome | None:
         if isinstance(entry.event, ev.SnapshotPrepared):
@@ -424,7 +425,7 @@ class DyingJournal(FileJournal):
 
 
 def test_recovery_clears_away_the_page_of_a_commit_that_was_never_sent(few: None, tmp_path: Path) -> None:
-    """G5: it is in the journal's record of what the commit wrote, as manifests are."""
+    """G5: like manifests, it is in the journal's record of the files that the commit wrote."""
     store = Fragile()
     for number in range(20):
         commit(fragile.opened(store), f"query-{number}", 7)
@@ -455,7 +456,7 @@ def test_names_of_any_length_keep_the_property_short() -> None:
 
 
 def many() -> tuple[MeteredStore, Table, Memory]:
-    """A table with 5 900 users behind it, some in the property, some in the page, most in two leaves."""
+    """A table that remembers 5 900 users, some in the property, some in the page, most in two leaves."""
     store = new_store()
     table = opened(store)
     memory = remembering(table, [f"query-{n}" for n in range(5_900)], first=5_000)
@@ -463,7 +464,7 @@ def many() -> tuple[MeteredStore, Table, Memory]:
 
 
 def test_a_leaf_may_lie_as_deep_as_a_hash_is_long() -> None:
-    """A user whose hash shares all its bits but the last with another's is still found."""
+    """A user whose hash differs from another's only in the last bit is still found."""
     bits = pages.bits_of("query-0")
     deepest = [bits[:n] + ("1" if bits[n] == "0" else "0") for n in range(64)] + [bits]
     page = pages.Page({}, {prefix: f"leaf-{len(prefix)}" for prefix in deepest})
@@ -525,7 +526,7 @@ def test_a_property_that_names_a_page_elsewhere_is_refused(page: object) -> None
         '{"since": 5, "page": "identities-page-1", "users": {}}',
     ],
 )
-def test_a_garbled_property_is_told(text: str) -> None:
+def test_a_garbled_property_is_reported(text: str) -> None:
     table = opened(new_store())
     snapshot = replace(top(table), id=7, properties={IDENTIFIERS_PROPERTY: text})
     with pytest.raises(TableCorrupt, match="garbled"):
@@ -549,21 +550,21 @@ def test_a_garbled_property_is_told(text: str) -> None:
         ({"users": {}, "leaves": []}, "leaves"),
     ],
 )
-def test_a_garbled_page_is_told_with_its_field(content: object, field: str) -> None:
+def test_a_garbled_page_is_reported_with_its_field(content: object, field: str) -> None:
     with pytest.raises(TableCorrupt, match=f"here: field '{field}'"):
         parse_page(gzip.compress(json.dumps(content).encode()), "here")
 
 
-def test_a_page_that_is_no_page_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_a_page_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (b"", b"{}", gzip.compress(b"[]"), gzip.compress(b"{}")[:-1], gzip.compress(b"\xff")):
-        with pytest.raises(TableCorrupt, match="here is no file of identities"):
+        with pytest.raises(TableCorrupt, match="here is not a file of identities"):
             parse_page(data, "here")
     monkeypatch.setattr(pages, "LONGEST_FILE", 1_000)
     with pytest.raises(TableCorrupt, match="too long"):
         parse_page(gzip.compress(json.dumps({"users": {}, "leaves": {}, "x": "x" * 1_000}).encode()), "here")
 
 
-def test_a_leaf_of_other_users_is_told() -> None:
+def test_a_leaf_of_other_users_is_reported() -> None:
     users = {f"query-{n}": (1, ref(n)) for n in range(20)}
     with pytest.raises(TableCorrupt, match="does not begin with 1"):
         parse_leaf(Leaf("", users).to_bytes(), "1", "here")
@@ -571,7 +572,7 @@ def test_a_leaf_of_other_users_is_told() -> None:
 
 
 def test_a_page_relieves_itself_of_most_users() -> None:
-    """Else pages would grow: those who wait for one leaf are few where there are many."""
+    """Otherwise pages would grow: with many leaves, each leaf has few users waiting in the page."""
     page = Page({f"query-{n}": (1, ref(n)) for n in range(101)}, {"0": "a", "10": "b", "11": "c"})
     waiting = [sum(bits_of(name).startswith(prefix) for name in page.users) for prefix in ("0", "10", "11")]
     assert page.fullest_prefix([]) == "0"
@@ -580,8 +581,8 @@ def test_a_page_relieves_itself_of_most_users() -> None:
     assert page.fullest_prefix(more) == "11"
 
 
-def test_orphan_cleaning_takes_the_pages_and_leaves_that_nobody_needs() -> None:
-    """G7: what any snapshot, tag or branch needs stays; the folder is looked into as the format's own are."""
+def test_orphan_cleaning_deletes_unused_pages_and_leaves() -> None:
+    """G7: files that any snapshot, tag or branch needs stay; the folder is searched like the format's own."""
     store, table, old = many()
     store.put("tag/tag-kept", top(table).to_json())
     tagged = set(named_files(top(table), table.timeline, Known()))
@@ -628,7 +629,7 @@ def test_a_page_that_came_after_the_plan_keeps_its_leaves() -> None:
 
 
 def test_expiry_leaves_pages_to_orphan_cleaning() -> None:
-    """A commit under way may carry a leaf on that no snapshot needs any more but the one that it stands on."""
+    """A commit under way may carry on a leaf that only the snapshot it builds on still needs."""
     _, table, _ = many()
     before = identity_files(table)
     commit(table, "new", 0)
@@ -642,7 +643,7 @@ def test_expiry_leaves_pages_to_orphan_cleaning() -> None:
 
 
 def history(seed: int, steps: int) -> Iterator[tuple[str, str]]:
-    """What happens to a table, and by whom: drawn by lot, so that users come back when they have long fallen out."""
+    """Random operations on a table by several users, so that users return long after they were moved out."""
     dice = random.Random(seed)
     kinds = ["ours"] * dice.randint(4, 30) + ["batch", "foreign", "foreign batch", "expire", "cold"]
     for _ in range(steps):
@@ -651,8 +652,8 @@ def history(seed: int, steps: int) -> Iterator[tuple[str, str]]:
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32))
-def test_what_is_remembered_is_what_a_dictionary_remembers(seed: int) -> None:
-    """Whatever commits, spills and other writers come in between: each look-up answers as a plain dictionary would."""
+def test_the_memory_equals_a_plain_dictionary(seed: int) -> None:
+    """Whatever commits, spills and other writers come in between, each look-up gives the same answer as a plain dictionary."""
     with pytest.MonkeyPatch.context() as small:
         small.setattr(identity, "REMEMBERED_USERS", 4)
         small.setattr(pages, "PAGE_USERS", 6)
@@ -696,8 +697,8 @@ def test_what_is_remembered_is_what_a_dictionary_remembers(seed: int) -> None:
             assert recall(user, base, timeline, cold).last == model.get(user)
 
 
-def test_a_memory_from_the_second_snapshot_on_is_not_all_history() -> None:
-    """G3: the user of snapshot 1 is not among those that it knows."""
+def test_a_memory_from_the_second_snapshot_on_is_incomplete() -> None:
+    """G3: it does not know the user of snapshot 1."""
     assert Memory(since=1).complete
     assert not Memory(since=2).complete
 

@@ -1,4 +1,4 @@
-"""Journals that were damaged, cut or written by an older version: what is still told, and what is left alone."""
+"""Journals that were damaged, truncated or written by an older version: what is still reported, and what is left alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def test_commits_that_a_damaged_line_cannot_belong_to_are_recovered(store: Fragile, path: Path) -> None:
-    """One that had ended before the line, and one that began after it; the one in between is left alone, and told so."""
+    """A commit that ended before the line, and one that began after it; the one in between is left alone, and reported so."""
     opened(store, FileJournal(path)).append(ROWS, commit_user="ended", identifier=1)
     dies_while_sending(store, FileJournal(path), 2, commit_user="open", identifier=1)
     with path.open("ab") as file:
@@ -54,12 +54,12 @@ def test_commits_that_a_damaged_line_cannot_belong_to_are_recovered(store: Fragi
         "later": "finished",
     }
     (left,) = found.unknown
-    assert f"{path}: line {number} is no journal entry" in left.reason
+    assert f"{path}: line {number} is not a journal entry" in left.reason
     (damage,) = found.damaged
     assert f"{path}: line {number}" in damage
     assert damage in str(found)
     taken = {e.commit for e in entries_of(path) if type(e.event).__name__ == "TakenOver"}
-    assert left.commit not in taken, "nothing is done about it, and its writer is told nothing"
+    assert left.commit not in taken, "it is left alone, and its writer gets no mark"
     with pytest.raises(TableCorrupt, match=f"line {number}"):
         list(read_journal(path))
 
@@ -69,10 +69,10 @@ def entries_of(path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("harm", [lambda line: DAMAGED, lambda line: b"\0" * len(line), lambda line: line[40:]])
-def test_whichever_line_of_a_commit_is_damaged_nothing_is_done_about_it(
+def test_a_commit_with_any_damaged_line_is_left_alone(
     store: Fragile, path: Path, harm: Callable[[bytes], bytes]
 ) -> None:
-    """The line may have said that it was given up, or that somebody finished it."""
+    """The line may have recorded that the commit was given up, or finished by another process."""
     opened(store).append(ROWS)
     dies_while_sending(store, FileJournal(path), 2)
     whole = lines_of(path)
@@ -86,8 +86,8 @@ def test_whichever_line_of_a_commit_is_damaged_nothing_is_done_about_it(
     assert only(recovered(lambda: FileJournal(path), store)).outcome == "finished"
 
 
-def test_a_journal_that_lacks_a_line_tells_nothing_of_its_commit(store: Fragile, path: Path) -> None:
-    """Entries that do not follow from each other are damage too: never an error that hides the other commits."""
+def test_a_journal_that_lacks_a_line_reports_its_commit_as_unknown(store: Fragile, path: Path) -> None:
+    """Entries that do not follow from each other are damage too, never an error that hides the other commits."""
     opened(store).append(ROWS)
     dies_while_sending(store, FileJournal(path), 2, commit_user="broken", identifier=1)
     whole = lines_of(path)
@@ -104,8 +104,8 @@ def only_unknown(found: ll.Recovery) -> Any:
     return commit
 
 
-def test_what_was_found_out_after_a_damaged_line_is_told(store: Fragile, path: Path) -> None:
-    """Whoever found it out had the table, and what they said is final."""
+def test_an_outcome_recorded_after_a_damaged_line_is_reported(store: Fragile, path: Path) -> None:
+    """The process that found it out had the table, and its entry is final."""
     opened(store).append(ROWS)
     dies_while_sending(store, FileJournal(path), 2)
     whole = len(lines_of(path))
@@ -126,12 +126,12 @@ def test_a_damaged_object_concerns_its_own_commit_alone(store: Fragile) -> None:
     found = recovered(lambda: ObjectJournal(store), store)
     assert {c.commit_user: c.outcome for c in found.commits} == {"broken": "unknown", "whole": "finished"}
     assert found.damaged[0].startswith(f"{key}: line {len(lines)} ")
-    assert store.get(key).endswith(DAMAGED), "what cannot be read is not deleted"
+    assert store.get(key).endswith(DAMAGED), "a file that cannot be read is not deleted"
     with pytest.raises(TableCorrupt, match=f"{key}: line {len(lines)}"):
         ObjectJournal(store).entries()
 
 
-def test_the_command_line_says_which_line_is_damaged(tmp_path: Path, path: Path, capsys: Any) -> None:
+def test_the_command_line_names_the_damaged_line(tmp_path: Path, path: Path, capsys: Any) -> None:
     from lakelatch.cli.main import main
 
     ll.create_table(str(tmp_path / "t"), ROWS.schema, journal=str(path)).append(ROWS)
@@ -139,12 +139,12 @@ def test_the_command_line_says_which_line_is_damaged(tmp_path: Path, path: Path,
         file.write(DAMAGED + b"\n")
     number = path.read_bytes().split(b"\n").index(DAMAGED) + 1
     assert main(["recover", str(path)]) == 4
-    assert f"line {number} is no journal entry" in capsys.readouterr().err
+    assert f"line {number} is not a journal entry" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("records_names", [True, False])
 def test_files_of_an_older_versions_commit_are_not_deleted(store: Fragile, path: Path, records_names: bool) -> None:
-    """G5, H20: its journal does not say which files a snapshot references that may have been sent."""
+    """G5, H20: its journal does not record which files a snapshot references that may have been sent."""
     opened(store).append(ROWS)
     table = opened(store, FileJournal(path))
     dying_in_the_second_attempt(table)
@@ -167,7 +167,7 @@ def test_files_of_an_older_versions_commit_are_not_deleted(store: Fragile, path:
 @pytest.mark.parametrize(
     "line", [b"[1]", b"7", b'"text"', b'{"event": ["CommitRequested"]}', b'{"event": "CommitRequested"}']
 )
-def test_a_line_that_is_json_and_no_entry_is_damage(line: bytes) -> None:
+def test_a_json_line_that_is_not_an_entry_is_damage(line: bytes) -> None:
     (found,) = read_lines([b"", line, b"  "], "journal")
     assert isinstance(found, Damage)
     assert found.where == "journal: line 2"

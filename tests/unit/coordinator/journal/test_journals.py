@@ -1,4 +1,4 @@
-"""Journals: what they cost, what they keep through a crash, and where they are looked for."""
+"""Journals: their cost, what they keep through a crash, and where they are looked for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store() -> Fragile:
 
 
 def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matters(store: Fragile) -> None:
-    """architecture §3: nothing is written before a snapshot is about to be sent, nothing stays after the caller was told."""
+    """architecture §3: nothing is written before a snapshot is to be sent; nothing stays after the caller got its answer."""
     table = opened(store, "object")
     table.append(ROWS)
     seen: list[list[str]] = []
@@ -38,7 +38,7 @@ def test_a_journal_beside_the_table_costs_one_round_trip_and_stays_while_it_matt
 
 
 def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store: Fragile, tmp_path: Path) -> None:
-    """What was asked to be recoverable is not sent otherwise."""
+    """If recovery was asked for, a snapshot that cannot be recorded is not sent."""
 
     def refused() -> None:
         raise StoreUnavailable("access denied")
@@ -54,7 +54,7 @@ def test_a_journal_that_cannot_be_written_stops_a_commit_before_it_is_sent(store
 
 
 def test_a_journal_object_without_an_answer_is_an_unknown_outcome(store: Fragile) -> None:
-    """G2: it may lie there, and whoever finds it sends what it holds: never told as "not committed"."""
+    """G2: it may exist, and any process that finds it sends its snapshot, so it is never reported as "not committed"."""
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
         Unknown("no answer") if key.startswith(FOLDER) else MemoryStore.put_if_absent(store, key, data)
     )
@@ -63,7 +63,7 @@ def test_a_journal_object_without_an_answer_is_an_unknown_outcome(store: Fragile
 
 
 def test_a_line_that_a_kill_cut_off_is_dropped_wherever_it_stands(tmp_path: Path) -> None:
-    """A shared journal goes on after one of its processes was killed in the midst of a line; damage is told by line."""
+    """A shared journal goes on after one of its processes was killed in the middle of a line; damage is reported by line."""
     path = tmp_path / "journal"
     whole = Entry("a", "/t", 1, ev.CommitRequested("me", None, "APPEND", False))
     FileJournal(path).record(whole)
@@ -78,7 +78,7 @@ def test_a_line_that_a_kill_cut_off_is_dropped_wherever_it_stands(tmp_path: Path
 
 
 def test_a_bound_journal_keeps_a_prefix(tmp_path: Path) -> None:
-    """What was not kept is not followed by what came after it; a journal's failure costs no commit that was sent (H17)."""
+    """No entry follows one that was not kept; a journal's failure does not fail a commit that was sent (H17)."""
 
     class Full(FileJournal):
         def record(self, entry: Entry, decisive: bool = False) -> Any:
@@ -94,7 +94,7 @@ def test_a_bound_journal_keeps_a_prefix(tmp_path: Path) -> None:
 
 
 def test_where_a_journal_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table's url finds the journal file that the table names; a path is a journal; nothing there is an error."""
+    """A table's URL finds the journal file that the table names; a path is a journal; a missing one is an error."""
     path, url = tmp_path / "j.jsonl", tmp_path / "t"
     table = ll.create_table(str(url), ROWS.schema, options={"commit.journal": str(path)})
     table.append(ROWS, commit_user="etl", identifier=1)
@@ -110,7 +110,7 @@ def test_where_a_journal_is_looked_for(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_branches_are_recovered_on_their_branch(store: Fragile, tmp_path: Path) -> None:
-    """The journal names the branch: its snapshots lie elsewhere."""
+    """The journal names the branch, whose snapshots lie in another folder."""
     schema = opened(store).schema
     store.put_if_absent("branch/branch-dev/schema/schema-0", schema.to_json())
     store.before["create branch/branch-dev/snapshot/snapshot-1"] = die

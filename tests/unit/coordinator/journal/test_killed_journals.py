@@ -1,4 +1,4 @@
-"""Eight processes write to one journal file, and each is killed in the midst of a line: at another byte each time."""
+"""Eight processes write to one journal file, and each is killed in the middle of a line, each time at another byte."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ for first in range(rounds):
 """
 
 
-def test_what_killed_processes_leave_is_a_prefix_of_each_commit_and_no_damage(tmp_path: Path) -> None:
-    """A kept entry stays readable, whoever was killed beside it; what was cut off is dropped, and nothing else is."""
+def test_killed_processes_leave_a_prefix_of_each_commit_and_no_damage(tmp_path: Path) -> None:
+    """A kept entry stays readable, whichever process was killed beside it; only truncated lines are dropped."""
     path = tmp_path / "journal.jsonl"
     command = [sys.executable, "-c", SCRIPT, str(path), str(PROCESSES), str(ROUNDS)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

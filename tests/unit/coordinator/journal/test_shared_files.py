@@ -1,4 +1,4 @@
-"""A journal file that several processes share: what its writer believes and what a reader finds are one rule."""
+"""A journal file that several processes share: its writer and its readers apply the same rule to every line."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def entry(event: ev.Event, commit: str = "c") -> Entry:
     return Entry(commit, "/t", 1, event)
 
 
-def test_what_the_writer_believes_of_a_line_is_what_a_reader_finds_whatever_the_disk_took(path: Path) -> None:
-    """G2: the disk is full after each byte of a line; the entry was kept, or it will never be read."""
+def test_writer_and_reader_agree_on_a_line_however_much_of_it_was_written(path: Path) -> None:
+    """G2: the disk is full after each byte of a line; either the entry was kept, or it will never be read."""
     wanted = entry(PREPARED)
     kept = []
     for size in range(length_of(wanted) + 1):
@@ -48,10 +48,10 @@ def test_what_the_writer_believes_of_a_line_is_what_a_reader_finds_whatever_the_
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 200, -3, -2, -1])
-def test_a_caller_and_a_recovery_agree_whatever_the_disk_took_of_a_prepared_snapshot(
+def test_caller_and_recovery_agree_however_much_of_a_prepared_snapshot_was_written(
     path: Path, tmp_path: Path, size: int
 ) -> None:
-    """G2: told "not committed" because the journal is full, and nothing in the journal can be sent later."""
+    """G2: reported as "not committed" because the journal is full, and no entry in it can be sent later."""
     store = Fragile()
     opened(store).append(ROWS)
     try:
@@ -65,7 +65,7 @@ def test_a_caller_and_a_recovery_agree_whatever_the_disk_took_of_a_prepared_snap
 
 
 @pytest.mark.parametrize("size", [0, 1, 40, -3, -2, -1])
-def test_a_mark_that_was_cut_off_takes_no_commit_over(path: Path, size: int) -> None:
+def test_a_truncated_mark_takes_no_commit_over(path: Path, size: int) -> None:
     """G2: the disk is full while a commit is taken over; the slow writer and a later recovery agree whether it was."""
     store = Fragile()
     opened(store).append(ROWS)
@@ -86,7 +86,7 @@ def test_a_mark_that_was_cut_off_takes_no_commit_over(path: Path, size: int) -> 
 
 
 def test_a_disk_that_is_full_while_a_commit_is_taken_over_leaves_it_unknown(path: Path) -> None:
-    """Nothing is sent of a commit that was not taken over; the answer says why, and other commits are answered."""
+    """Nothing is sent for a commit that was not taken over; the answer gives the reason, and other commits are reported."""
     store = Fragile()
     writer = FileJournal(path)
     for commit in ("one", "two"):
@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_while_a_commit_is_taken_over_leaves_it_unknown(path
 def test_a_mark_between_a_line_and_the_look_at_it_is_found_by_the_next_line(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """G2: a commit is taken over just after its writer's line was written, before the writer looks who came first."""
+    """G2: a commit is taken over just after its writer's line was written, before the writer checks who came first."""
     writer, real = FileJournal(path), os.fsync
 
     def taken_over_meanwhile(handle: int) -> None:
@@ -115,8 +115,8 @@ def test_a_mark_between_a_line_and_the_look_at_it_is_found_by_the_next_line(
     assert writer.record(entry(ev.BaseAged()), decisive=True) == AlreadyThere()
 
 
-def test_a_journal_that_was_cut_meanwhile_does_not_tell_who_came_first(path: Path) -> None:
-    """A log rotation that truncates the file may have taken the mark away."""
+def test_a_truncated_journal_does_not_show_who_came_first(path: Path) -> None:
+    """A log rotation that truncates the file may have removed the mark."""
     for emptied in (0, 30):
         path.unlink(missing_ok=True)
         journal = FileJournal(path)
@@ -126,8 +126,8 @@ def test_a_journal_that_was_cut_meanwhile_does_not_tell_who_came_first(path: Pat
         assert isinstance(journal.record(entry(PREPARED), decisive=True), Unknown)
 
 
-def test_a_damaged_line_before_its_own_does_not_tell_a_writer_who_came_first(path: Path) -> None:
-    """It may have been the mark of somebody who took the commit over."""
+def test_a_damaged_line_before_its_own_does_not_show_a_writer_who_came_first(path: Path) -> None:
+    """It may have been the mark of a process that took the commit over."""
     journal = FileJournal(path)
     journal.record(entry(REQUESTED))
     with path.open("ab") as file:
@@ -136,7 +136,7 @@ def test_a_damaged_line_before_its_own_does_not_tell_a_writer_who_came_first(pat
 
 
 def test_a_failed_fsync_is_an_unknown_outcome(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """G2: the line may be read by whoever recovers, so nobody is told "not committed"."""
+    """G2: a recovery may read the line, so no caller gets "not committed"."""
     store = Fragile()
 
     def failing(handle: int) -> None:
@@ -149,8 +149,8 @@ def test_a_failed_fsync_is_an_unknown_outcome(path: Path, monkeypatch: pytest.Mo
     assert only(recovered(lambda: FileJournal(path), store)).outcome == "finished"
 
 
-def test_nothing_follows_what_the_disk_did_not_take(path: Path) -> None:
-    """What a journal holds of a commit is a prefix of its events, also when the disk has room again."""
+def test_no_entry_follows_one_that_was_not_written(path: Path) -> None:
+    """A journal holds a prefix of a commit's events, even when the disk has room again."""
     bound = BoundJournal(Filling(path, "LatestResolved", 7), "c", "/t")
     events: list[Any] = [REQUESTED, ev.LatestResolved(None, "a", 0), ev.ChangesCollected(1, 0), PREPARED]
     counts = [bound.record(event) for event in events]

@@ -1,4 +1,4 @@
-"""Deleting what a plan lists: in order, in batches, roots last and one by one; what is another one by now stays."""
+"""Deleting the files of a plan: in order, in batches, roots last and one by one; roots that were replaced stop it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTER = itertools.count()
 
 
 class Watched(MemoryStore):
-    """A store that says in which batches it was asked to delete."""
+    """A store that records the batches of its deletions."""
 
     def __init__(self) -> None:
         super().__init__(f"memory://deletion-{next(COUNTER)}")
@@ -31,7 +31,7 @@ def named(kind: str, count: int) -> tuple[str, ...]:
 
 
 def test_groups_go_one_after_another_in_batches_and_roots_one_by_one() -> None:
-    """What is cut off can be planned again: as long as a root is there, so is the way to what it names."""
+    """An interrupted deletion can be planned again: as long as a root exists, so does the way to the files that it names."""
     store, told = Watched(), list[tuple[int, int]]()
     steps = Steps(named("data", BATCH + 1), named("leaf", 2), named("list", 1), named("root", 2))
     steps.delete(store, lambda done, total: told.append((done, total)))
@@ -41,7 +41,7 @@ def test_groups_go_one_after_another_in_batches_and_roots_one_by_one() -> None:
     assert len(steps) == BATCH + 6
 
 
-def test_a_whole_batch_is_followed_by_no_empty_one() -> None:
+def test_a_full_batch_is_not_followed_by_an_empty_one() -> None:
     store = Watched()
     Steps(named("data", BATCH)).delete(store)
     assert [len(batch) for batch in store.batches] == [BATCH]
@@ -49,17 +49,17 @@ def test_a_whole_batch_is_followed_by_no_empty_one() -> None:
     assert len(store.batches) == 1
 
 
-def test_what_is_used_stays_and_roots_are_not_looked_at() -> None:
+def test_used_files_stay_and_roots_are_not_filtered() -> None:
     steps = Steps(("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
     assert steps.without({"a", "d", "e", "g"}) == Steps(("b",), ("c",), ("f",), ("g", "h"))
 
 
 def test_a_root_that_was_replaced_stops_the_deletion() -> None:
-    """H18: the name is the same, what it holds is not."""
+    """H18: the name is the same, but the content differs."""
     one, other = (ObjectInfo("snapshot/snapshot-1", 10, modified) for modified in (1, 2))
     steps = Steps(roots=(one.key,))
     refuse_replaced(steps, frozenset({one}), [one])
     refuse_replaced(steps, frozenset({one}), [])
     refuse_replaced(steps, frozenset(), [ObjectInfo("snapshot/snapshot-2", 10, 1)])
-    with pytest.raises(CommitConflict, match="snapshot-1 is another one"):
+    with pytest.raises(CommitConflict, match="snapshot-1 was replaced"):
         refuse_replaced(steps, frozenset({one}), [other])

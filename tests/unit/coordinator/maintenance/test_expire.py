@@ -1,4 +1,6 @@
-"""Snapshot expiry on real tables in memory: what goes, what tags, branches, consumers and others keep, and what stops it."""
+"""Snapshot expiry on real tables in memory: what is deleted, what tags, branches, consumers and writers keep, and what stops
+it.
+"""
 
 from __future__ import annotations
 
@@ -79,15 +81,15 @@ def tag(table: Table, name: str, snapshot: int) -> None:
 
 
 def assert_sound(table: Table) -> None:
-    """Nothing that is left lacks a file."""
+    """Check that no remaining snapshot lacks a file."""
     assert table.verify("all") == []
 
 
 # --------------------------------------------------------------------------------------------------------- what goes
 
 
-def test_only_what_nobody_needs_goes(table: Table) -> None:
-    """G7: after an expiry to one snapshot the table holds exactly what that one reaches."""
+def test_only_unneeded_files_are_deleted(table: Table) -> None:
+    """G7: after an expiry to one snapshot the table holds exactly the files that this snapshot reaches."""
     before = table.to_arrow().sort_by("v")
     plan = expired(table, retain_max=1)
     assert plan.snapshot_ids == (1, 2, 3, 4, 5)
@@ -103,7 +105,7 @@ def test_only_what_nobody_needs_goes(table: Table) -> None:
     assert_sound(table)
 
 
-def test_a_plan_changes_nothing_and_says_what_would_go(table: Table) -> None:
+def test_a_plan_changes_nothing_and_lists_what_would_be_deleted(table: Table) -> None:
     before = keys(table)
     plan = planned(table, retain_max=4)
     assert keys(table) == before
@@ -133,7 +135,7 @@ def test_nothing_to_do(table: Table) -> None:
 
 
 def test_the_table_method_is_careful_by_default(table: Table) -> None:
-    """H6: seconds after the commits nothing goes, whatever was asked for; a dry run never deletes."""
+    """H6: seconds after the commits nothing expires, whatever the arguments; a dry run never deletes."""
     before = keys(table)
     assert table.expire(retain_max=1, older_than=NEWEST).snapshot_ids == ()
     assert keys(table) == before
@@ -147,7 +149,7 @@ def test_the_table_method_is_careful_by_default(table: Table) -> None:
 def chosen(
     count: int = 10, step_ms: int = 1_000, consumer: int | None = None, now_ms: int = NEWEST, **given: Any
 ) -> int:
-    """How many of so many snapshots, committed at 1000, 2000 …, go."""
+    """The number of snapshots that expire, of so many committed at 1000, 2000 …"""
     times = {n: n * step_ms for n in range(1, count + 1)}
     options = TableOptions({"snapshot.time-retained": "0 ms"})
     return expirable(list(times), times, Retention.of(options, now_ms, **given), consumer)
@@ -169,13 +171,13 @@ def chosen(
         ({"count": 1, "retain_max": 1}, 0),
     ],
 )
-def test_how_many_go(arguments: dict[str, Any], goes: int) -> None:
-    """format/commit §9: the minimum beats the maximum, the maximum beats the time, consumers and youth beat all."""
+def test_how_many_snapshots_expire(arguments: dict[str, Any], goes: int) -> None:
+    """format/commit §9: the minimum overrides the maximum, the maximum the time; consumers and young snapshots override all."""
     assert chosen(**arguments) == goes
 
 
 @pytest.mark.parametrize("wrong", [{"retain_min": 0}, {"max_deletes": 0}, {"retain_max": 2, "retain_min": 3}])
-def test_numbers_that_cannot_be_meant(wrong: dict[str, int]) -> None:
+def test_invalid_numbers_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidArgument, match="retain_min"):
         Retention.of(TableOptions({}), 0, **wrong)
 
@@ -197,13 +199,13 @@ def test_changelogs_that_outlive_snapshots_are_refused(option: str) -> None:
     ("option", "value"),
     [("changelog.num-retained.max", "20"), ("changelog.num-retained.min", "10"), ("changelog.time-retained", "1 h")],
 )
-def test_changelogs_that_are_kept_as_long_as_snapshots_are_no_matter(option: str, value: str) -> None:
+def test_changelogs_kept_as_long_as_snapshots_are_accepted(option: str, value: str) -> None:
     snapshots = {"snapshot.num-retained.max": "20", "snapshot.num-retained.min": "10", "snapshot.time-retained": "1 h"}
     assert Retention.of(TableOptions({**snapshots, option: value}), NEWEST).at_most == 20
 
 
 def test_a_tag_keeps_its_files(table: Table) -> None:
-    """G7: the tag outlives its snapshot, and reads as it did."""
+    """G7: the tag outlives its snapshot, and reads as before."""
     tag(table, "eod", 2)
     kept = set(table.at(tag="eod").files()["file_path"].to_pylist())
     plan = expired(table, retain_max=1)
@@ -225,7 +227,7 @@ def test_a_branch_keeps_what_it_reaches(table: Table, root: str) -> None:
 
 
 def test_an_expiry_of_a_branch_spares_main(table: Table) -> None:
-    """G7, the other way round: a branch goes on alone, and expires the snapshot that it shares with main."""
+    """G7, the other way round: a branch continues alone, and expires the snapshot that it shares with main."""
     copy(table, "schema/schema-0", "branch/branch-dev/schema/schema-0")
     copy(table, "snapshot/snapshot-3", "branch/branch-dev/snapshot/snapshot-3")
     branch = table.branch("dev")
@@ -251,7 +253,7 @@ def test_a_consumer_holds_snapshots_back(table: Table) -> None:
     assert_sound(table)
 
 
-def test_a_plan_is_told_to_people_and_programs() -> None:
+def test_a_plan_prints_as_text_and_as_json() -> None:
     steps = Steps(("d1", "d2"), ("m1",), ("l1", "l2"), ("snapshot/snapshot-3", "snapshot/snapshot-4"))
     plan = ExpiryPlan((3, 4), 5, steps, ("job", 6))
     assert str(plan) == "2 snapshots, 3 to 4: 2 data files, 3 files of metadata; consumer 'job' reads 6 next"
@@ -268,7 +270,7 @@ def test_a_plan_is_told_to_people_and_programs() -> None:
 
 
 def test_a_state_that_adds_again_what_it_deleted_keeps_it(table: Table) -> None:
-    """format/commit §10: a DELETE in snapshot 3, an ADD in the next: the file is live, though expiry meets its DELETE."""
+    """format/commit §10: a DELETE in snapshot 3, an ADD in the next: the file is live, although expiry finds its DELETE."""
     first = table.at(snapshot=1).entries()
     table.committer.commit(CommitRequest("OVERWRITE", tuple(first), "restorer"))
     table.committer.settle()
@@ -277,7 +279,7 @@ def test_a_state_that_adds_again_what_it_deleted_keeps_it(table: Table) -> None:
 
 
 def test_long_lived_changelogs_keep_what_they_name(table: Table) -> None:
-    """A changelog that another engine wrote down holds its lists and added files; the base list may be gone."""
+    """A changelog that another engine wrote keeps its lists and added files; the base list may be gone."""
     copy(table, "snapshot/snapshot-2", "changelog/changelog-2")
     second = table.at(snapshot=2).snapshot()
     assert second is not None
@@ -291,7 +293,7 @@ def test_long_lived_changelogs_keep_what_they_name(table: Table) -> None:
 
 
 def bend(table: Table, damage: str) -> str:
-    """Damage what stays; the key of what was damaged."""
+    """Damage a file that stays; returns its key."""
     newest = table.snapshot()
     assert newest is not None
     if damage == "tag":
@@ -315,7 +317,7 @@ def bend(table: Table, damage: str) -> str:
 
 @pytest.mark.parametrize("damage", ["tag", "branch tag", "consumer", "snapshot", "list", "manifest"])
 def test_what_cannot_be_read_stops_the_run(table: Table, damage: str) -> None:
-    """H11: a missing manifest, or a root that says nothing, must not make live files look unused."""
+    """H11: a missing manifest, or an unreadable root, must not make live files look unused."""
     broken = bend(table, damage)
     before = keys(table)
     with pytest.raises(TableCorrupt, match=broken):
@@ -324,7 +326,7 @@ def test_what_cannot_be_read_stops_the_run(table: Table, damage: str) -> None:
 
 
 def table_expire(table: Table, **arguments: Any) -> ExpiryPlan:
-    """As `expired`, where the newest snapshot may be unreadable."""
+    """Like `expired`, for a newest snapshot that may be unreadable."""
     retention = Retention.of(table.schema.options, NEWEST, **arguments)
     return apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
 
@@ -345,7 +347,7 @@ def test_files_outside_of_the_table_are_refused(table: Table) -> None:
 
 
 class Crashing(MemoryStore):
-    """Dies at the n-th delete."""
+    """Dies at the n-th deletion."""
 
     left = 10**9
 
@@ -357,8 +359,8 @@ class Crashing(MemoryStore):
             super().delete_many([key])
 
 
-def test_a_run_that_is_cut_off_anywhere_is_finished_by_the_next(table: Table) -> None:
-    """Invariant A17: after a crash at every single delete, what stays is sound, and the next run leaves nothing over."""
+def test_a_run_interrupted_anywhere_is_finished_by_the_next(table: Table) -> None:
+    """Invariant A17: after a crash at every single deletion, the rest is sound, and the next run leaves nothing over."""
     tag(table, "eod", 2)
     space = {key: table.store.get(key) for key in keys(table)}
     expired(table, retain_max=2)
@@ -384,7 +386,7 @@ def test_a_run_that_is_cut_off_anywhere_is_finished_by_the_next(table: Table) ->
     assert deletes > 10
 
 
-def test_a_second_look_spares_what_came_since(table: Table) -> None:
+def test_a_second_look_spares_files_of_newer_roots(table: Table) -> None:
     """H10: a tag and a commit after the plan was made."""
     plan = planned(table, retain_max=1)
     tag(table, "late", 2)
@@ -398,7 +400,7 @@ def test_a_second_look_spares_what_came_since(table: Table) -> None:
 
 
 def test_a_history_that_changed_is_planned_again(table: Table) -> None:
-    """H18: the name of a snapshot that was to go holds another one now."""
+    """H18: the name of a snapshot to delete holds another one now."""
     plan = planned(table, retain_max=1)
     table.store.put("snapshot/snapshot-2", table.store.get("snapshot/snapshot-2") + b"\n")
     before = keys(table)
@@ -407,7 +409,7 @@ def test_a_history_that_changed_is_planned_again(table: Table) -> None:
     assert keys(table) == before
 
 
-def test_two_expiries_of_one_plan_are_one(table: Table) -> None:
+def test_an_overtaken_expiry_plan_changes_nothing_more(table: Table) -> None:
     first, second = planned(table, retain_max=3), planned(table, retain_max=2)
     apply_expiry(table.timeline, second)
     apply_expiry(table.timeline, first)
@@ -416,8 +418,8 @@ def test_two_expiries_of_one_plan_are_one(table: Table) -> None:
     assert_sound(table)
 
 
-def test_a_gap_below_does_not_stop_it_for_ever(table: Table) -> None:
-    """A fork on a freed name, far below: it is one more snapshot that goes."""
+def test_a_gap_below_does_not_stop_expiry_forever(table: Table) -> None:
+    """A fork on a freed name, far below, is one more snapshot that expires."""
     expired(table, retain_max=2)
     copy(table, "snapshot/snapshot-5", "snapshot/snapshot-1")
     raw = table.store.get("snapshot/snapshot-1").replace(b'"id": 5', b'"id": 1')
@@ -428,7 +430,7 @@ def test_a_gap_below_does_not_stop_it_for_ever(table: Table) -> None:
 
 
 def test_each_list_and_manifest_is_read_once(table: Table) -> None:
-    """Store round trips: no file of metadata is asked for twice."""
+    """No metadata file is read twice."""
     store = Counting(table.store)
     tag(table, "eod", 2)
     planned(table, Timeline(store, TablePaths()), retain_max=1)
@@ -438,7 +440,7 @@ def test_each_list_and_manifest_is_read_once(table: Table) -> None:
 
 
 class Counting:
-    """Notes what is read."""
+    """Records the files that are read."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -460,8 +462,8 @@ def test_progress_counts_every_file(table: Table) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
-def test_partitions_that_no_candidate_is_of_are_not_read(table: Table) -> None:
-    """A manifest of other partitions costs no read: here those of c, and of b where only a's files go."""
+def test_partitions_without_candidates_are_not_read(table: Table) -> None:
+    """A manifest of other partitions is not read: here those of c, and of b where only a's files are deleted."""
     store = Counting(table.store)
     planned(table, Timeline(store, TablePaths()), retain_max=4)
     newest = table.snapshot()
@@ -472,7 +474,7 @@ def test_partitions_that_no_candidate_is_of_are_not_read(table: Table) -> None:
 
 @pytest.mark.parametrize("said", [b"{garbage", b"[]", b'{"nextSnapshot": true}', b'{"nextSnapshot": "3"}', b"{}", b""])
 def test_a_consumer_that_cannot_be_read_stops_expiry(table: Table, said: bytes) -> None:
-    """G7: what it still has to read is not known."""
+    """G7: it is not known which snapshots it still has to read."""
     table.store.put("consumer/consumer-job", said)
     with pytest.raises(TableCorrupt, match="consumer/consumer-job does not say which snapshot"):
         table.expire(retain_max=1, retain_min=1)

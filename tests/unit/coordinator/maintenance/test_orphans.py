@@ -1,4 +1,4 @@
-"""Orphans: what nobody names and is old enough; nothing else, whatever is wrong with the table."""
+"""Orphans: files that no root names and that are old enough; nothing else, whatever is wrong with the table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHERS = {
     "manifest/deep/manifest-1",
     "_journal/x",
 }
-"""What lies where the format does not look is not ours to delete."""
+"""Files in folders that are not part of the format are not deleted."""
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def found(table: Table) -> set[str]:
 
 
 def test_orphans_are_found_and_nothing_else(table: Table) -> None:
-    """G7: files that only an old snapshot needs are no orphans; unknown folders are not looked into."""
+    """G7: files that only an old snapshot needs are not orphans; unknown folders are not searched."""
     before = keys(table)
     plan = plan_orphans(table.timeline, table.schema, NEVER_MS)
     assert {info.key for info in plan.files} == ORPHANS
@@ -85,7 +85,7 @@ def test_orphans_are_found_and_nothing_else(table: Table) -> None:
 
 
 def test_young_files_stay(table: Table) -> None:
-    """H10: whoever wrote them may be about to commit; by default a day, never less than an hour."""
+    """H10: their writer may be about to commit them; by default a day, never less than an hour."""
     assert plan_orphans(table.timeline, table.schema, 1).files == ()
     assert table.orphans().files == ()
     assert table.clean().files == ()
@@ -97,7 +97,7 @@ def test_young_files_stay(table: Table) -> None:
 
 
 def test_how_many_files_were_looked_at(table: Table) -> None:
-    """Data, metadata and temporary files; not roots, nor what is in folders of others."""
+    """Data, metadata and temporary files; no roots, and no files in unknown folders."""
     plan = plan_orphans(table.timeline, table.schema, NEVER_MS)
     looked_at = {key for key in keys(table) - OTHERS if key.startswith(("p=", "manifest/"))} | ORPHANS
     assert plan.looked_at == plan.to_dict()["looked_at"] == len(looked_at)
@@ -106,7 +106,7 @@ def test_how_many_files_were_looked_at(table: Table) -> None:
 
 
 def test_a_file_is_old_from_the_millisecond_after_its_own(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H10; and a store that does not say how old a file is (0) gives no reason to delete it."""
+    """H10; and if a store does not report how old a file is (0), the file stays."""
     one = min(ORPHANS)
     modified_ms = table.store.head(one).modified_ms
 
@@ -125,7 +125,7 @@ def test_a_file_is_old_from_the_millisecond_after_its_own(table: Table, monkeypa
 
 @pytest.mark.parametrize("root", ["tag/tag-eod", "branch/branch-dev/snapshot/snapshot-1", "changelog/changelog-1"])
 def test_every_kind_of_root_keeps_what_it_names(table: Table, root: str) -> None:
-    """G7: the snapshot is gone, a tag, a branch or a long-lived changelog still names its files."""
+    """G7: the snapshot is gone, but a tag, a branch or a long-lived changelog still names its files."""
     table.store.put(root, table.store.get("snapshot/snapshot-1"))
     table.store.delete_many(["snapshot/snapshot-1"])
     assert found(table) == ORPHANS
@@ -152,7 +152,7 @@ def test_a_commit_that_lands_after_the_plan_keeps_its_files(table: Table) -> Non
 
 @pytest.mark.parametrize("what", ["manifest", "list", "tag", "snapshot"])
 def test_what_cannot_be_read_stops_the_run(table: Table, what: str) -> None:
-    """H11: the mass deletion of live files that a missing manifest would be."""
+    """H11: a missing manifest must not lead to a mass deletion of live files."""
     newest = table.snapshot()
     assert newest is not None
     names = {"manifest": table.timeline.manifests(newest)[0].file_name, "list": newest.delta_manifest_list}
@@ -167,13 +167,13 @@ def test_what_cannot_be_read_stops_the_run(table: Table, what: str) -> None:
 
 
 def test_the_store_s_own_clock(table: Table) -> None:
-    """H10: ages are compared with the clock that gave them."""
+    """H10: ages are compared with the clock that they come from."""
     before = keys(table)
     assert abs(store_clock_ms(table.store, "x") - time.time_ns() // 1_000_000) < 60_000
     assert keys(table) == before
 
 
-def test_where_data_may_lie() -> None:
+def test_which_keys_are_data_files() -> None:
     fields = [Field(0, "a b", AtomicType("INT")), Field(1, "c=d", AtomicType("INT"))]
     options = {"data-file.path-directory": "data/here"}
     pattern = data_pattern(new_schema(fields, partition_keys=["a b", "c=d"], options=options))
@@ -182,7 +182,7 @@ def test_where_data_may_lie() -> None:
     assert not pattern.match("data/here/a b=1/bucket-0/data-1.parquet")
 
 
-def test_what_is_an_hour_old_may_be_an_orphan() -> None:
+def test_a_file_may_be_an_orphan_from_the_age_of_an_hour() -> None:
     """G7: a younger file may belong to a job that is about to commit it."""
     now_ms = 1_700_000_000_000
     hour_ago = datetime.fromtimestamp(now_ms / 1000 - 3600, timezone.utc)

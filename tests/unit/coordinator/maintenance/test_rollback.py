@@ -1,4 +1,4 @@
-"""Rollback as a commit forward: whatever was in between, the earlier state is the newest, and nothing is taken away (H6)."""
+"""Rollback as a forward commit: the earlier state becomes the newest, whatever came in between, and nothing is removed (H6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
 
 
 class Bent(MemoryStore):
-    """Does something just before the next snapshot is created, or never answers."""
+    """Runs a hook just before the next snapshot is created, or never answers."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -83,9 +83,8 @@ def test_an_earlier_state_is_the_newest(table: Table, target: int, wanted: list[
     assert table.verify("all", data=True) == []
 
 
-def test_to_and_fro(table: Table) -> None:
-    """A file may be deleted and come back any number of times: each state reads right, each base is folded
-    (format/manifests §4)."""
+def test_rolling_back_and_forth(table: Table) -> None:
+    """A file may be deleted and restored again and again: each state reads right, each base is folded (format/manifests §4)."""
     for target in (1, 3, 2, 4, 2, 1):
         wanted = values(table.at(snapshot=target))
         table.rollback(snapshot=target)
@@ -141,7 +140,7 @@ def test_rows_that_are_appended_meanwhile_stay(table: Table) -> None:
     assert table.verify("all") == []
 
 
-def test_serializable_takes_them_for_a_conflict(table: Table) -> None:
+def test_serializable_makes_a_concurrent_append_a_conflict(table: Table) -> None:
     bent(table).before = [lambda: ll.open_table(table.url).append(rows("n", 7))]
     with pytest.raises(CommitConflict, match="added rows"):
         table.rollback(snapshot=1, isolation="serializable")
@@ -150,7 +149,7 @@ def test_serializable_takes_them_for_a_conflict(table: Table) -> None:
 
 
 def test_another_overwrite_is_a_conflict(table: Table) -> None:
-    """The first committer wins; the tag of the loser is taken back."""
+    """The first committer wins; the tag of the loser is removed."""
     bent(table).before = [lambda: ll.open_table(table.url).truncate()]
     with pytest.raises(CommitConflict, match="changed the same partitions"):
         table.rollback(snapshot=1)
@@ -159,7 +158,7 @@ def test_another_overwrite_is_a_conflict(table: Table) -> None:
 
 
 def test_an_unknown_outcome_keeps_the_tag(table: Table) -> None:
-    """H5: it may have landed, and then its files need the tag; it resolves."""
+    """H5: it may have landed, and then its files need the tag; `resolve()` finds out."""
     bent(table).silent = True
     with pytest.raises(OutcomeUnknown) as unknown:
         table.rollback(snapshot=1)
@@ -182,7 +181,7 @@ def test_a_state_whose_files_are_gone_is_refused(table: Table) -> None:
     assert {info.key for info in table.store.list("")} == before
 
 
-def test_what_is_no_state_to_go_back_to(table: Table) -> None:
+def test_which_states_cannot_be_restored(table: Table) -> None:
     with pytest.raises(InvalidArgument, match="nothing to roll back"):
         table.rollback(snapshot=4)
     with pytest.raises(InvalidArgument, match="there is no snapshot 9"):
@@ -206,8 +205,8 @@ def test_tables_that_cannot_be_written_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------------------- expiry
 
 
-def test_expiry_keeps_what_came_back(table: Table) -> None:
-    """G7: the DELETE of a file that is live again expires; the file stays, with the tag and without."""
+def test_expiry_keeps_restored_files(table: Table) -> None:
+    """G7: the DELETE of a file that is live again expires; the file stays, with the tag and without it."""
     table.rollback(snapshot=2)
     table.append(rows("z", 9))
     table.committer.settle()

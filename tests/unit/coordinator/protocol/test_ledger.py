@@ -1,4 +1,4 @@
-"""One record of what a commit wrote: nothing that a published snapshot names is ever deleted by its writer (G5, H20)."""
+"""One record of the files that a commit wrote: its writer never deletes a file that a published snapshot names (G5, H20)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 class Watched(MemoryStore):
-    """A store in memory that shows each request to a hook first; what the hook raises is the request's answer."""
+    """A store in memory that passes each request to a hook first; an exception from the hook is the request's answer."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -55,7 +55,7 @@ class Watched(MemoryStore):
 
 
 class Clock:
-    """A clock that a test moves; it ticks when it is looked at."""
+    """A clock that a test sets; it advances a little at each reading."""
 
     now_s = 1_000.0
 
@@ -76,7 +76,7 @@ def opened(store: MemoryStore, clock: Clock, **options: str) -> Table:
 def test_a_merge_that_a_later_attempt_uses_again_is_not_discarded() -> None:
     """A merge is made; the base ages before the send; the merge is given up in the second pass, and used in the second attempt.
 
-    The names of the merged manifest were once kept in two places, and the commit deleted it after it had landed.
+    The names of the merged manifest were once kept twice, and the commit deleted it after it had landed.
     """
     store, clock = Watched(f"memory://ledger-{next(COUNTER)}/t"), Clock()
     table, rival = opened(store, clock, **{"manifest.merge-min-count": "3"}), opened(store, clock)
@@ -93,13 +93,11 @@ def test_a_merge_that_a_later_attempt_uses_again_is_not_discarded() -> None:
         is_manifest = operation == "put" and key.startswith("manifest/manifest-") and "-list-" not in key
         manifests = [s for s in seen if s.startswith("put manifest/manifest-") and "-list-" not in s]
         if is_manifest and len(manifests) == 2:
-            clock.now_s += 3_600  # the merge is written, the delta is being: the base is too old for a send by now
+            clock.now_s += 3_600  # the merge is written, the delta is next: the base is now too old for a send
         if is_manifest and len(manifests) > 2:
             raise StoreUnavailable("503")  # the second pass cannot merge again
         if key == "snapshot/snapshot-3" and seen.count("get snapshot/snapshot-3") in (1, 3):
-            raise StoreUnavailable(
-                "503"
-            )  # nobody can see whether the base stands, nor, later, whether the merge still fits
+            raise StoreUnavailable("503")  # the base cannot be checked, nor later whether the merge still fits
 
     store.hook = hook
     receipt = table.append(ROWS)
@@ -110,11 +108,11 @@ def test_a_merge_that_a_later_attempt_uses_again_is_not_discarded() -> None:
     assert table.to_arrow().num_rows == 5
     needed = {f"manifest/{m.file_name}" for m in table.timeline.manifests(table.timeline.snapshot(5))}
     assert not needed & set(store.deleted)
-    assert store.deleted, "what the lost attempt alone wrote was cleaned up"
+    assert store.deleted, "the files of the lost attempt alone were cleaned up"
 
 
 @given(NAMES, NAMES, st.booleans())
-def test_what_is_discarded_is_what_was_written_less_what_is_named(
+def test_all_written_files_that_no_snapshot_names_are_discarded(
     written: list[str], named: list[str], doubt: bool
 ) -> None:
     own = tuple(name for name in named if name in written)
@@ -127,8 +125,8 @@ def test_what_is_discarded_is_what_was_written_less_what_is_named(
     assert set(ledger.discardable(landed=False)) == set(written)
 
 
-def test_a_snapshot_whose_files_nobody_recorded_keeps_all_of_them() -> None:
-    """A journal of an earlier version does not say what its snapshots reference."""
+def test_a_snapshot_whose_files_were_not_recorded_keeps_all_of_them() -> None:
+    """A journal of an earlier version does not record what its snapshots reference."""
     assert Ledger().with_files(["a"]).with_snapshot(None).discardable(landed=True) == ()
 
 
@@ -137,7 +135,7 @@ def test_a_snapshot_must_not_reference_a_file_that_was_not_written() -> None:
         Ledger().with_files(["a"]).with_snapshot(("a", "b"))
 
 
-def test_nothing_is_deleted_where_the_ledger_and_the_snapshot_disagree() -> None:
+def test_nothing_is_deleted_if_the_ledger_and_the_snapshot_disagree() -> None:
     check_discard(("a",), {"b"})
     with pytest.raises(ProtocolViolation, match="a was about to be deleted"):
         check_discard(("a", "c"), {"a", "b"})

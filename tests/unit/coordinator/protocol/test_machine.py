@@ -47,7 +47,7 @@ def discarded(effects: tuple[do.Effect, ...]) -> tuple[str, ...]:
 
 
 def test_a_quiet_append_publishes_verifies_and_then_hints() -> None:
-    """G1: the bytes are an event before they are sent; the caller is told after VERIFY, before HINT."""
+    """G1: the bytes are an event before they are sent; the caller gets its answer after VERIFY, before HINT."""
     state, effects = run(*TO_PUBLISH[:-1])
     assert effects == (do.PrepareSnapshot(OURS),)
     state, effects = step(state, TO_PUBLISH[-1])
@@ -72,7 +72,7 @@ def test_publish_waits_for_every_upload_in_whatever_order_they_are_acknowledged(
 
 
 def test_a_refusal_is_read_back_before_it_is_believed() -> None:
-    """H3: 412 against our own object."""
+    """H3: 412 against the commit's own object."""
     state, effects = run(*TO_PUBLISH, ev.PublishRefused())
     assert effects == (do.ReadBack(OURS, 1, False),)
     _, effects = step(state, ev.FoundOurs())
@@ -80,7 +80,7 @@ def test_a_refusal_is_read_back_before_it_is_believed() -> None:
 
 
 def test_an_unanswered_send_ends_undecided_and_discards_nothing() -> None:
-    """G2, H2, H5, H9: nothing found is sent again with the same identity, and never told as failed."""
+    """G2, H2, H5, H9: if nothing is found, the same identity is sent again, and never reported as failed."""
     state, effects = run(*TO_PUBLISH, ev.AnswerLost("timeout"))
     for send in range(2, SENDS + 1):
         state, effects = step(state, ev.FoundNothing())
@@ -92,7 +92,7 @@ def test_an_unanswered_send_ends_undecided_and_discards_nothing() -> None:
 
 
 def test_a_read_back_without_answer_is_undecided() -> None:
-    """G2: a store that is away proves nothing."""
+    """G2: a store that does not answer proves nothing."""
     state, _ = run(*TO_PUBLISH, ev.PublishRefused())
     for _ in range(LOOKS - 1):
         state, _ = step(state, ev.ReadBackFailed("down"))
@@ -100,7 +100,7 @@ def test_a_read_back_without_answer_is_undecided() -> None:
     assert isinstance(outcome(effects), do.Undecided)
 
 
-def test_a_lost_race_derives_the_base_again_and_keeps_the_delta() -> None:
+def test_a_lost_race_computes_the_base_again_and_keeps_the_delta() -> None:
     """A14: ids and base lists are per attempt; delta manifests are not."""
     state, effects = run(*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"))
     assert effects == (do.AwaitRetry(1, WINNER),)
@@ -125,7 +125,7 @@ def test_a_lost_race_derives_the_base_again_and_keeps_the_delta() -> None:
 
 
 def test_budget_spent_after_proven_losses_discards_private_metadata() -> None:
-    """H5: every send was answered and refused, so nothing of ours can be referenced."""
+    """H5: every send was answered and refused, so no snapshot can reference these files."""
     _, effects = run(*TO_PUBLISH, ev.PublishRefused(), ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("40 attempts"))
     assert outcome(effects) == do.NotCommitted("retries-exhausted", "40 attempts")
     assert set(discarded(effects)) == {"base-list", "delta-list", "manifest"}
@@ -133,7 +133,7 @@ def test_budget_spent_after_proven_losses_discards_private_metadata() -> None:
 
 @pytest.mark.parametrize("answer", [ev.AnswerLost("timeout"), ev.PublishRefused(earlier_send=True)])
 def test_nothing_is_discarded_once_a_send_went_unanswered(answer: ev.Event) -> None:
-    """H5: PUT of 5 times out, another's 5 is seen, W cleans up, a rollback frees 5, the PUT lands: so it must not."""
+    """H5: PUT of 5 times out, another writer's 5 is seen, W cleans up, a rollback frees 5, and the PUT lands."""
     _, effects = run(*TO_PUBLISH, answer, ev.FoundAnother(WINNER, "other"), ev.BudgetSpent("spent"))
     assert outcome(effects) == do.NotCommitted("retries-exhausted", "spent")
     assert discarded(effects) == ()
@@ -141,7 +141,7 @@ def test_nothing_is_discarded_once_a_send_went_unanswered(answer: ev.Event) -> N
 
 @pytest.mark.parametrize("path", [[ev.SnapshotPublished()], [ev.PublishRefused(), ev.FoundOurs()]])
 def test_a_snapshot_on_a_freed_name_is_fenced_on_every_path(path: list[ev.Event]) -> None:
-    """H6: no path to "committed" goes around VERIFY, and a fork is not deleted (G5)."""
+    """H6: every path to "committed" goes through VERIFY, and a fork is not deleted (G5)."""
     _, effects = run(*TO_PUBLISH, *path, ev.LineageBroken("freed"))
     assert outcome(effects) == do.NotCommitted("fenced", "freed")
     assert discarded(effects) == ()
@@ -175,7 +175,7 @@ def test_a_lineage_that_cannot_be_read_is_undecided_not_failed() -> None:
 
 
 def test_an_identity_that_landed_before_is_answered_with_its_first_snapshot() -> None:
-    """G3: replay."""
+    """G3: the identity landed earlier and is replayed."""
     first = SnapshotRef(2, "first")
     requested = ev.CommitRequested("me", 7, "APPEND", False)
     _, effects = run(requested, ev.LatestResolved(BASE, "ours", 4, 7, first))
@@ -199,7 +199,7 @@ def test_an_identity_must_be_inspected_through_the_very_base() -> None:
 
 
 def test_an_aged_base_is_looked_at_again_before_anything_is_sent() -> None:
-    """H6: knowledge has an age."""
+    """H6: the age of knowledge is limited."""
     state, _ = run(*TO_PUBLISH)
     _, effects = step(state, ev.BaseAged())
     assert effects == (do.ResolveLatest(1, BASE),)
@@ -209,7 +209,7 @@ def test_an_aged_base_is_looked_at_again_before_anything_is_sent() -> None:
 
 
 def test_a_commit_that_was_taken_over_makes_no_further_attempt() -> None:
-    """G2: its earlier attempts were refused with proof, so it is not committed; what others may need is left alone."""
+    """G2: its earlier attempts provably failed, so it is not committed; files that other processes may need stay."""
     lost = [
         ev.PublishRefused(),
         ev.FoundAnother(WINNER, "other"),
@@ -225,8 +225,8 @@ def test_a_commit_that_was_taken_over_makes_no_further_attempt() -> None:
         step(sent, ev.TakenOver())
 
 
-def test_bytes_that_others_may_find_are_not_given_up_unseen() -> None:
-    """G2: where it is not known who acts on the journal, the caller is not told "not committed"."""
+def test_bytes_that_others_may_find_are_not_given_up_silently() -> None:
+    """G2: if another process may act on the journal, the caller does not get "not committed"."""
     state, _ = run(*TO_PUBLISH)
     _, effects = step(state, ev.JournalUnsure("no answer"))
     assert isinstance(outcome(effects), do.Undecided)

@@ -1,4 +1,4 @@
-"""A writer is struck at every step that it takes, store and journal alike; what is told, recovered and stored must agree."""
+"""A writer is struck at each of its steps, on store and journal alike; reports, recovery and the table must agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAYS = ("dies before it", "dies after it", "refused", "done, and not heard of", 
 
 @dataclass
 class Strike:
-    """Counts the steps of a writer, and strikes one of them.
+    """Counts the steps of a writer, and makes one of them fail.
 
     Attributes:
         at: the step, from 1.
@@ -41,7 +41,7 @@ class Strike:
     dead: bool = False
 
     def step(self, do: Any, unheard: Any) -> Any:
-        """Take a step, given what it does and what its caller is told who does not hear of it."""
+        """Take a step, given its action and the error for a caller that does not hear of it."""
         if self.dead:
             raise Died
         self.steps += self.armed
@@ -90,7 +90,7 @@ class Struck(MemoryStore):
 
 
 class StruckFile(FileJournal):
-    """A journal file as the writer sees it; what is not heard of was cut short by a full disk."""
+    """A journal file as the writer sees it; a write without an answer was truncated by a full disk."""
 
     def __init__(self, path: Path, strike: Strike) -> None:
         super().__init__(path)
@@ -107,14 +107,14 @@ class StruckFile(FileJournal):
 
 @dataclass
 class Told:
-    """What the writer's caller was told."""
+    """The answer that the writer's caller got."""
 
     word: str
     error: LakelatchError | None = None
 
 
 def written(strike: Strike, store: Fragile, journal: Any, contended: bool) -> Told:
-    """One commit of a writer who is struck, to the end of its clean-up."""
+    """One commit of a struck writer, to the end of its clean-up."""
     seen = Struck(strike, store, contended)
     table = opened(seen, journal(seen), **{"manifest.merge-min-count": "2"})  # type: ignore[arg-type]
     table.committer._around = replace(MACHINE, sleep=lambda seconds: None)
@@ -143,14 +143,14 @@ def fresh() -> Fragile:
 
 
 def outcome_of(recovery: Recovery) -> str:
-    """Of the writer's commit; empty where the journal does not know it."""
+    """The outcome of the writer's commit; empty if the journal does not know it."""
     return next((c.outcome for c in recovery.commits if c.commit_user == "etl"), "")
 
 
 @pytest.mark.parametrize("kind", ["file", "object"])
 @pytest.mark.parametrize("contended", [False, True], ids=["alone", "contended"])
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_strikes_a_writer_all_who_ask_are_told_the_truth(
+def test_after_a_failure_at_any_step_all_reports_agree_with_the_table(
     tmp_path: Path, kind: str, contended: bool, way: str
 ) -> None:
     """G1, G2, G3, G5: at each step; recovery twice, then `resolve()`, then the same job once more."""

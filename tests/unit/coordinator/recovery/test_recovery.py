@@ -1,4 +1,4 @@
-"""What another process makes of a commit whose writer died: from the journal and the table, and from nothing else."""
+"""How another process finishes a commit whose writer died, from the journal and the table alone."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def store() -> Fragile:
 
 @pytest.fixture(params=["file", "object"])
 def journal(request: pytest.FixtureRequest, store: Fragile, tmp_path: Path) -> Any:
-    """Makes the journal of one process; each call is another process."""
+    """Opens the journal as one process; each call is another process."""
     return lambda: FileJournal(tmp_path / "journal") if request.param == "file" else ObjectJournal(store)
 
 
 def test_a_snapshot_that_was_about_to_be_sent_is_finished(store: Fragile, journal: Any) -> None:
-    """H9: the bytes are in the journal before the first send; anybody can send them, once."""
+    """H9: the bytes are in the journal before the first send; any process can send them, once."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -43,12 +43,12 @@ def test_a_snapshot_that_was_about_to_be_sent_is_finished(store: Fragile, journa
     assert (commit.outcome, commit.snapshot_id, commit.commit_user, commit.identifier) == ("finished", 2, "etl", 7)
     assert opened(store).to_arrow().num_rows == 2
     assert opened(store).append(ROWS, commit_user="etl", identifier=7).replayed
-    assert [c.outcome for c in recovered(journal, store).commits] in ([], ["landed"]), "run twice, it tells the same"
+    assert [c.outcome for c in recovered(journal, store).commits] in ([], ["landed"]), "a second run reports the same"
     assert names(store, FOLDER) == []
 
 
 def test_a_snapshot_that_landed_unheard_is_found(store: Fragile, journal: Any) -> None:
-    """H2: the process dies after the publish, before it could tell anybody."""
+    """H2: the process dies after the publish, before it could report it."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = lambda: store.before.update({"get snapshot/snapshot-1": die})
     with pytest.raises(Died):
@@ -59,7 +59,7 @@ def test_a_snapshot_that_landed_unheard_is_found(store: Fragile, journal: Any) -
 
 
 def test_a_commit_that_never_came_to_publish_did_not_land_and_is_cleaned(store: Fragile, tmp_path: Path) -> None:
-    """G5: nothing of it was sent, so its metadata can go; its data files are left alone."""
+    """G5: nothing of it was sent, so its metadata can be deleted; its data files are left alone."""
     file = lambda: FileJournal(tmp_path / "journal")  # noqa: E731
     opened(store).append(ROWS)
     table, before = opened(store, file()), names(store, "manifest/")
@@ -90,8 +90,8 @@ def recover_dry(journal: FileJournal, store: Fragile) -> list[RecoveredCommit]:
     return list(recover_journal(journal, store, MACHINE, writers_are_gone=True, dry_run=True).commits)
 
 
-def test_a_name_that_another_won_is_a_commit_that_did_not_land(store: Fragile, journal: Any) -> None:
-    """G2: told only because the name holds another's; the last send was never answered, so nothing is deleted (H5)."""
+def test_a_commit_whose_name_another_won_did_not_land(store: Fragile, journal: Any) -> None:
+    """G2: reported only because the name holds another snapshot; the last send was never answered, so nothing is deleted (H5)."""
     store.before["create snapshot/snapshot-1"] = die
     with pytest.raises(Died):
         opened(store, journal()).append(ROWS)
@@ -104,7 +104,7 @@ def test_a_name_that_another_won_is_a_commit_that_did_not_land(store: Fragile, j
 
 
 def test_an_earlier_attempt_that_landed_late_is_found_first(store: Fragile, journal: Any) -> None:
-    """H9, every name that was tried counts: the first send lands when a rollback frees its name, the second is not sent on."""
+    """H9, every tried name counts: the first send lands when a rollback frees its name; the second one is not sent again."""
     opened(store).append(ROWS)
 
     def another_first() -> PutOutcome:
@@ -125,8 +125,8 @@ def test_an_earlier_attempt_that_landed_late_is_found_first(store: Fragile, jour
     assert sorted(opened(store).to_arrow()["v"].to_pylist()) == [1, 3]
 
 
-def test_on_a_base_that_is_gone_nothing_is_sent(store: Fragile, journal: Any) -> None:
-    """H6: the age bound of an attempt: what cannot be seen to stand is not built on, and is not told as failed either."""
+def test_nothing_is_sent_on_a_base_that_is_gone(store: Fragile, journal: Any) -> None:
+    """H6: the age limit of an attempt: a base that cannot be seen is not built on, and the commit does not count as failed."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -144,8 +144,8 @@ def test_on_a_base_that_is_gone_nothing_is_sent(store: Fragile, journal: Any) ->
     assert only(recovered(journal, store)).outcome == "unknown", "and again"
 
 
-def test_what_was_expired_is_told_by_the_next_snapshot(store: Fragile, journal: Any) -> None:
-    """G1, G2: both names are gone, and the snapshot above says on which of two it stands."""
+def test_the_next_snapshot_shows_what_expired(store: Fragile, journal: Any) -> None:
+    """G1, G2: both names are gone, and the snapshot above names the one of the two that it was built on."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -159,8 +159,8 @@ def test_what_was_expired_is_told_by_the_next_snapshot(store: Fragile, journal: 
     assert "another snapshot 2" in commit.reason
 
 
-def test_what_landed_and_was_expired_is_told_by_its_manifests(store: Fragile, journal: Any) -> None:
-    """G1: nothing but inheritance shows it any more."""
+def test_inherited_manifests_show_what_landed_and_expired(store: Fragile, journal: Any) -> None:
+    """G1: only inherited manifests still show it."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = lambda: store.before.update({"get snapshot/snapshot-1": die})
     with pytest.raises(Died):
@@ -172,8 +172,8 @@ def test_what_landed_and_was_expired_is_told_by_its_manifests(store: Fragile, jo
     assert only(recovered(journal, store)).outcome == "landed"
 
 
-def test_a_snapshot_on_a_freed_name_is_no_commit(store: Fragile, journal: Any) -> None:
-    """H6: the send that nobody heard of landed on a name that expiry had freed."""
+def test_a_snapshot_on_a_freed_name_is_not_a_commit(store: Fragile, journal: Any) -> None:
+    """H6: the unanswered send landed on a name that expiry had freed."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -191,7 +191,7 @@ def test_a_snapshot_on_a_freed_name_is_no_commit(store: Fragile, journal: Any) -
 
 
 def test_an_identity_that_its_rerun_landed_is_not_sent_again(store: Fragile, journal: Any) -> None:
-    """G3: the job ran again before anybody recovered; the first run's snapshot must not follow."""
+    """G3: the job ran again before any recovery; the first run's snapshot must not follow."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -203,7 +203,7 @@ def test_an_identity_that_its_rerun_landed_is_not_sent_again(store: Fragile, jou
 
 
 def test_a_young_commit_is_left_alone(store: Fragile, journal: Any) -> None:
-    """A live writer: within 30 s of its last word its commit is in flight, and nothing is sent or said."""
+    """A live writer: within 30 s of its last entry its commit is in flight, and nothing is sent or recorded."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):
@@ -214,7 +214,7 @@ def test_a_young_commit_is_left_alone(store: Fragile, journal: Any) -> None:
 
 
 def test_a_slow_writer_whose_commit_was_taken_over_makes_no_further_attempt(store: Fragile, journal: Any) -> None:
-    """G2: recovery said "not landed" while the writer was between two attempts; it must not land after that."""
+    """G2: recovery reported "not landed" while the writer was between two attempts; it must not land after that."""
     opened(store).append(ROWS)
     told: list[str] = []
 
@@ -230,7 +230,7 @@ def test_a_slow_writer_whose_commit_was_taken_over_makes_no_further_attempt(stor
 
 
 def test_the_mark_of_a_taken_over_commit_goes_after_a_day(store: Fragile, journal: Any) -> None:
-    """Until then a writer that wakes up must find it; what was found out is kept with it."""
+    """Until then a writer that wakes up must find it; the recorded outcome is kept with it."""
     store.before["create snapshot/snapshot-1"] = die
     with pytest.raises(Died):
         opened(store, journal()).append(ROWS)
@@ -267,7 +267,7 @@ def test_a_refused_writer_does_not_contradict_its_recovery(store: Fragile, journ
 
 
 def test_a_refused_writer_that_was_first_is_believed(store: Fragile, journal: Any) -> None:
-    """G2: told "not committed", and recovery does not send what was given up, even if nothing was tidied up."""
+    """G2: reported as "not committed", and recovery does not send a snapshot that was given up, even without clean-up."""
     opened(store).append(ROWS)
 
     def refused() -> None:
@@ -285,7 +285,7 @@ def test_a_refused_writer_that_was_first_is_believed(store: Fragile, journal: An
 
 
 def test_an_unknown_outcome_is_resolved_elsewhere_at_once(store: Fragile, journal: Any) -> None:
-    """G2: who was told "unknown" is no longer at work; a file says so at once, an object was last written before the send."""
+    """G2: a writer that reported "unknown" is done; a file records that at once, an object was last written before the send."""
     table = opened(store, journal())
     table.append(ROWS)
     store.put_if_absent = losing(store, 3)  # type: ignore[method-assign]
@@ -307,8 +307,8 @@ def losing(store: Fragile, times: int) -> Any:
     return create
 
 
-def test_resolving_in_the_process_tells_the_journal(store: Fragile, journal: Any) -> None:
-    """What `resolve()` found out, recovery need not ask for again."""
+def test_resolving_in_the_process_is_recorded_in_the_journal(store: Fragile, journal: Any) -> None:
+    """Recovery need not look up again what `resolve()` found out."""
     table = opened(store, journal())
     store.put_if_absent = losing(store, 3)  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown) as unknown:
@@ -319,8 +319,8 @@ def test_resolving_in_the_process_tells_the_journal(store: Fragile, journal: Any
     assert names(store, FOLDER) == []
 
 
-def test_what_orphan_cleaning_took_is_not_published(store: Fragile, journal: Any) -> None:
-    """G4, H10: a snapshot that nobody named for a day may have lost its files; sent, no reader could open the table."""
+def test_a_snapshot_whose_files_were_cleaned_is_not_published(store: Fragile, journal: Any) -> None:
+    """G4, H10: files of a snapshot that no root named for a day may be gone; if it were sent, the table could not be read."""
     opened(store).append(ROWS)
     before = set(names(store, "bucket-0/"))
     store.before["create snapshot/snapshot-2"] = die
@@ -346,8 +346,8 @@ def test_a_mark_stays_for_a_day_to_the_millisecond(store: Fragile, journal: Any)
         assert bool(names(store, FOLDER)) == left or isinstance(journal(), FileJournal)
 
 
-def test_what_a_recovery_cannot_delete_it_does_not_report_as_deleted(store: Fragile, journal: Any) -> None:
-    """The outcome is known all the same; orphan cleaning takes the files away later."""
+def test_files_that_recovery_cannot_delete_are_not_reported_as_deleted(store: Fragile, journal: Any) -> None:
+    """The outcome is known all the same; orphan cleaning deletes the files later."""
     opened(store).append(ROWS)
     store.before["create snapshot/snapshot-2"] = die
     with pytest.raises(Died):

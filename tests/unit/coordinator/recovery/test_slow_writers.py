@@ -1,4 +1,4 @@
-"""A writer that was merely slow, and others that finish its commit meanwhile: both journals, one protocol."""
+"""A writer that was merely slow while other processes finish its commit: both journals, one protocol."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def store() -> Fragile:
 
 @pytest.fixture(params=["file", "object"])
 def journal(request: pytest.FixtureRequest, store: Fragile, tmp_path: Path) -> Any:
-    """Makes the journal of one process; each call is another process."""
+    """Opens the journal as one process; each call is another process."""
     return lambda: FileJournal(tmp_path / "journal") if request.param == "file" else ObjectJournal(store)
 
 
 def sleeping(table: Table, meanwhile: Callable[[], Any]) -> Table:
-    """A table whose writer sleeps for a minute once its snapshot is in the journal, before it sends it."""
+    """A table whose writer sleeps for a minute after its snapshot is in the journal, before it sends it."""
     slept = [0.0]
     kept = table.committer.journal
     record = kept.record
@@ -68,7 +68,7 @@ def expired(store: Fragile, *ids: int) -> None:
     store.delete_many([f"snapshot/snapshot-{number}" for number in ids])
 
 
-def test_a_writer_whose_base_aged_asks_who_finishes_its_snapshot(store: Fragile, journal: Any) -> None:
+def test_a_writer_whose_base_aged_checks_who_finishes_its_snapshot(store: Fragile, journal: Any) -> None:
     """G2, G3: its snapshot was finished and its base expired; another attempt would add its rows a second time."""
     opened(store).append(ROWS)
 
@@ -85,7 +85,7 @@ def test_a_writer_whose_base_aged_asks_who_finishes_its_snapshot(store: Fragile,
 
 
 def gone_on(store: Fragile) -> Callable[[], None]:
-    """Others commit three times, and all but their last snapshot expire."""
+    """Other writers commit three times, and all but their last snapshot expire."""
 
     def went_on() -> None:
         other = opened(store)
@@ -96,8 +96,8 @@ def gone_on(store: Fragile) -> Callable[[], None]:
     return went_on
 
 
-def test_a_snapshot_that_was_given_up_in_the_journal_is_sent_by_nobody(store: Fragile, journal: Any) -> None:
-    """G2: the base expired before the first send; the writer says so in the journal, and dies before its next attempt."""
+def test_a_snapshot_given_up_in_the_journal_is_never_sent(store: Fragile, journal: Any) -> None:
+    """G2: the base expired before the first send; the writer records that in the journal, and dies before its next attempt."""
     opened(store).append(ROWS)
 
     def meanwhile() -> None:
@@ -111,8 +111,8 @@ def test_a_snapshot_that_was_given_up_in_the_journal_is_sent_by_nobody(store: Fr
     assert snapshots(store) == [4]
 
 
-def test_resolving_looks_for_no_snapshot_that_was_given_up(store: Fragile, journal: Any) -> None:
-    """It was never sent: that its name cannot be looked up any more is no reason to leave the caller without an answer."""
+def test_resolving_ignores_snapshots_that_were_given_up(store: Fragile, journal: Any) -> None:
+    """It was never sent, so a name that can no longer be looked up does not keep the caller from an answer."""
     opened(store).append(ROWS)
     create, left = MemoryStore.put_if_absent, [Unknown("no answer")] * 3
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
@@ -124,7 +124,7 @@ def test_resolving_looks_for_no_snapshot_that_was_given_up(store: Fragile, journ
 
 
 def test_a_journal_is_kept_where_the_outcome_is_not_known(store: Fragile, journal: Any) -> None:
-    """G1: nothing but the journal knows the bytes; it goes only once the caller was told how the commit ended."""
+    """G1: only the journal knows the bytes; it is removed only after the caller got the outcome."""
     opened(store).append(ROWS)
     create = MemoryStore.put_if_absent
     store.put_if_absent = lambda key, data: (  # type: ignore[method-assign]
@@ -141,7 +141,7 @@ def test_a_journal_is_kept_where_the_outcome_is_not_known(store: Fragile, journa
 
 
 def test_an_attempt_that_recovery_finished_keeps_its_files(store: Fragile, journal: Any) -> None:
-    """G5: another engine rolls the winner of a lost race back, so that the attempt that lost it can be finished after all."""
+    """G5: another engine rolls back the winner of a lost race, so that the attempt that lost it can still be finished."""
     opened(store).append(ROWS)
     table = opened(store, journal())
     dying_in_the_second_attempt(table)
@@ -184,8 +184,8 @@ def test_a_journal_object_that_arrives_late_brings_nothing_back_that_was_given_u
     assert isinstance(told.value, OutcomeUnknown) or not landed
 
 
-def test_nothing_is_said_about_a_commit_whose_end_the_journal_knows(store: Fragile, tmp_path: Path) -> None:
-    """A journal file that is recovered every minute does not grow by that."""
+def test_nothing_is_recorded_for_a_commit_whose_outcome_the_journal_knows(store: Fragile, tmp_path: Path) -> None:
+    """A journal file that is recovered every minute does not grow because of that."""
     opened(store, FileJournal(tmp_path / "journal")).append(MINE)
     journal = FileJournal(tmp_path / "journal")
     before = journal.lines()

@@ -1,7 +1,7 @@
-"""Two recoveries at once beside a slow writer, and a rival: many orders of their steps, for both journals.
+"""Two recoveries at once beside a slow writer and a rival: many orders of their steps, for both journals.
 
-The lab explores the journal of objects exhaustively; here both journals are run as shipped, each actor in a thread of its own
-that waits for its turn before each step on what is shared.
+The lab explores the object journal exhaustively. Here both journals run as shipped, with each actor in its own thread, which
+waits for its turn before each step on shared state.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ WRITER, RIVAL, FIRST, SECOND = "A", "B", "R", "S"
 
 
 class Turns:
-    """Lets one actor at a time take one step, in the order that the dice say.
+    """Lets one actor at a time take one step, in a random order.
 
     Args:
-        dice: whose turn is next; an actor mostly goes on for a while.
-        dies: the step before which the writer dies; None where it lives.
+        dice: chooses the next actor; an actor mostly continues for a while.
+        dies: the step before which the writer dies; None if it lives.
     """
 
     def __init__(self, dice: random.Random, dies: int | None) -> None:
@@ -91,7 +91,7 @@ class Turns:
 
 
 class SteppedFile(FileJournal):
-    """A journal file whose user takes turns: before a line is written, before it looks who came first, before it reads."""
+    """A journal file that waits for its turn: before it writes a line, before it checks who came first, before it reads."""
 
     def __init__(self, path: Path, turns: Turns) -> None:
         super().__init__(path)
@@ -111,7 +111,7 @@ class SteppedFile(FileJournal):
 
 
 class Play:
-    """One table, one journal, four actors, and what each was told of the writer's commit."""
+    """One table, one journal, four actors, and the answer that each got about the writer's commit."""
 
     def __init__(self, seed: int, path: Path | None) -> None:
         dice = random.Random(seed)
@@ -159,7 +159,7 @@ class Play:
         self.told[WRITER] = self.commit(stage, self.journal(stage))
 
     def recover(self, stage: Stage) -> None:
-        """As somebody who sees that the writer was silent for long."""
+        """Recover as a process that has seen the writer silent for a long time."""
         stage.clock.now_s += 60.0
         found = recover_journal(self.journal(stage), stage.store, stage.around, writers_are_gone=False)
         self.told[stage.name] = next((c.outcome for c in found.commits if c.commit_user == "user-A"), "")
@@ -172,8 +172,8 @@ class Play:
 
 
 @pytest.mark.parametrize("kind", ["file", "object"])
-def test_in_whatever_order_they_act_they_tell_the_same_truth(tmp_path: Path, kind: str) -> None:
-    """G1, G2: the writer, both recoveries, one that comes later, and the table agree; the rows are there once or not at all."""
+def test_all_actors_agree_in_any_order_of_their_steps(tmp_path: Path, kind: str) -> None:
+    """G1, G2: the writer, both recoveries, a later one and the table agree; the rows exist once or not at all."""
     words = set()
     for seed in range(SCHEDULES):
         play = Play(seed, tmp_path / f"{seed}.jsonl" if kind == "file" else None)

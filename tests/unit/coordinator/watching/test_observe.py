@@ -1,4 +1,4 @@
-"""Commits that are watched: log records, spans and metrics of what happened, and nothing where nobody asked."""
+"""Watched commits: log records, spans and metrics of their events, and nothing unless it was asked for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def url(tmp_path: Path) -> str:
 
 
 def one_race_lost(url: str) -> ll.Receipt:
-    """A commit of a writer that knows the snapshot before somebody else's."""
+    """A commit of a writer that does not know of another writer's newer snapshot."""
     ours, theirs = ll.open_table(url), ll.open_table(url)
     ours.append(ROWS)
     theirs.append(ROWS)
@@ -40,7 +40,7 @@ def one_race_lost(url: str) -> ll.Receipt:
 
 
 def losing_answers(url: str, **faults: float) -> Table:
-    """The table on a store that does what is asked of it and answers to no create of a snapshot."""
+    """The table on a store that carries out creates of snapshots without answering them."""
     table = ll.open_table(url)
     table.append(ROWS)  # the probe is a create, too
     store = FaultyStore(LocalStore(url), 1, {"put_if_absent": Faults(**faults)})
@@ -48,7 +48,7 @@ def losing_answers(url: str, **faults: float) -> Table:
 
 
 def test_a_lost_race_in_the_log(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A record for each event and request; INFO tells how it ended, and why it took a second attempt."""
+    """A record for each event and request; INFO shows how it ended, and why it needed a second attempt."""
     with caplog.at_level(logging.DEBUG, logger="lakelatch"):
         receipt = one_race_lost(url)
     told: list[dict[str, Any]] = [r.lakelatch for r in caplog.records if r.lakelatch["commit_user"] == "etl"]  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def test_a_lost_race_in_the_log(url: str, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_spans_and_metrics_of_a_lost_race(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A span for the commit; below it two attempts with their phases, and the wait between; requests where they were made."""
+    """A span for the commit; below it two attempts with their phases, and the wait between; requests below their phase."""
     exported = Exported(monkeypatch)
     receipt = one_race_lost(url)
     spans = exported.spans()
@@ -123,7 +123,7 @@ def test_spans_and_metrics_of_a_lost_race(url: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_lost_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """H2: the publish is told as unknown, what was read back as what it is, and the commit as landed."""
+    """H2: the publish is reported as unknown, the read-back with its result, and the commit as landed."""
     exported = Exported(monkeypatch)
     receipt = losing_answers(url, lost=1.0).append(ROWS, commit_user="etl", identifier=1)
     (publish,) = [s for s in exported.spans() if [e.name for e in s.events] == ["AnswerLost"]]
@@ -138,7 +138,7 @@ def test_a_lost_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_outcome_and_its_resolution(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is not known is told as such, with an error status, and what it turned out to be as a span of its own."""
+    """The unknown outcome is reported with an error status, and its resolution as a span of its own."""
     exported = Exported(monkeypatch)
     table = losing_answers(url, error=1.0)
     with caplog.at_level(logging.INFO, logger="lakelatch"), pytest.raises(ll.OutcomeUnknown) as unknown:
@@ -157,7 +157,7 @@ def test_an_unknown_outcome_and_its_resolution(
 def test_a_watcher_that_raises_changes_nothing(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """H17: a filter of the application's that fails costs its own records, and no commit."""
+    """H17: a failing filter of the application loses its own records, and no commit."""
 
     def broken(record: logging.LogRecord) -> bool:
         raise RuntimeError("a filter's own fault")
@@ -192,7 +192,7 @@ sys.meta_path.insert(0, Missing())
 
 
 @pytest.mark.parametrize("before", ["", WITHOUT], ids=["installed", "not installed"])
-def test_nothing_is_imported_or_printed_where_nobody_asked(before: str, tmp_path: Path) -> None:
+def test_nothing_is_imported_or_printed_by_default(before: str, tmp_path: Path) -> None:
     """`import lakelatch` stays quick, and OpenTelemetry is not needed."""
     done = subprocess.run(
         [sys.executable, "-c", before + SILENT], check=False, cwd=tmp_path, capture_output=True, text=True

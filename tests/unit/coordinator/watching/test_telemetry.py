@@ -1,4 +1,4 @@
-"""What those who watch a commit are told: attributes, labels and times of spans and metrics, and the fields of records."""
+"""The reports that watchers get: attributes, labels and times of spans and metrics, and the fields of records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return {name.removeprefix("lakelatch."): value for name, value in (span.attributes or {}).items()}
 
 
-def test_the_span_of_a_commit_says_which_and_how_it_ended(exported: Exported) -> None:
+def test_the_span_of_a_commit_names_it_and_its_outcome(exported: Exported) -> None:
     Traced(ABOUT).ended(Ended("committed", 0.5, 9, "", 2))
     span = named(exported, "commit")
     assert attributes(span) == {
@@ -64,7 +64,7 @@ def test_the_span_of_a_commit_says_which_and_how_it_ended(exported: Exported) ->
     assert labels["lakelatch.commits"] == labels["lakelatch.commit.duration"] == {("commit", "APPEND", "committed"): 1}
 
 
-def test_what_has_no_identifier_and_did_not_land_says_so(exported: Exported) -> None:
+def test_a_span_without_identifier_or_snapshot_leaves_them_out(exported: Exported) -> None:
     Traced(replace(ABOUT, identifier=None, doing="resolve")).ended(Ended("commit-conflict", 0.5, None, "a reason", 1))
     span = named(exported, "resolve")
     assert not {"identifier", "snapshot_id"} & set(attributes(span))
@@ -114,7 +114,7 @@ def parent(span: ReadableSpan) -> int:
 
 
 def test_spans_follow_the_phases(exported: Exported) -> None:
-    """One span for a phase however many events it has; a wait belongs to the commit, not to an attempt."""
+    """One span per phase, however many events it has; a wait belongs to the commit, not to an attempt."""
     traced, aged = Traced(ABOUT), ev.ChangesCollected(1, 0)
     for phase, attempt in (
         *((Phase.COLLECT, 1), (Phase.COLLECT, 1), (Phase.COMPACT_MANIFESTS, 1), (Phase.BASE_LIST, 1)),
@@ -146,7 +146,7 @@ def test_a_base_that_aged_begins_another_attempt_without_a_wait(exported: Export
     ]
 
 
-def test_trouble_is_noted_where_it_was_met(exported: Exported) -> None:
+def test_trouble_is_noted_on_the_span_where_it_occurred(exported: Exported) -> None:
     traced = Traced(ABOUT)
     traced.happened(ev.ResolveFailed("store-unavailable", "no answer"), at(Phase.DONE))
     traced.happened(ev.CommitRequested("etl", 7, "APPEND", True), at(Phase.COLLECT))
@@ -240,7 +240,7 @@ def test_records_of_ends(records: Any, how: Ended, level: str, said: str) -> Non
     assert records() == [(level, f"commit 01234567 of s3://lake/t: {said}", {**HEAD, "at": "Ended", **asdict(how)})]
 
 
-def test_nothing_is_made_for_a_level_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_record_is_made_for_a_disabled_level(caplog: pytest.LogCaptureFixture) -> None:
     logged = Logged(ABOUT)
     with caplog.at_level(logging.INFO, logger="lakelatch"):
         logged.happened(ev.ChangesCollected(3, 1), at(Phase.COLLECT))
@@ -259,13 +259,13 @@ def test_nothing_is_made_for_a_level_that_nobody_reads(caplog: pytest.LogCapture
         (logging.WARNING, logging.INFO, False),
     ],
 )
-def test_who_reads(caplog: pytest.LogCaptureFixture, commit: int, request_: int, reads: bool) -> None:
+def test_which_loggers_are_enabled(caplog: pytest.LogCaptureFixture, commit: int, request_: int, reads: bool) -> None:
     with caplog.at_level(commit, logger=COMMIT_LOG.name), caplog.at_level(request_, logger=REQUEST_LOG.name):
         assert somebody_reads() is reads
 
 
 class Listening:
-    """A watcher that keeps what it was told, or raises."""
+    """A watcher that keeps its notifications, or raises."""
 
     def __init__(self, raises: type[BaseException] | None = None) -> None:
         self.told: list[Any] = []
@@ -279,8 +279,8 @@ class Listening:
     happened = requested = ended = _hear
 
 
-def test_each_watcher_is_told_until_it_raises() -> None:
-    """H17: what a watcher raises ends its watching, and nothing else."""
+def test_each_watcher_is_notified_until_it_raises() -> None:
+    """H17: a watcher that raises is no longer notified, and nothing else happens."""
     broken, fine = Listening(ValueError), Listening()
     watching = Watch([broken, fine], lambda: 0.0)
     for event in (ev.ChangesCollected(1, 0), ev.ChangesCollected(2, 0)):
@@ -290,7 +290,7 @@ def test_each_watcher_is_told_until_it_raises() -> None:
     assert fine.told == [ev.ChangesCollected(1, 0), ev.ChangesCollected(2, 0), REQUEST]
 
 
-def test_requests_are_told_only_where_somebody_wants_them() -> None:
+def test_requests_are_reported_only_if_a_watcher_wants_them() -> None:
     listening = Listening()
     assert Watch([], lambda: 0.0).heard is None
     heard = Watch([listening], lambda: 0.0).heard
@@ -309,7 +309,7 @@ def test_requests_are_told_only_where_somebody_wants_them() -> None:
     ],
     ids=lambda value: getattr(value, "outcome", ""),
 )
-def test_how_it_ended_is_told_once(outcome: Any, told: Ended) -> None:
+def test_the_end_is_reported_once(outcome: Any, told: Ended) -> None:
     clock, listening = iter([100.0, 102.5, 104.0]), Listening()
     with pytest.raises(RuntimeError), Watch([listening], lambda: next(clock)) as watching:
         watching.ended(outcome, 3)
@@ -331,7 +331,7 @@ def test_an_error_is_an_end_too() -> None:
     assert listening.told == []
 
 
-def test_where_nobody_reads_and_opentelemetry_is_used_there_is_one_watcher(
+def test_without_loggers_but_with_opentelemetry_there_is_one_watcher(
     exported: Exported, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="lakelatch"):
