@@ -10,19 +10,15 @@ index manifest stays the same. A deletion vector counts as changed unless it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ...backends.store import ObjectNotFound
-from ...core.errors import TableCorrupt
 from ...core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
-from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
-from ...core.metadata.deletion_vector import vector_bytes, vector_end
+from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ...core.metadata.snapshot import Snapshot
-from ...core.places import FileKeys, is_external
+from ...core.places import FileKeys
 from ..history.timeline import Timeline
 from .conflicts import Conflict
-
-Vector = tuple[IndexEntry, DeletionVectorRange]
+from .index_files import was_moved
 
 
 @dataclass
@@ -77,26 +73,8 @@ class ChangesSince:
         after = vector_places(e for e in index if e.kind == ADD)
         gone = {owner_of(e) for e in entries if e.kind != ADD} - {owner_of(e) for e in entries if e.kind == ADD}
         owners = [owner for owner in {**before, **after} if owner not in gone and self.concerns(owner[0])]
-        same = self.timeline.parallel(lambda owner: self._is_same(before.get(owner), after.get(owner)), owners)
+        store = self.timeline.store
+        same = self.timeline.parallel(
+            lambda owner: was_moved(store, self.keys, before.get(owner), after.get(owner)), owners
+        )
         return frozenset(owner for owner, is_same in zip(owners, same, strict=True) if not is_same)
-
-    def _is_same(self, before: Vector | None, after: Vector | None) -> bool:
-        """Whether a vector was only moved to another index file, which happens when its neighbours change."""
-        if before is None or after is None:
-            return False
-        counts = {before[1].cardinality, after[1].cardinality} - {None}
-        if len(counts) > 1:
-            return False
-        data = self._vector(before)
-        return data is not None and data == self._vector(after)
-
-    def _vector(self, vector: Vector) -> bytes | None:
-        """The bytes of a vector; None where they can no longer be read."""
-        key, found = self.keys.index(vector[0]), vector[1]
-        if is_external(key):
-            return None
-        try:
-            data = self.timeline.store.get_range(key, found.offset, vector_end(found))
-            return vector_bytes(data, replace(found, offset=0), key)
-        except (ObjectNotFound, TableCorrupt):
-            return None

@@ -18,9 +18,10 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from ...backends.metered import StoreRequest
+from ..protocol import events as ev
 from ..protocol.events import Event, event_json
 from ..protocol.machine import CommitState, Phase
-from .watcher import RETRY_REASONS, TROUBLE, About, Ended
+from .watcher import TROUBLE, About, Ended
 
 SCOPE = "lakelatch"
 """The name of the tracer and of the meter."""
@@ -36,6 +37,14 @@ _NAMES = {
 """The spans of phases. Both lists and the data are uploaded side by side, in one span."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """The bounds of the histograms' buckets."""
+RETRY_REASONS: dict[type[Any], str] = {
+    ev.RetryGranted: "lost race",
+    ev.BaseAged: "base too old",
+    ev.FoundNothing: "nothing landed",
+    ev.ReadBackFailed: "no answer to a look",
+    ev.LineageUnread: "no answer to a look",
+}
+"""The reason why a step is repeated; the last three count only where the commit goes on after them."""
 
 
 class Instruments:

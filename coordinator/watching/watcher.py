@@ -6,7 +6,7 @@ Owns: `Watcher`, `About`, `Ended`, and which events are trouble. Must not know: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...backends.metered import StoreRequest
 from ..protocol import events as ev
@@ -28,15 +28,6 @@ TROUBLE = (
     ev.UploadFailed,
 )
 """Events that make a commit look, send or try again, or end: worth a line at INFO."""
-
-RETRY_REASONS: dict[type[Any], str] = {
-    ev.RetryGranted: "lost race",
-    ev.BaseAged: "base too old",
-    ev.FoundNothing: "nothing landed",
-    ev.ReadBackFailed: "no answer to a look",
-    ev.LineageUnread: "no answer to a look",
-}
-"""The reason why a step is repeated; the last three count only where the commit goes on after them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from ...core.options import TableOptions
 from ...core.paths import format_of
 from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
-from .avro_file import AvroFile
+from .avro_reader import AvroFile
 from .data_source import DataSource
 from .file_rows import FileRows
-from .orc_file import OrcFile
-from .parquet_file import ParquetFile
+from .orc_reader import OrcFile
+from .parquet_reader import ParquetFile
 
 
 class OpenDataFile(Protocol):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
-from . import avro_form, orc_form, parquet_form
+from . import avro_writer, orc_writer, parquet_writer
 
 
 class Output(Protocol):
@@ -30,12 +30,16 @@ class Output(Protocol):
 OpenOutput = Callable[[Any, pa.Table], Output]
 """A function that starts a file, given the sink for its bytes and its first rows."""
 
-_CODECS: dict[str, Collection[str]] = {"parquet": parquet_form.CODECS, "orc": orc_form.CODECS, "avro": avro_form.CODECS}
+_CODECS: dict[str, Collection[str]] = {
+    "parquet": parquet_writer.CODECS,
+    "orc": orc_writer.CODECS,
+    "avro": avro_writer.CODECS,
+}
 _SUFFIXES = {"zstd": "zst", "gzip": "gz"}
 _NO_CODEC = ("none", "uncompressed", "null")
 
 
-def output_of(schema: TableSchema, target_bytes: int = orc_form.STRIPE_BYTES) -> OpenOutput:
+def output_of(schema: TableSchema, target_bytes: int = orc_writer.STRIPE_BYTES) -> OpenOutput:
     """The function that starts data files of a table.
 
     Args:
@@ -55,14 +59,14 @@ def output_of(schema: TableSchema, target_bytes: int = orc_form.STRIPE_BYTES) ->
         raise Unsupported(f"option 'file.compression' = {codec!r} cannot be written with {file_format}")
     level = options.get(opt.ZSTD_LEVEL)
     if file_format == "orc":
-        orc_form.check_orc(fields, options)
-        stripe_bytes = min(options.get(opt.FILE_BLOCK_SIZE) or orc_form.STRIPE_BYTES, target_bytes)
-        return lambda sink, _: orc_form.OrcOutput(sink, fields, codec, stripe_bytes)
+        orc_writer.check_orc(fields, options)
+        stripe_bytes = min(options.get(opt.FILE_BLOCK_SIZE) or orc_writer.STRIPE_BYTES, target_bytes)
+        return lambda sink, _: orc_writer.OrcOutput(sink, fields, codec, stripe_bytes)
     if file_format == "avro":
-        avro_form.check_avro(fields)
-        return lambda sink, _: avro_form.AvroOutput(sink, fields, codec, level)
-    form = parquet_form.ParquetForm.of(fields)
-    return lambda sink, first_rows: parquet_form.ParquetOutput(sink, form, codec, level, first_rows)
+        avro_writer.check_avro(fields)
+        return lambda sink, _: avro_writer.AvroOutput(sink, fields, codec, level)
+    form = parquet_writer.ParquetForm.of(fields)
+    return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, codec, level, first_rows)
 
 
 def suffix_of(schema: TableSchema) -> str:

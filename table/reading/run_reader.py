@@ -22,7 +22,7 @@ from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.options import TableOptions
 from ...core.predicates.predicate import Predicate
 from ...core.rows.types import Field
-from ..formats.blob_file import blob_values
+from ..formats.blob_reader import blob_values
 from ..formats.data_source import SMALL_FILE_BYTES, DataSource
 from ..formats.file_rows import FileRows, MergedRows, Rows
 from ..formats.reading import open_data_file

@@ -23,7 +23,7 @@ from ...core.paths import format_of
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
 from ...core.rows.values import order_key, root_of
 from ...core.statistics.collect import ColumnStats, decode_stats, file_stats_fields
-from ..formats.orc_file import tail_of
+from ..formats.orc_reader import tail_of
 from ..scan.index_pruning import beside, embedded_index, sidecar_of
 from .files import Expected
 from .finding import Findings

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakelatch.coordinator.watching.watcher import RETRY_REASONS
+from lakelatch.coordinator.watching.telemetry import RETRY_REASONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 

@@ -42,7 +42,7 @@ from lakelatch.core.predicates.sql import parse_where
 from lakelatch.core.rows.binary_row import decode_row, encode_row
 from lakelatch.core.rows.types import AtomicType, Field, parse_type, string
 from lakelatch.core.statistics.collect import SimpleStats, decode_stats
-from lakelatch.table.formats.blob_file import blob_values
+from lakelatch.table.formats.blob_reader import blob_values
 from lakelatch.table.formats.data_source import DataSource
 from lakelatch.table.formats.reading import open_data_file
 from lakelatch.table.projection.plan import plan_projection

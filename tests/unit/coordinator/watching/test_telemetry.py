@@ -19,8 +19,8 @@ from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats
 from lakelatch.coordinator.watching.logs import COMMIT_LOG, REQUEST_LOG, Logged, somebody_reads
 from lakelatch.coordinator.watching.observe import Watch, watch
-from lakelatch.coordinator.watching.telemetry import Traced
-from lakelatch.coordinator.watching.watcher import RETRY_REASONS, About, Ended
+from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Traced
+from lakelatch.coordinator.watching.watcher import About, Ended
 
 ABOUT = About("commit", "0123456789abcdef", "s3://lake/t", "dev", "etl", 7, "APPEND")
 REQUEST = StoreRequest("get", "snapshot/snapshot-1", "ok", requests=2, sent=3, received=4, seconds=0.25)

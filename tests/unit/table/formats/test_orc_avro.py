@@ -24,9 +24,9 @@ from lakelatch.core.orc.protobuf import decode_message
 from lakelatch.core.orc.tail import parse_tail, tail_size
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import Field, parse_type
-from lakelatch.table.formats import avro_file, data_source
-from lakelatch.table.formats.avro_file import AvroFile
-from lakelatch.table.formats.orc_form import OrcOutput
+from lakelatch.table.formats import avro_reader, data_source
+from lakelatch.table.formats.avro_reader import AvroFile
+from lakelatch.table.formats.orc_writer import OrcOutput
 from lakelatch.table.formats.reading import OpenDataFile, open_data_file
 from lakelatch.table.projection.plan import plan_projection
 
@@ -97,7 +97,7 @@ def test_orc_stripes_are_read_one_by_one() -> None:
 
 @pytest.mark.parametrize("shape", ["r", "rr", "rrr", "ra", "rra"])
 def test_orc_rows_within_rows_keep_their_nulls(shape: str) -> None:
-    """G1: parts of a batch are written as they are; Arrow's own writer takes values of other rows (see `orc_form`)."""
+    """G1: parts of a batch are written as they are; Arrow's own writer takes values of other rows (see `orc_writer`)."""
     rng, kind = random.Random(shape), {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}
     for letter in reversed(shape[:-1] if shape[-1] == "r" else shape):
         kind = {
@@ -170,7 +170,7 @@ def test_the_number_of_rows_is_the_manifest_s() -> None:
 def test_large_files_are_read_in_ranges(file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded: a large file is not fetched whole."""
     monkeypatch.setattr(data_source, "SMALL_FILE_BYTES", 100)
-    monkeypatch.setattr(avro_file, "_BUFFER_BYTES", 1 << 16)
+    monkeypatch.setattr(avro_reader, "_BUFFER_BYTES", 1 << 16)
     count = 300_000
     if file_format == "orc":
         data = orc_bytes(
@@ -338,7 +338,7 @@ def test_avro_counts_cannot_run_away() -> None:
     schema = record(("a", {"type": "array", "items": "int"}))
     data = bytearray(avro_bytes(schema, [{"a": [1, 2]}], sync_marker=b"0123456789abcdef"))
     start = len(avro_bytes(schema, [], sync_marker=b"0123456789abcdef"))
-    count = avro_file._long(2**60)
+    count = avro_reader._long(2**60)
     for hostile in (count + data[start + 1 : start + 2], data[start : start + 1] + bytes([2 * len(count)]) + count):
         before = time.monotonic()
         with pytest.raises(TableCorrupt, match=r"data-1\.avro"):

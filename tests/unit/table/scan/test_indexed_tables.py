@@ -28,7 +28,7 @@ from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.predicates.arrow import evaluate
 from lakelatch.core.predicates.predicate import Predicate, bind, col, columns_of
 from lakelatch.core.rows.types import AtomicType, Field, parse_atomic, string
-from lakelatch.table.formats import parquet_file
+from lakelatch.table.formats import parquet_reader
 from lakelatch.table.scan import index_pruning
 from lakelatch.table.table import Table
 from lakelatch.table.writing import data_writer
@@ -172,9 +172,9 @@ def test_row_groups_without_a_wanted_row_are_not_read(monkeypatch: pytest.Monkey
     values = [5000 if i == 11_111 else (i * 7919) % 10_000 // 5000 * 9999 for i in range(20_000)]
     table = numbers(BESIDE, values)
     read: list[int] = []
-    original = parquet_file.ParquetFile._group
+    original = parquet_reader.ParquetFile._group
     monkeypatch.setattr(
-        parquet_file.ParquetFile,
+        parquet_reader.ParquetFile,
         "_group",
         lambda self, group, *rest: read.append(group) or original(self, group, *rest),
     )

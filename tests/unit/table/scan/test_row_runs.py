@@ -20,7 +20,7 @@ from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema, new_schema
 from lakelatch.core.options import TableOptions
 from lakelatch.core.rows.types import AtomicType, Field, string
-from lakelatch.table.formats import blob_file
+from lakelatch.table.formats import blob_reader
 from lakelatch.table.reading.run_reader import RunReader
 from lakelatch.table.scan.refusals import check_schema_readable
 from lakelatch.table.scan.row_runs import givers, row_count, row_runs
@@ -160,7 +160,7 @@ def test_runs_that_overlap_in_part_are_damage() -> None:
 
 def test_blobs_of_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """G8: files of some rows each; newer values hide older ones, but for placeholders; nulls are values."""
-    monkeypatch.setattr(blob_file, "_BATCH_BYTES", 40)
+    monkeypatch.setattr(blob_reader, "_BATCH_BYTES", 40)
     run = Run()
     run.parquet("d.parquet", {"id": pa.array(range(6), pa.int32())})
     run.blob("b0.blob", [b"zero", b"", None], sequence=1)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import lakelatch as ll
 from lakelatch.core.rows.types import Field, parse_type
 from lakelatch.core.statistics.collect import decode_stats
-from lakelatch.table.formats.parquet_form import ParquetForm
+from lakelatch.table.formats.parquet_writer import ParquetForm
 
 
 def columns_of(path: Path) -> dict[str, Any]:
