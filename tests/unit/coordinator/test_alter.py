@@ -98,7 +98,7 @@ def test_older_rows_are_read_with_the_new_schema(table: ll.Table) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (ll.add_column("id", "INT"), "column 'id' already"),
+        (ll.add_column("id", "INT"), "already is a column 'id'"),
         (ll.add_column("n", "INT NOT NULL"), "NOT NULL"),
         (ll.add_column("n", "BANANA"), "BANANA"),
         (ll.add_column("n", "INT", default="x"), "default of column 'n'"),
@@ -107,7 +107,7 @@ def test_older_rows_are_read_with_the_new_schema(table: ll.Table) -> None:
         (ll.drop_column("day"), "partition key"),
         (ll.drop_column("banana"), "no column 'banana'"),
         (ll.rename_column("day", "date"), "partition column 'day'"),
-        (ll.rename_column("name", "id"), "column 'id' already"),
+        (ll.rename_column("name", "id"), "already is a column 'id'"),
         (ll.update_type("name", "BLOB"), "cannot change from VARCHAR"),
         (ll.update_type("day", "TIMESTAMP(3)"), "partition key"),
         (ll.update_type("r", "INT"), "cannot change"),
