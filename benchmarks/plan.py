@@ -30,8 +30,7 @@ from lakelatch.core.avro.blocks import MAGIC, blocks_of
 from lakelatch.core.avro.columns import Columns, read_columns
 from lakelatch.core.metadata.data_file import ADD, NO_BUCKETS, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.folding import summarise
-from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest, encode_manifest_list
-from lakelatch.core.metadata.manifest_columns import decode_manifests
+from lakelatch.core.metadata.manifest import decode_manifest, decode_manifests, encode_manifest, encode_manifest_list
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.rows.binary_row import encode_row
 

@@ -1,7 +1,7 @@
 """The changes that other snapshots made after a commit read the table, as read from their files.
 
-Owns: `ChangesSince`: the changes between two snapshots, each read once. Must not know: which changes are conflicts, the
-machine.
+Owns: `ChangesSince` (the changes between two snapshots, each read once) and `was_moved`. Must not know: which changes are
+conflicts, the machine.
 Source: architecture §3 (isolation); format/snapshot §2; format/manifests §7; H18, H22.
 Invariants: results are cached by the snapshot's identity, never by its id. Index files are not read while the name of the
 index manifest stays the same. A deletion vector counts as changed unless it is proven to be the same.
@@ -10,15 +10,20 @@ index manifest stays the same. A deletion vector counts as changed unless it is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import TableCorrupt
 from ...core.metadata.change import Change, Landed, Owner, index_changes, owner_of, vector_places
-from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, ManifestEntry
+from ...core.metadata.deletion_vector import vector_bytes, vector_end
 from ...core.metadata.snapshot import Snapshot
-from ...core.places import FileKeys
+from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from .conflicts import Conflict
-from .index_files import was_moved
+
+Vector = tuple[IndexEntry, DeletionVectorRange]
+"""A vector of an index file."""
 
 
 @dataclass
@@ -78,3 +83,26 @@ class ChangesSince:
             lambda owner: was_moved(store, self.keys, before.get(owner), after.get(owner)), owners
         )
         return frozenset(owner for owner, is_same in zip(owners, same, strict=True) if not is_same)
+
+
+def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector | None) -> bool:
+    """Whether a vector was only moved to another index file, which happens when its neighbours change: no row is affected."""
+    if before is None or after is None:
+        return False
+    counts = {before[1].cardinality, after[1].cardinality} - {None}
+    if len(counts) > 1:
+        return False
+    data = _vector_bytes(store, keys, before)
+    return data is not None and data == _vector_bytes(store, keys, after)
+
+
+def _vector_bytes(store: Store, keys: FileKeys, vector: Vector) -> bytes | None:
+    """The bytes of a vector; None where they can no longer be read."""
+    key, found = keys.index(vector[0]), vector[1]
+    if is_external(key):
+        return None
+    try:
+        data = store.get_range(key, found.offset, vector_end(found))
+        return vector_bytes(data, replace(found, offset=0), key)
+    except (ObjectNotFound, TableCorrupt):
+        return None

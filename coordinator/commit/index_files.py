@@ -1,6 +1,6 @@
 """The index files of a commit: deletion vectors of removed files are taken out, all others are kept byte for byte.
 
-Owns: `with_vectors_of` (splits index files), `was_moved`, and `combine_index` (the complete list after a commit). Must not
+Owns: `with_vectors_of` (splits index files) and `combine_index` (the complete list after a commit). Must not
 know: what a vector marks, which files are removed, how the list is written. Source: format/deletion-vectors §1, §2;
 format/manifests §7; H12.
 Invariants: a replaced index file is named by a DELETE, so that a concurrent change of it is a conflict. The vector of a file
@@ -16,13 +16,10 @@ from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt, Unsupported
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile
-from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes, vector_end
+from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes
 from ...core.places import FileKeys, is_external
 from .conflicts import Conflict
 from .message import PendingUpload
-
-Vector = tuple[IndexEntry, DeletionVectorRange]
-"""A vector of an index file."""
 
 
 def with_vectors_of(
@@ -76,29 +73,6 @@ def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[
         ranges.append(replace(vector, offset=len(data)))
         data += vector_bytes(old, vector, key)
     return data, tuple(ranges)
-
-
-def was_moved(store: Store, keys: FileKeys, before: Vector | None, after: Vector | None) -> bool:
-    """Whether a vector was only moved to another index file, which happens when its neighbours change: no row is affected."""
-    if before is None or after is None:
-        return False
-    counts = {before[1].cardinality, after[1].cardinality} - {None}
-    if len(counts) > 1:
-        return False
-    data = _vector_bytes(store, keys, before)
-    return data is not None and data == _vector_bytes(store, keys, after)
-
-
-def _vector_bytes(store: Store, keys: FileKeys, vector: Vector) -> bytes | None:
-    """The bytes of a vector; None where they can no longer be read."""
-    key, found = keys.index(vector[0]), vector[1]
-    if is_external(key):
-        return None
-    try:
-        data = store.get_range(key, found.offset, vector_end(found))
-        return vector_bytes(data, replace(found, offset=0), key)
-    except (ObjectNotFound, TableCorrupt):
-        return None
 
 
 def combine_index(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry] | Conflict:

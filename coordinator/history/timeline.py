@@ -16,8 +16,14 @@ from typing import TypeVar
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
-from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
-from ...core.metadata.manifest_columns import EntryColumns, decode_manifests
+from ...core.metadata.manifest import (
+    ManifestFile,
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+    decode_manifests,
+)
+from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.schema import TableSchema, parse_schema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import TablePaths, version_of

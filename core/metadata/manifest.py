@@ -7,11 +7,14 @@ Invariants: A field that an older writer left out is read as null. An unknown `_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from ..avro import records as avro
+from ..avro.blocks import MAGIC, Irregular, schema_of
+from ..avro.columns import read_columns
 from ..errors import TableCorrupt
 from .data_file import (
     EMPTY_ROW,
@@ -23,9 +26,9 @@ from .data_file import (
     ManifestEntry,
     SimpleStats,
 )
-from .manifest_schema import parsed
+from .manifest_columns import EntryColumns
+from .manifest_schema import MANIFEST_VERSION, parsed
 
-MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 
 
@@ -192,6 +195,28 @@ def decode_manifest(data: bytes, where: str) -> list[ManifestEntry]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableCorrupt(f"{where}: a field of a manifest entry is missing or wrong: {error!r}") from error
     return entries
+
+
+def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:
+    """Decode manifests, given by name and bytes, in order. The result is columns where possible, and entries otherwise.
+
+    Raises:
+        TableCorrupt: a manifest is damaged; names it.
+    """
+    for _, group in groupby(manifests, key=lambda manifest: _layout(manifest[1])):
+        alike = list(group)
+        try:
+            yield EntryColumns(read_columns([data for _, data in alike]), [name for name, _ in alike])
+        except Irregular:
+            yield [entry for name, data in alike for entry in decode_manifest(data, name)]
+
+
+def _layout(data: bytes) -> bytes:
+    """A key that differs for manifests that cannot be decoded together."""
+    try:
+        return schema_of(data) if data[:4] == MAGIC else data[:4]
+    except Irregular:
+        return b""
 
 
 def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:

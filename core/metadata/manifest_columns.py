@@ -8,19 +8,18 @@ cannot be decoded as columns are decoded by `decode_manifest`, whose errors name
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..avro.blocks import MAGIC, Irregular, schema_of
-from ..avro.columns import Columns, read_columns
+from ..avro.blocks import Irregular
+from ..avro.columns import Columns
 from ..avro.values import AvroColumn, ByteString, Kind, List, Long, Nullable
 from ..errors import TableCorrupt
 from ..typed import Array
 from .data_file import EMPTY_ROW, DataFile, ManifestEntry, SimpleStats
-from .manifest import MANIFEST_VERSION, decode_manifest
+from .manifest_schema import MANIFEST_VERSION
 
 _LONG, _BYTES = Long(), ByteString()
 _REQUIRED: dict[str, Kind] = {
@@ -228,25 +227,3 @@ def _is_like(found: Kind, wanted: Kind, nullable: bool) -> bool:
 def _items(column: AvroColumn) -> AvroColumn:
     assert column.items is not None
     return column.items
-
-
-def decode_manifests(manifests: Sequence[tuple[str, bytes]]) -> Iterator[EntryColumns | list[ManifestEntry]]:
-    """Decode manifests, given by name and bytes, in order. The result is columns where possible, and entries otherwise.
-
-    Raises:
-        TableCorrupt: a manifest is damaged; names it.
-    """
-    for _, group in groupby(manifests, key=lambda manifest: _layout(manifest[1])):
-        alike = list(group)
-        try:
-            yield EntryColumns(read_columns([data for _, data in alike]), [name for name, _ in alike])
-        except Irregular:
-            yield [entry for name, data in alike for entry in decode_manifest(data, name)]
-
-
-def _layout(data: bytes) -> bytes:
-    """A key that differs for manifests that cannot be decoded together."""
-    try:
-        return schema_of(data) if data[:4] == MAGIC else data[:4]
-    except Irregular:
-        return b""

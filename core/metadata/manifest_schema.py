@@ -9,6 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+MANIFEST_VERSION = 2
+"""Of manifests and of manifest lists."""
+
 _STATS_FIELDS = [
     {"name": "_MIN_VALUES", "type": "bytes"},
     {"name": "_MAX_VALUES", "type": "bytes"},

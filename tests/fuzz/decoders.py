@@ -32,8 +32,13 @@ from lakelatch.core.file_index.reading import FileIndex
 from lakelatch.core.json_text import parse_json
 from lakelatch.core.metadata.data_file import DataFile, DeletionVectorRange
 from lakelatch.core.metadata.deletion_vector import decode_vector
-from lakelatch.core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
-from lakelatch.core.metadata.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.metadata.manifest import (
+    decode_index_manifest,
+    decode_manifest,
+    decode_manifest_list,
+    decode_manifests,
+)
+from lakelatch.core.metadata.manifest_columns import EntryColumns
 from lakelatch.core.metadata.schema import parse_schema
 from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.options import COMMIT_TIMEOUT, DATA_EVOLUTION, TARGET_FILE_SIZE, Option, TableOptions

@@ -8,8 +8,7 @@ import golden_tables
 import pytest
 from golden_tables import GoldenTable
 
-from lakelatch.core.metadata.manifest import decode_manifest
-from lakelatch.core.metadata.manifest_columns import decode_manifests
+from lakelatch.core.metadata.manifest import decode_manifest, decode_manifests
 
 
 @pytest.mark.parametrize("table_id", golden_tables.packed("append_"))

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, lost_attempts
 from lakelatch.coordinator.explain import explain, timeline_of
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
 from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.table.table import Table
 
@@ -134,3 +135,12 @@ def test_a_journal_is_printed_in_milliseconds_since_its_first_event() -> None:
         "   2000 ms  BaseAged",
     ]
     assert timeline_of([]) == ""
+
+
+@pytest.mark.parametrize("lost", ["{", "7", "[7]", "[{}]", '[{"id": 1, "to": "one"}]', "null"])
+def test_a_garbled_record_of_lost_attempts_is_reported_with_its_property(table: Table, lost: str) -> None:
+    snapshot = table.timeline.find(3)
+    assert snapshot is not None
+    garbled = replace(snapshot, properties=properties(table, 3, **{ATTEMPTS_PROPERTY: lost}))
+    with pytest.raises(TableCorrupt, match=f"snapshot-3: property '{ATTEMPTS_PROPERTY}' is garbled"):
+        lost_attempts(garbled)

@@ -264,6 +264,16 @@ def overwrite_beside_vectors(world: World) -> str:
     return world.cost_of(lambda: again.overwrite(rows("a", 5), partition={"p": "a"}), again)
 
 
+def overwrite_beside_vectors_after_another(world: World) -> str:
+    """The index manifest is read once: the other commit did not change it."""
+    table = world.fill(1)
+    mark(table, {table.entries()[0].file.file_name: {0}})
+    again = world.opened()
+    again.append(rows("a", 1))
+    world.another()
+    return world.cost_of(lambda: again.overwrite(rows("a", 5), partition={"p": "a"}), again)
+
+
 def compact(world: World) -> str:
     table = world.fill(5)
     return world.cost_of(lambda: table.compact(min_files=2), table)
@@ -412,6 +422,10 @@ EXPECTED: dict[Callable[[World], str], str] = {
     overwrite_beside_vectors: (
         "create snapshot, get index manifest, 2 get list, get manifest, 5 get snapshot, list schemas, 2 list "
         "snapshots, put LATEST, put data, put index manifest, 2 put list, put manifest"
+    ),
+    overwrite_beside_vectors_after_another: (
+        "create snapshot, get index manifest, 2 get list, 3 get manifest, 5 get snapshot, 2 list snapshots, put LATEST, "
+        "put data, put index manifest, 2 put list, put manifest"
     ),
     compact: (
         "create snapshot, 5 get data, 2 get list, 5 get manifest, get schema, 2 get snapshot, list schemas, "

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from lakelatch.core.avro import columns as avro_columns
 from lakelatch.core.errors import LakelatchError
 from lakelatch.core.metadata.data_file import DataFile, ManifestEntry, SimpleStats
-from lakelatch.core.metadata.manifest import decode_manifest, encode_manifest
-from lakelatch.core.metadata.manifest_columns import EntryColumns, decode_manifests
+from lakelatch.core.metadata.manifest import decode_manifest, decode_manifests, encode_manifest
+from lakelatch.core.metadata.manifest_columns import EntryColumns
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 INT = st.integers(-(2**31), 2**31 - 1)
