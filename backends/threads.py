@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -79,7 +79,8 @@ class Threads(Executor):
 
     def __init__(self, count: int, name: str = "lakelatch") -> None:
         crew = self._crew = PerProcess(lambda: _Crew(count, name))
-        weakref.finalize(self, lambda: _dismiss(crew)).atexit = False
+        self._end = weakref.finalize(self, lambda: _dismiss(crew))
+        self._end.atexit = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         work = _Work(fn, *args, **kwargs)
@@ -93,6 +94,7 @@ class Threads(Executor):
         return self._crew.get().takes(work) or not work.taken()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._end.detach()
         crew = self._crew.made()
         if crew is not None:
             crew.dismiss(wait, cancel_futures)
@@ -236,8 +238,34 @@ def forked_lock() -> threading.Lock:
     return lock
 
 
-_LOCKS: weakref.WeakSet[threading.Lock] = weakref.WeakSet()
-_CREWS: weakref.WeakSet[_Crew] = weakref.WeakSet()
+class _Living(Generic[T]):
+    """Objects that are alive. Unlike a `WeakSet` it runs no code when one of them dies: an interrupt that arrives within such a
+    callback is printed and lost, and a program that is stopped with Ctrl-C goes on."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, weakref.ref[T]] = {}
+        self._sweep_at = _MANY
+
+    def add(self, item: T) -> None:
+        if len(self._known) >= self._sweep_at:
+            for key, known in list(self._known.items()):
+                if known() is None and self._known.get(key) is known:
+                    del self._known[key]
+            self._sweep_at = 2 * len(self._known) + _MANY
+        self._known[id(item)] = weakref.ref(item)
+
+    def clear(self) -> None:
+        self._known = {}
+
+    def __iter__(self) -> Iterator[T]:
+        held = [known() for known in list(self._known.values())]
+        return iter([item for item in held if item is not None])
+
+
+_MANY = 1_000
+"""So many more are remembered than were alive, before the dead ones are left out again."""
+_LOCKS: _Living[threading.Lock] = _Living()
+_CREWS: _Living[_Crew] = _Living()
 
 
 def _finish() -> None:

@@ -121,14 +121,13 @@ def _stale_counts(request: Any, base: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _uploads = run.CommitRun.uploads
-_FIRST_LISTS: dict[int, Any] = {}
 
 
 def _base_list_reused(self: run.CommitRun, effect: Any) -> Any:
     """The base list of the first attempt is used for all later ones."""
     if not isinstance(effect, do.WriteBaseList):
         return _uploads(self, effect)
-    files, answer = _FIRST_LISTS.setdefault(id(self), _uploads(self, effect))
+    files, answer = self.__dict__.setdefault("first lists", _uploads(self, effect))
     self.attempt = replace(self._attempt(), base_list=files[-1])
     return files, answer
 

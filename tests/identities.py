@@ -14,11 +14,13 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.backends.store import PutOutcome, Store, Unknown
 from lakelatch.coordinator.commit.attempt import WRITER_VERSION
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.identities.pages import Page, spill
 from lakelatch.coordinator.identities.recall import Known, recall
 from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -81,7 +83,9 @@ def commit(table: Table, user: str, identifier: int | None = None) -> tuple[int,
 
 
 def gets(store: MeteredStore, table: Table, user: str, identifier: int | None = None) -> int:
-    """How many objects a commit reads."""
+    """How many objects a commit reads, on a clock that stands: on a busy machine its base would age, and be looked at again."""
+    around = replace(MACHINE, monotonic_s=lambda: 0.0)
+    table._committer = Committer(table.store, table.paths, table.schema, around=around)
     store.reset()
     commit(table, user, identifier)
     return store.snapshot().by_operation.get("get", 0)

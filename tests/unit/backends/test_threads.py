@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lakelatch.backends import threads
 from lakelatch.backends.deadline import answered_within, left_s
 from lakelatch.backends.object_store import Patience
 from lakelatch.backends.threads import LoopThreads, PerProcess, Threads, forked_lock, this_process
@@ -257,3 +259,35 @@ def test_work_that_another_thread_took_first_is_not_done_by_the_caller(monkeypat
     assert done != [threading.current_thread()]
     assert len(done) == 1
     executor.shutdown()
+
+
+def test_no_code_of_ours_runs_when_a_lock_or_a_pool_dies() -> None:
+    """H23: an interrupt that arrives in such code is printed and lost, and the program goes on."""
+    ran: list[str] = []
+
+    def watched(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            ran.append(frame.f_code.co_name)
+
+    lock, pool = forked_lock(), Threads(1)
+    pool.shutdown()
+    gc.collect()
+    gc.disable()
+    before = sys.getprofile()
+    sys.setprofile(watched)
+    try:
+        del lock
+        del pool
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    assert ran == []
+
+
+def test_dead_locks_are_forgotten_and_living_ones_are_not() -> None:
+    kept = [forked_lock() for _ in range(3)]
+    for _ in range(5_000):
+        forked_lock()
+    alive = [lock for lock in threads._LOCKS if lock in kept]
+    assert len(alive) == 3
+    assert len(threads._LOCKS._known) < 5_000
