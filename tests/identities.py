@@ -84,8 +84,9 @@ def commit(table: Table, user: str, identifier: int | None = None) -> tuple[int,
 
 def gets(store: MeteredStore, table: Table, user: str, identifier: int | None = None) -> int:
     """How many objects a commit reads, on a clock that stands: on a busy machine its base would age, and be looked at again."""
-    around = replace(MACHINE, monotonic_s=lambda: 0.0)
-    table._committer = Committer(table.store, table.paths, table.schema, around=around)
+    if table._committer is None:
+        around = replace(MACHINE, monotonic_s=lambda: 0.0)
+        table._committer = Committer(table.store, table.paths, table.schema, around=around)
     store.reset()
     commit(table, user, identifier)
     return store.snapshot().by_operation.get("get", 0)
