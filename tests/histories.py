@@ -12,6 +12,7 @@ import pyarrow as pa
 from fragile import Fragile
 
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
@@ -116,3 +117,18 @@ def copied(store: MemoryStore) -> Fragile:
     for info in store.list(""):
         other.put(info.key, store.get(info.key))
     return other
+
+
+def sent_late(store: Fragile, number: int) -> list[bytes]:
+    """The bytes of a snapshot whose first send landed, while its second one is still on its way."""
+    sent: list[bytes] = []
+    original = MemoryStore.put_if_absent
+
+    def create(key: str, data: bytes) -> PutOutcome:
+        if key == f"snapshot/snapshot-{number}":
+            sent.append(data)
+        instead = store._strike("create", key)
+        return instead if instead is not None else original(store, key, data)
+
+    store.put_if_absent = create  # type: ignore[method-assign]
+    return sent

@@ -212,6 +212,24 @@ executor.submit(print, "done")
     assert done.stdout == "done\n"
 
 
+def test_the_ends_of_the_interpreter_share_one_wait() -> None:
+    """What is accepted is waited for before the exit handlers and after them, but not twice as long."""
+    code = """
+import threading, time, lakelatch.backends.threads as threads
+threads.LAST_SECONDS = 1.0
+threads.Threads(1).submit(threading.Event().wait)
+executor = threads.Threads(1)
+executor.submit(threading.Event().wait)
+began = time.monotonic()
+threads._finish()
+first = time.monotonic() - began
+threads._finish()
+print(0.9 < first, time.monotonic() - began - first < 0.5)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "True True\n"
+
+
 def test_threads_end_with_their_executor() -> None:
     executor = Threads(2, "ends")
     executor.submit(int).result(5)

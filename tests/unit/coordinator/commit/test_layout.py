@@ -362,9 +362,8 @@ def test_a_change_that_cannot_be_undone_is_unknown_and_resolves() -> None:
     check(store, True, None)
 
 
-def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer() -> None:
-    """The next writer gets an error that asks to open the table again, and then finds a schema that fits."""
-    store = Turns()
+def dying_before_it_corrects_the_schema(store: Turns) -> Table:
+    """A writer whose first files land beside a change of their layout, and that dies before it makes the schema fit."""
     writer, changer = opened(store), opened(store)
 
     def die() -> None:
@@ -375,6 +374,13 @@ def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer(
         store.before_create["schema/schema-2"] = die
 
     store.before_create = {"snapshot/snapshot-1": alter_then_die}
+    return writer
+
+
+def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer() -> None:
+    """The next writer gets an error that asks to open the table again, and then finds a schema that fits."""
+    store = Turns()
+    writer = dying_before_it_corrects_the_schema(store)
     with pytest.raises(Died):
         writer.append(ROWS)
     with pytest.raises(ll.CommitConflict, match="open the table again"):
@@ -385,16 +391,7 @@ def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer(
 def test_a_landed_identity_is_not_reported_before_the_newest_schema_has_its_layout() -> None:
     """As in a job that is restarted after its first run died."""
     store = Turns()
-    writer, changer = opened(store), opened(store)
-
-    def die() -> None:
-        raise Died
-
-    def alter_then_die() -> None:
-        store.put_if_absent("schema/schema-1", _changed(changer, (ll.set_option("data-file.path-directory", "data"),)))
-        store.before_create["schema/schema-2"] = die
-
-    store.before_create = {"snapshot/snapshot-1": alter_then_die}
+    writer = dying_before_it_corrects_the_schema(store)
     with pytest.raises(Died):
         writer.append(ROWS, commit_user="job", identifier=1)
     assert again(store).append(ROWS, commit_user="job", identifier=1).replayed

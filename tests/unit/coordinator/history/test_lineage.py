@@ -14,7 +14,6 @@ from histories import (
     filled,
     foreign_append,
     ids,
-    make,
     opened,
     roll_back,
     rows,
@@ -43,13 +42,6 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import Fenced, OutcomeUnknown, StoreUnavailable
 from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.paths import TablePaths
-
-
-@pytest.fixture
-def store() -> Fragile:
-    made = Fragile()
-    make(made)
-    return made
 
 
 def test_a_next_snapshot_without_the_commits_files_proves_nothing(store: Fragile) -> None:
