@@ -3,7 +3,6 @@
 Owns: `explore`, replaying a found path. Must not know: what actors do, what the guarantees are.
 Invariants: the shortest path to a violation is found first. Steps that commute are folded: requests for names that only one
 actor knows, reads of files that never change, and writers that differ in their names only. States are kept as hashes.
-asker knows, reads of what never changes, and writers that differ in their name alone. A state is kept as a hash.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from figures import NIGHTLY
 
 import lakelatch as ll
 from lakelatch.coordinator.history.timeline import contiguous_runs
@@ -111,7 +112,7 @@ def test_appends_when_the_system_refuses_threads(tmp_path: Path) -> None:
     assert values((str(tmp_path / "t"), {})) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("where", "times"), [("local", 20), ("s3", 8)])
+@pytest.mark.parametrize(("where", "times"), [("local", 50), ("s3", 20)] if NIGHTLY else [("local", 8), ("s3", 3)])
 def test_an_interrupt_leaves_whole_commits_and_an_interrupted_process(
     where: str, times: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
