@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,10 @@ from fragile import ROWS, Died, Fragile, die, names, only, opened, recovered, sn
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.backends.metered import MeteredStore, StoreRequest
+from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines import BoundJournal, Entry, read_journal
+from lakelatch.coordinator.journal.lines import BoundJournal, Entry, line_of, read_journal
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, StoreUnavailable, TableCorrupt, TableNotFound
@@ -141,3 +145,86 @@ def test_an_object_whose_create_had_no_answer_stays_when_its_commit_ends(store: 
     answered.append(ROWS)
     answered.committer.settle()
     assert names(store, FOLDER) in ([], [left]), "an object whose create was answered goes"
+
+
+def prepared(number: int) -> ev.SnapshotPrepared:
+    return ev.SnapshotPrepared(ev.SnapshotRef(number, f"uuid-{number}"), None, "{}")
+
+
+def test_the_objects_of_a_commit_that_was_taken_over_are_left_to_the_other_process(store: Fragile) -> None:
+    """The process that took it over says there how it ended, and a later recovery must find that."""
+    writer, other = ObjectJournal(store), ObjectJournal(store)
+    requested = Entry("c", "/t", 1, ev.CommitRequested("me", None, "APPEND", False))
+    writer.record(requested)
+    assert isinstance(writer.record(Entry("c", "/t", 2, prepared(1)), decisive=True), Created)
+    other.add([e for e in other.lines() if isinstance(e, Entry)], ev.TakenOver(), 3)
+    kept = names(store, FOLDER)
+    assert isinstance(writer.record(Entry("c", "/t", 4, prepared(2)), decisive=True), AlreadyThere)
+    writer.conclude("c")
+    assert set(kept) <= set(names(store, FOLDER))
+    assert ev.TakenOver() in [entry.event for entry in ObjectJournal(store).entries()]
+
+
+def test_a_commit_that_claimed_nothing_is_concluded_without_a_request(store: Fragile) -> None:
+    asked: list[StoreRequest] = []
+    journal = ObjectJournal(MeteredStore(store, asked.append))
+    journal.record(Entry("c", "/t", 1, ev.CommitRequested("me", None, "APPEND", False)))
+    journal.conclude("c")
+    journal.conclude("another")
+    assert asked == []
+
+
+def test_a_journal_object_that_cannot_be_read_back_is_in_doubt(store: Fragile) -> None:
+    """H2: the create had no answer, and then the store does not answer at all: no error, and no claim that it was kept."""
+
+    def unreachable() -> None:
+        raise StoreUnavailable("connection refused")
+
+    journal, key = ObjectJournal(store), f"{FOLDER}c-1.jsonl"
+    store.before = {f"create {key}": lambda: Unknown("no answer"), f"get {key}": unreachable}
+    answer = journal.record(Entry("c", "/t", 1, prepared(1)), decisive=True)
+    assert isinstance(answer, Unknown)
+    assert "connection refused" in answer.reason
+
+
+def test_a_journal_file_is_closed_with_its_journal(tmp_path: Path) -> None:
+    open_files = Path("/proc/self/fd")
+    before = len(list(open_files.iterdir()))
+    for number in range(20):
+        FileJournal(tmp_path / f"j{number}")
+    gc.collect()
+    assert len(list(open_files.iterdir())) <= before
+
+
+def test_a_journal_file_that_cannot_be_made_durable_leaves_the_claim_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line may be on the disk or not: only a reader will know."""
+    journal = FileJournal(tmp_path / "j")
+
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    answer = journal.record(Entry("c", "/t", 1, prepared(1)), decisive=True)
+    assert isinstance(answer, Unknown)
+    assert "Input/output error" in answer.reason
+    monkeypatch.undo()
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(StoreUnavailable, match="j cannot be written"):
+        journal.add(journal.entries(), ev.TakenOver(), 2)
+
+
+def test_a_journal_file_whose_lines_were_put_in_another_order_is_in_doubt(tmp_path: Path) -> None:
+    """Something else wrote the file: where the newest line comes before an older one, nothing shows who came first."""
+    path = tmp_path / "j"
+    journal = FileJournal(path)
+    for number in (1, 2):
+        assert isinstance(journal.record(Entry("c", "/t", number, prepared(number)), decisive=True), Created)
+    lines = [line for line in path.read_bytes().split(b"\n") if line]
+    third = Entry("c", "/t", 3, prepared(3))
+    path.write_bytes(b"\n" + lines[0] + b"\n\n" + line_of(third) + b"\n\n" + lines[1] + b"\n")
+    appended = journal._append
+    journal._append = lambda line: None  # type: ignore[method-assign]  # it stands in the file already, in the wrong place
+    assert isinstance(journal.record(third, decisive=True), Unknown)
+    journal._append = appended  # type: ignore[method-assign]
