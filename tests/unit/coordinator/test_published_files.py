@@ -42,6 +42,7 @@ from lakelatch.core.metadata.data_file import (
 )
 from lakelatch.core.metadata.deletion_vector import INDEX_TYPE
 from lakelatch.core.metadata.folding import live
+from lakelatch.core.metadata.manifest import encode_manifest_list
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
@@ -97,8 +98,26 @@ def files_of(timeline: Timeline, snapshot: Snapshot) -> list[ManifestEntry]:
     return live(timeline.entries(timeline.manifests(snapshot)))
 
 
+def analyzed(store: MemoryStore, timeline: Timeline) -> None:
+    """A snapshot of another engine that only names statistics, as Apache Paimon's ANALYZE makes."""
+    latest = timeline.latest()
+    assert latest is not None
+    raw = json.loads(store.get(f"snapshot/snapshot-{latest.id}"))
+    raw |= {"id": latest.id + 1, "commitKind": "ANALYZE", "commitUser": "analyst", "statistics": "stat-1"}
+    del raw["properties"], raw["uuid"], raw["writerVersion"]
+    lines = timeline.manifests(latest)
+    data = encode_manifest_list(lines)
+    raw |= {"baseManifestList": "manifest-list-analyst-0", "baseManifestListSize": len(data), "deltaRecordCount": 0}
+    store.put("manifest/manifest-list-analyst-0", data)
+    data = encode_manifest_list([])
+    raw |= {"deltaManifestList": "manifest-list-analyst-1", "deltaManifestListSize": len(data)}
+    store.put("manifest/manifest-list-analyst-1", data)
+    store.put("statistics/stat-1", b"{}")
+    store.put(f"snapshot/snapshot-{latest.id + 1}", json.dumps(raw).encode())
+
+
 def history(store: Overtaken) -> None:
-    """Appends by two users, one beside another; a merge; vectors; a compaction; a column; an overwrite; a way back."""
+    """Appends by two users, one beside another; a merge; vectors; statistics; a compaction; a column; an overwrite; a way back."""
     steady = Steady()
     around = steady.surroundings()
     schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"], options=OPTIONS)
@@ -129,6 +148,7 @@ def history(store: Overtaken) -> None:
     )
 
     timeline = Timeline(store, paths)
+    analyzed(store, timeline)
     latest = timeline.latest()
     assert latest is not None
     kept = {entry.file.file_name: entry for entry in files_of(timeline, latest)}

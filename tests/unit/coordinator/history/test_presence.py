@@ -9,11 +9,13 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.history.presence import FEW_FILES, MANY_FOLDERS, sizes_of
+from lakelatch.coordinator.history.presence import sizes_of
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.paths import TablePaths
 
 COUNTER = itertools.count()
+FEW_FILES, MANY_FOLDERS = 16, 64
+"""Written out: a change of either changes what a verification costs."""
 
 
 class Watched(MemoryStore):
