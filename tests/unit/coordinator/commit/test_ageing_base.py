@@ -180,3 +180,29 @@ def test_bytes_are_sent_again_only_while_their_base_stands(store: Slow, clock: C
         with pytest.raises(OutcomeUnknown, match="too late to send it again"):
             table.append(ROWS)
     assert store.asked.count("create snapshot/snapshot-2") == (2 if stands else 1)
+
+
+def test_an_interrupt_after_an_aged_base_is_only_an_interrupt(store: Slow, clock: Clock) -> None:
+    """G2: the snapshot of the aged base was built and journalled, but never sent: there is no outcome to resolve."""
+    table, other = opened(store, clock), opened(store, clock)
+    for writer in (table, other):
+        writer.append(ROWS)
+        writer.committer.settle()
+    lists = 0
+
+    def a_base_ages(operation: str, key: str) -> None:
+        nonlocal lists
+        lists += operation == "put" and "-list-" in key
+        if lists == 2:  # both of the first attempt
+            clock.now_s += 3_600
+            store.delete_many(["snapshot/snapshot-1", "snapshot/snapshot-2"])
+            lists += 1
+        elif lists > 3:
+            raise KeyboardInterrupt
+
+    store.asked.clear()
+    store.before = a_base_ages
+    with pytest.raises(KeyboardInterrupt) as caught:
+        table.append(ROWS)
+    assert not isinstance(caught.value.__cause__, OutcomeUnknown)
+    assert not [asked for asked in store.asked if asked.startswith("create snapshot/snapshot-")]
