@@ -117,7 +117,7 @@ def analyzed(store: MemoryStore, timeline: Timeline) -> None:
 
 
 def history(store: Overtaken) -> None:
-    """Appends by two users, one beside another; a merge; vectors; statistics; a compaction; a column; an overwrite; a way back."""
+    """Appends by two users, one beside another; vectors, statistics, a compaction, a column, an overwrite, a rollback."""
     steady = Steady()
     around = steady.surroundings()
     schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"], options=OPTIONS)

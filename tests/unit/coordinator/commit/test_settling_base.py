@@ -129,3 +129,10 @@ def test_nothing_happened_between_a_snapshot_and_itself(table: Table) -> None:
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     assert since.since(latest, latest) == []
     assert isinstance(since.since(latest, table.timeline.snapshot(1)), Conflict), "the base is older than what was read"
+
+
+def test_changes_up_to_no_snapshot_at_all_cannot_be_read(table: Table) -> None:
+    """The table was dropped and made again: its first writer finds no base, and what was read is gone."""
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    assert isinstance(since.since(table.timeline.latest(), None), Conflict)
+    assert since.since(None, None) == []

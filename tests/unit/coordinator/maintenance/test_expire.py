@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -478,3 +479,27 @@ def test_a_consumer_that_cannot_be_read_stops_expiry(table: Table, said: bytes) 
     table.store.put("consumer/consumer-job", said)
     with pytest.raises(TableCorrupt, match="consumer/consumer-job does not say which snapshot"):
         table.expire(retain_max=1, retain_min=1)
+
+
+def test_statistics_go_with_the_last_snapshot_that_names_them(table: Table) -> None:
+    """Apache Paimon's ANALYZE: a file in the folder statistics, named by every snapshot until the schema changes."""
+    for snapshot_id, name in ((2, "stat-old"), (5, "stat-new"), (6, "stat-new")):
+        key = f"snapshot/snapshot-{snapshot_id}"
+        raw = json.loads(table.store.get(key))
+        table.store.put(key, json.dumps({**raw, "statistics": name}).encode())
+        table.store.put(f"statistics/{name}", b"{}")
+    fresh = Table(table.store, table.schema)
+    plan = planned(fresh, retain_max=2)
+    assert "statistics/stat-old" in plan.steps.leaves
+    assert apply_expiry(fresh.timeline, plan).snapshot_ids == (1, 2, 3, 4)
+    assert keys(fresh, "statistics/") == {"statistics/stat-new"}
+
+
+def test_a_name_of_statistics_outside_of_the_folder_is_refused(table: Table) -> None:
+    """H16: the snapshot that holds it is named, and nothing is deleted."""
+    raw = json.loads(table.store.get("snapshot/snapshot-2"))
+    table.store.put("snapshot/snapshot-2", json.dumps({**raw, "statistics": "../x"}).encode())
+    before = keys(table)
+    with pytest.raises(TableCorrupt, match=r"snapshot/snapshot-2.*\.\./x|\.\./x.*snapshot/snapshot-2"):
+        expired(Table(table.store, table.schema), retain_max=1)
+    assert keys(table) == before

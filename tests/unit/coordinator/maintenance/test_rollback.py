@@ -16,7 +16,14 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, TableCorrupt, Unsupported
+from lakelatch.core.errors import (
+    CommitConflict,
+    InvalidArgument,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TableCorrupt,
+    Unsupported,
+)
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -232,3 +239,18 @@ def test_a_state_that_cannot_be_read_is_left_for_an_earlier_one(tmp_path: Path) 
     assert again.to_arrow().num_rows == 5
     again.append(again.to_arrow())
     assert again.to_arrow().num_rows == 10
+
+
+def test_a_tag_without_an_answer_stops_the_rollback(table: Table) -> None:
+    """G7: without its tag, an expiry could delete the restored files; the tag may have been written, and is removed."""
+    create = table.store.put_if_absent
+
+    def unanswered(key: str, data: bytes) -> PutOutcome:
+        outcome = create(key, data)
+        return Unknown("timeout") if key.startswith("tag/") else outcome
+
+    table.store.put_if_absent = unanswered  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable, match=r"tag/tag-rollback-2-.* may not have been written: timeout"):
+        table.rollback(snapshot=2)
+    assert tags(table) == []
+    assert values(table) == [3, 4]

@@ -360,3 +360,30 @@ def test_files_that_recovery_cannot_delete_are_not_reported_as_deleted(store: Fr
     store.before["delete manifest/"] = refused
     commit = only(recovered(journal, store))
     assert (commit.outcome, commit.cleaned) == ("not landed", ())
+
+
+def test_a_dry_run_leaves_every_journal_and_object_as_it_was(store: Fragile, journal: Any, tmp_path: Path) -> None:
+    """Whether the outcome is known already, can be found out, or could be finished; whoever says that the writers are gone."""
+    opened(store).append(ROWS)
+    for number, way in ((2, die), (3, lambda: store.before.update({"get snapshot/snapshot-2": die}))):
+        store.before[f"create snapshot/snapshot-{number}"] = way
+        with pytest.raises(Died):
+            opened(store, journal()).append(ROWS, commit_user=f"etl-{number}", identifier=7)
+        if number == 2:
+            recovered_later(journal, store)  # known from now on, and kept
+        before = contents(store, tmp_path)
+        for gone in (False, True):
+            told = recover_journal(journal(), store, MACHINE, writers_are_gone=gone, dry_run=True)
+            assert told.commits
+            assert contents(store, tmp_path) == before
+    (known, unheard) = sorted(told.commits, key=lambda commit: commit.commit_user)
+    assert known.known and (known.outcome, known.snapshot_id) == ("landed", 2)
+    assert (unheard.known, unheard.outcome, unheard.snapshot_id) == (False, "landed", 3)
+    latest = opened(store).timeline.find(3)
+    assert latest is not None and unheard.snapshot_uuid == latest.uuid
+
+
+def contents(store: Fragile, folder: Path) -> dict[str, bytes]:
+    """Every object of the store and every file of a folder."""
+    objects = {key: MemoryStore.get(store, key) for key in names(store, "")}
+    return objects | {str(path): path.read_bytes() for path in folder.iterdir()}
