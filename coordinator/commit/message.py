@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,6 @@ class CommitMessage:
     deleted_files: tuple[DataFile, ...] = ()
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
-    new_index_files: tuple[IndexFile, ...] = ()
-    deleted_index_files: tuple[IndexFile, ...] = ()
     uploads: tuple[PendingUpload, ...] = ()
 
 
@@ -60,11 +58,3 @@ def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
         ):
             entries.extend(ManifestEntry(kind, m.partition, m.bucket, m.total_buckets, file) for file in files)
     return tuple(entries)
-
-
-def index_entries_of(messages: Iterable[CommitMessage]) -> tuple[IndexEntry, ...]:
-    """Index entries: DELETEs before ADDs, so that a replacement names what it replaces (H12)."""
-    messages = tuple(messages)
-    deleted = [IndexEntry(DELETE, m.partition, m.bucket, f) for m in messages for f in m.deleted_index_files]
-    added = [IndexEntry(ADD, m.partition, m.bucket, f) for m in messages for f in m.new_index_files]
-    return (*deleted, *added)

@@ -86,4 +86,29 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "m.num_added_files + m.num_deleted_files → m.num_added_files - m.num_deleted_files",
         "which of two decoders reads the entries: both give the same",
     ),
+    Equivalent(
+        "coordinator/history/timeline.py",
+        "Timeline.entry_parts",
+        "sum((m.num_added_files + m.num_deleted_files for m in todo)) < COLUMNS_FROM →"
+        " sum((m.num_added_files + m.num_deleted_files for m in todo)) >= COLUMNS_FROM",
+        "which of two decoders reads the entries: both give the same",
+    ),
+    Equivalent(
+        "coordinator/commit/run.py",
+        "CommitRun.write",
+        "3 → 4",
+        "how often a create of EARLIEST without an answer is sent again: any small number keeps the promise",
+    ),
+    Equivalent(
+        "coordinator/identities/pages.py",
+        "Page.fullest_prefix",
+        "sorted(waiting) → list(waiting)",
+        "which of two equally full leaves is relieved: either keeps the page short; the order makes a run repeatable",
+    ),
+    Equivalent(
+        "coordinator/maintenance/reachable.py",
+        "Usage._of",
+        "if keys → if True",
+        "a mention of no candidate adds no key to what is used; the question only saves memory",
+    ),
 )

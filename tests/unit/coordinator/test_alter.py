@@ -14,6 +14,8 @@ import pytest
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.alteration import alter
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.schema_commit import change_schema, create_schema
 from lakelatch.coordinator.surroundings import MACHINE
@@ -290,3 +292,18 @@ def test_a_schema_without_an_answer_resolves_until_its_time_is_over() -> None:
     store.put("schema/schema-1", b"another's")
     with pytest.raises(ll.RetriesExhausted, match="made by another writer"):
         unknown.value.resolve(1.0)
+
+
+def test_a_change_without_an_answer_resolves_until_the_store_tells() -> None:
+    """G2: `resolve()` may be asked again and again; at last it returns the schema that this change made."""
+    store, timeline, _, around = raced(0)
+    store.silent = True
+    with pytest.raises(ll.OutcomeUnknown) as unknown:
+        alter(timeline, [ll.set_comment("mine")], lambda schema: Committer(store, TablePaths(), schema), around)
+    with pytest.raises(ll.OutcomeUnknown) as still:
+        unknown.value.resolve(0.0)
+    assert still.value.identity == unknown.value.identity == {"schema": "schema/schema-1"}
+    store.silent = False
+    made = still.value.resolve(1.0)
+    assert (made.id, made.comment) == (1, "mine")
+    assert made == timeline.schema(1)

@@ -43,6 +43,8 @@ from lakelatch.coordinator.identities.pages import parse_leaf, parse_page
 from lakelatch.coordinator.identities.recall import Known, recall
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Entry
+from lakelatch.coordinator.maintenance.reachable import Reach
+from lakelatch.coordinator.maintenance.roots import read_roots
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.core.errors import InvalidArgument, OutcomeUnknown
@@ -418,3 +420,22 @@ def test_a_name_that_ends_like_a_hash_is_a_name() -> None:
     long = "x" * 10_000 + "sha256:"
     read = identity.users_from_json({long: [1, 2, "a"], name_of("y" * 10_000): [3, 4, "b"]})
     assert sorted(read) == sorted([name_of(long), name_of("y" * 10_000)])
+
+
+def test_a_changelog_keeps_no_page(few: None) -> None:
+    """Only a snapshot that a commit may be built on is asked for identities; a changelog that outlives it is not."""
+    store = new_store()
+    table = opened(store)
+    for number in range(24):
+        commit(table, f"query-{number}", number)
+    old = top(table)
+    page = memory_of(old).page
+    assert page is not None
+    for number in range(24, 48):
+        commit(table, f"query-{number}", number)
+    store.put(f"changelog/changelog-{old.id}", store.get(f"snapshot/snapshot-{old.id}"))
+    infos = [next(iter(store.list(f"{kind}/{kind}-{old.id}"))) for kind in ("changelog", "snapshot")]
+    kept = Reach(table.timeline, table.schema, identities=True).kept_by(read_roots(table.timeline, infos))
+    changelog, snapshot = (named.keys for named in kept)
+    assert FOLDER + page in snapshot
+    assert not [key for key in changelog if key.startswith(FOLDER)]
