@@ -434,7 +434,7 @@ def test_a_changelog_keeps_no_page(few: None) -> None:
     for number in range(24, 48):
         commit(table, f"query-{number}", number)
     store.put(f"changelog/changelog-{old.id}", store.get(f"snapshot/snapshot-{old.id}"))
-    infos = [next(iter(store.list(f"{kind}/{kind}-{old.id}"))) for kind in ("changelog", "snapshot")]
+    infos = [store.head(f"{kind}/{kind}-{old.id}") for kind in ("changelog", "snapshot")]
     kept = Reach(table.timeline, table.schema, identities=True).kept_by(read_roots(table.timeline, infos))
     changelog, snapshot = (named.keys for named in kept)
     assert FOLDER + page in snapshot
