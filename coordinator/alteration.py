@@ -3,7 +3,7 @@
 Owns: `alter`. Must not know: how a change is applied to a schema (`core.metadata.schema_changes`), how a commit is made.
 Source: decision 18.
 Invariants: a change of the layout is reported as made only if no file was committed under another layout. A change that lost to
-the first files is undone completely and reported as not committed. All other changes are one atomic create.
+first files of another layout is undone completely and reported as not committed. All other changes are one atomic create.
 """
 
 from __future__ import annotations
@@ -124,6 +124,8 @@ def _settled(
     except OutcomeUnknown as unknown:
         raise _unknown(timeline, made.before, made.after, unknown, around) from unknown
     except LakelatchError as error:
+        if _is_followed(timeline, made.before, made.after, error):
+            return made.after
         raise _taken_back(timeline, made.before, made.after, error, around) from error
     return made.after
 
@@ -131,6 +133,16 @@ def _settled(
 def _settling(schema: TableSchema, around: Surroundings) -> CommitRequest:
     """An empty commit, which takes the snapshot name that the table's first files need."""
     return LayoutDecision("APPEND", (), new_commit_user(schema, around))
+
+
+def _is_followed(timeline: Timeline, before: TableSchema, after: TableSchema, error: LakelatchError) -> bool:
+    """Whether the first files came before the change was settled, but were already laid out by it: then it must stand."""
+    if not isinstance(error, CommitConflict) or not differences(before, after, rescaled=False):
+        return False
+    holding = timeline.latest()
+    if holding is None or not held_files(holding):
+        return False
+    return not differences(timeline.schema(holding.schema_id), after, rescaled=False)
 
 
 def _taken_back(
@@ -177,6 +189,8 @@ def _unknown(
         except OutcomeUnknown as still:
             raise _unknown(timeline, before, after, still, around) from still
         except LakelatchError as error:
+            if _is_followed(timeline, before, after, error):
+                return after
             raise _taken_back(timeline, before, after, error, around) from error
         return after
 

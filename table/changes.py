@@ -5,20 +5,23 @@ Owns: these methods. Must not know: how a commit is built. Source: architecture 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..coordinator.alteration import alter
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
+from ..core.errors import CommitConflict, InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
 from .opened import OpenTable
-from .writing.conform import batches_of
+from .writing.conform import batches_of, can_be_read_again
+from .writing.transaction import Transaction, snapshot_read
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+_RACES = 20
+"""How often rows are written again because the table got another schema meanwhile."""
 
 
 class Changes(OpenTable):
@@ -43,17 +46,41 @@ class Changes(OpenTable):
         self._show(alter(self.timeline, changes, self._committer_with))
         return self._schema
 
-    def _evolve_to(self, data: Any) -> Iterator[pa.RecordBatch]:
-        """Add the columns that the first batch has and the table lacks. Returns all batches, unchanged."""
+    def _evolve_to(self, data: Any) -> Any:
+        """Add the columns that the first batch has and the table lacks. Returns the data, unchanged."""
         batches = batches_of(data)
         first = next(batches, None)
         if first is None:
             return iter(())
-        self._show(self.timeline.latest_schema())  # another writer may have added them already
+        self.refresh()  # another writer may have added them already
         new = [column for column in first.schema if column.name not in self._schema.by_name]
         if new:
             self.alter(*(add_column(column.name, column.type) for column in new))
-        return chain([first], batches)
+        return data if can_be_read_again(data) else chain([first], batches)
+
+    def _written(self, data: Any, write: Callable[[Transaction], None], **about: Any) -> Receipt:
+        """Commit rows that fit the newest schema, whoever made it.
+
+        Rows that can be read again are written with the schema that is known, while the store is asked for a newer one. Where
+        there is one, they are written again. For all other rows the newest schema is looked up first.
+        """
+        again = can_be_read_again(data)
+        if not again:
+            self.refresh()
+        for race in range(1, _RACES + 1):
+            known = self._schema
+            try:
+                with self._begin(newest_schema=again, **about) as tx:
+                    write(tx)
+                return tx.receipt
+            except InvalidArgument:  # perhaps the rows have a column that another writer has added
+                if not again or self.refresh()._schema.id == known.id:
+                    raise
+            except CommitConflict as error:
+                if not error.newer_schema or race == _RACES:
+                    raise
+                self.refresh()
+        raise AssertionError("the last race returns or raises")
 
     def append(
         self,
@@ -78,11 +105,13 @@ class Changes(OpenTable):
         """
         if evolve:
             data = self._evolve_to(data)
-        with self.transaction(
-            commit_user=commit_user, identifier=identifier, properties=properties, watermark_ms=watermark_ms
-        ) as tx:
-            tx.append(data)
-        return tx.receipt
+        about = {
+            "commit_user": commit_user,
+            "identifier": identifier,
+            "properties": properties,
+            "watermark_ms": watermark_ms,
+        }
+        return self._written(data, lambda tx: tx.append(data), **about)
 
     def overwrite(
         self,
@@ -106,11 +135,17 @@ class Changes(OpenTable):
             read_snapshot: id of the snapshot that `data` was computed from, at which "meanwhile" begins. The latest
                 snapshot by default.
         """
-        with self.transaction(
-            commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
-        ) as tx:
-            tx.overwrite(data, partition=partition, dynamic=dynamic, read_snapshot=read_snapshot)
-        return tx.receipt
+        about = {
+            "commit_user": commit_user,
+            "identifier": identifier,
+            "isolation": isolation,
+            "properties": properties,
+        }
+
+        look = cache(
+            lambda: snapshot_read(self.timeline, read_snapshot)
+        )  # "meanwhile" begins once, however often it starts
+        return self._written(data, lambda tx: tx.overwrite_since(look, data, partition, dynamic), **about)
 
     def drop_partitions(
         self,
@@ -121,7 +156,7 @@ class Changes(OpenTable):
         isolation: Isolation = "snapshot",
     ) -> Receipt:
         """Delete the rows of partitions, each given by all or some of its columns."""
-        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
+        with self._begin(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.drop_partitions(partitions)
         return tx.receipt
 
@@ -133,6 +168,6 @@ class Changes(OpenTable):
         isolation: Isolation = "snapshot",
     ) -> Receipt:
         """Delete all rows."""
-        with self.transaction(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
+        with self._begin(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.truncate()
         return tx.receipt

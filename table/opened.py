@@ -7,6 +7,7 @@ Invariant: a table that is pinned to a snapshot commits nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..backends.store import Store
 from ..coordinator.commit.committer import Committer
@@ -20,6 +21,9 @@ from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from .writing.transaction import Transaction
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class OpenTable:
@@ -66,6 +70,39 @@ class OpenTable:
         """Columns, keys and options; `schema.fields` are the columns."""
         return self._schema
 
+    def refresh(self) -> Self:
+        """Use the newest schema from now on, whoever made it. Returns this table.
+
+        Reads and changes do this by themselves, so it is needed only before looking at `schema` and `options`. A table of
+        `at()` stays as it was.
+
+        Raises:
+            TableNotFound: the table was dropped, or made again, since it was opened.
+        """
+        if self.pinned is None:
+            self._follow(self._newest_schema())
+        return self
+
+    def _newest_schema(self) -> TableSchema:
+        watched = Timeline(self.store, self.paths, first_schema=self._first_schema)
+        return watched.newest_schema(self._schema)
+
+    def _follow(self, newest: TableSchema) -> None:
+        """Use a schema that was found. A slower look of another thread does not bring an older one back."""
+        if newest.id > self._schema.id:
+            self._show(newest)
+
+    def _seen(self) -> tuple[Timeline, Snapshot | None, TableSchema]:
+        """What a read works on: the snapshot and the newest schema, looked for at the same time."""
+        timeline, schema = self.timeline, self._schema
+        if self.pinned is not None:
+            return timeline, self.pinned, schema
+        snapshot, schema = timeline.both(timeline.latest, self._newest_schema)
+        if snapshot is not None and snapshot.schema_id > schema.id:  # both came after the look at the schemas
+            schema = timeline.schema(snapshot.schema_id)
+        self._follow(schema)
+        return timeline, snapshot, schema
+
     def snapshot(self) -> Snapshot | None:
         """The snapshot that a read would see now; None for a table without one."""
         return self.pinned if self.pinned is not None else self.timeline.latest()
@@ -79,7 +116,30 @@ class OpenTable:
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
     ) -> Transaction:
-        """Several appends, or one overwrite, as one snapshot. If the block raises, nothing is published."""
+        """Several appends, or one overwrite, as one snapshot. If the block raises, nothing is published.
+
+        Its rows are written with the schema that is the newest when this is called.
+        """
+        self._check_not_pinned()
+        return self.refresh()._begin(
+            commit_user=commit_user,
+            identifier=identifier,
+            isolation=isolation,
+            properties=properties,
+            watermark_ms=watermark_ms,
+        )
+
+    def _begin(
+        self,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "snapshot",
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+        newest_schema: bool = False,
+    ) -> Transaction:
+        """A transaction with the schema that this table shows. `newest_schema`: give up if there is a newer one."""
         return Transaction(
             self.committer,
             self.timeline,
@@ -88,6 +148,7 @@ class OpenTable:
             isolation=isolation,
             properties=dict(properties or {}),
             watermark_ms=watermark_ms,
+            newest_schema=newest_schema,
         )
 
     @property

@@ -68,15 +68,21 @@ class Table(Changes, Maintenance):
     def entries(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
         """The live data files of a snapshot (this table's by default), as manifest entries."""
         chosen = snapshot if snapshot is not None else self.snapshot()
-        return live(self.timeline.entries(self.timeline.manifests(chosen))) if chosen is not None else []
+        return self._live(self.timeline, chosen)
+
+    @staticmethod
+    def _live(timeline: Timeline, snapshot: Snapshot | None) -> list[ManifestEntry]:
+        return live(timeline.entries(timeline.manifests(snapshot))) if snapshot is not None else []
 
     def files(self) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
-        return system.files_table(self._schema, self.paths, self.entries())
+        timeline, snapshot, schema = self._seen()
+        return system.files_table(schema, timeline.paths, self._live(timeline, snapshot))
 
     def partitions(self) -> pa.Table:
         """One row per partition: its path, rows, bytes, files."""
-        return system.partitions_table(self._schema, self.entries())
+        timeline, snapshot, schema = self._seen()
+        return system.partitions_table(schema, self._live(timeline, snapshot))
 
     def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.
@@ -146,13 +152,20 @@ class Table(Changes, Maintenance):
     def plan(self, where: Where = None, columns: Sequence[str] | None = None) -> ScanPlan:
         """The plan of a read: its splits, how many files were considered, and how many were pruned and why. Can be printed.
 
+        Like every read, it is made with the newest schema, whoever changed it last.
+
         Args:
             where: a predicate made with `ll.col(...)`, or its text.
             columns: the columns that are read; None = all.
         """
+        return self._planned(where, columns)[0]
+
+    def _planned(self, where: Where, columns: Sequence[str] | None) -> tuple[ScanPlan, Timeline, TableSchema]:
+        """A plan, and the timeline and schema that it was made with."""
         predicate = parse_where(where) if isinstance(where, str) else where
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
-        return plan_scan(self.timeline, self.snapshot(), self._schema, predicate, columns, as_of_ms)
+        timeline, snapshot, schema = self._seen()
+        return plan_scan(timeline, snapshot, schema, predicate, columns, as_of_ms), timeline, schema
 
     scan = plan
     """The earlier name of `plan`."""
@@ -168,15 +181,17 @@ class Table(Changes, Maintenance):
             limit: the largest number of rows.
         """
         names = list(columns) if columns is not None else None
-        yield from read_batches(self.timeline, self.plan(where, names), self._schema, names, limit)
+        plan, timeline, schema = self._planned(where, names)
+        yield from read_batches(timeline, plan, schema, names, limit)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
         """Rows as one Arrow table. The arguments are those of `to_batches`."""
         import pyarrow as pa
 
         names = list(columns) if columns is not None else None
-        schema = arrow_schema_of(self._schema, names)
-        return pa.Table.from_batches(self.to_batches(columns, where, limit), schema=schema)
+        plan, timeline, schema = self._planned(where, names)
+        batches = read_batches(timeline, plan, schema, names, limit)
+        return pa.Table.from_batches(batches, schema=arrow_schema_of(schema, names))
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> Any:
         """Rows as a pandas DataFrame. The arguments are those of `to_batches`."""
@@ -190,8 +205,8 @@ class Table(Changes, Maintenance):
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""
-        plan = self.plan(where, [])
+        plan, timeline, schema = self._planned(where, [])
         known = count_rows(plan)
         if known is not None:
             return known
-        return sum(batch.num_rows for batch in read_batches(self.timeline, plan, self._schema, []))
+        return sum(batch.num_rows for batch in read_batches(timeline, plan, schema, []))

@@ -16,7 +16,7 @@ from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import Store
 from ...core import options as opt
-from ...core.errors import ERRORS, LakelatchError, OutcomeUnknown
+from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknown
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
@@ -255,6 +255,7 @@ class Committer:
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
+                error.newer_schema = run.newer_schema is not None and code == CommitConflict.code
                 return error
             case do.Undecided():
                 return self._unknown(run, journal, outcome)

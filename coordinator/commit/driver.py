@@ -140,7 +140,10 @@ class Driver:
     def _upload(
         self, effects: list[do.UploadData | do.WriteBaseList | do.WriteDeltaList], events: deque[Event]
     ) -> None:
-        """Write the files of all effects at once. The first failure ends the attempt, after waiting for the other uploads."""
+        """Write the files of all effects at once. The first failure ends the attempt, after waiting for the other uploads.
+
+        A commit that depends on the newest schema looks for it at the same time.
+        """
         left: dict[Future[None], int] = {}
         todo: list[int] = []
         answers: list[Event] = []
@@ -149,6 +152,7 @@ class Driver:
             answers.append(answer)
             todo.append(len(files))
             left.update({self.pool.submit(self._put, file): number for file in files})
+        looking = self.pool.submit(self.run.see_schemas) if self.run.must_see_schemas else None
         events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
         failure: Event | None = None
         while left:
@@ -163,6 +167,11 @@ class Driver:
                 todo[number] -= 1
                 if todo[number] == 0 and failure is None:
                     events.append(answers[number])
+        error = looking.exception() if looking is not None else None
+        if isinstance(error, LakelatchError):
+            failure = failure or ev.UploadFailed("the look at the newest schema", error.message)
+        elif error is not None:
+            raise error
         if failure is not None:
             events.clear()
             events.append(failure)

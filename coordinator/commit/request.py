@@ -34,6 +34,8 @@ class CommitRequest:
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
         commit_user, identifier: the identity; identifier None = not exactly once.
+        newest_schema: the rows can be written again, so a schema newer than theirs, made before the commit began, is a
+            conflict (`LakelatchError.newer_schema`). Rows that cannot be written again land as they are: readers cast them.
     """
 
     kind: CommitKind
@@ -48,6 +50,7 @@ class CommitRequest:
     operation: str | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    newest_schema: bool = False
 
     restores: ClassVar[bool] = False
     settles_layout: ClassVar[bool] = False

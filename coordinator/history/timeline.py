@@ -118,6 +118,18 @@ class Timeline:
         self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
         return self._schemas[newest], first
 
+    def newest_schema(self, known: TableSchema) -> TableSchema:
+        """The newest schema, found by one listing; `known` itself where there is none that is newer.
+
+        Raises:
+            TableNotFound: the known schema is gone, because the table was dropped or made again since it was opened.
+        """
+        ids = self.schema_ids()
+        if known.id not in ids:
+            self.check_table()
+        newest = max([known.id, *ids])
+        return known if newest == known.id else self.schema(newest)
+
     def newest_schema_id(self, known: int) -> int:
         """The id of the newest schema, found by name from a known one, so that a listing that lags behind hides none."""
         while self._schema_bytes(known + 1) is not None:

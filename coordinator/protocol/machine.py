@@ -175,6 +175,13 @@ def _conflict(state: CommitState, event: ev.ConflictFound) -> Step:
     return _conclude(state, do.NotCommitted("commit-conflict", f"{event.check}: {event.reason}"))
 
 
+def _overtaken(state: CommitState, event: ev.ConflictFound) -> Step:
+    """A conflict that was found beside the uploads: nothing of this attempt was sent, and every earlier one provably failed."""
+    if state.sends > 0:
+        raise ProtocolViolation("a commit that was sent cannot be given up for a conflict any more")
+    return _conflict(state, event)
+
+
 def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
     return replace(state, phase=Phase.COMPACT_MANIFESTS), (do.CompactManifests(state.base, state.attempt > 1),)
 
@@ -441,6 +448,7 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.DELTA_LIST, ev.DataUploaded): Transition(_data_uploaded, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.DELTA_LIST, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
     (_P.PUBLISH, ev.SnapshotPrepared): Transition(_prepared, (_P.PUBLISH,)),
+    (_P.PUBLISH, ev.ConflictFound): Transition(_overtaken, (_P.DONE,)),
     (_P.PUBLISH, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
     (_P.PUBLISH, ev.JournalUnsure): Transition(_journal_unsure, (_P.DONE,)),
     (_P.PUBLISH, ev.BaseAged): Transition(_base_aged, (_P.COLLECT, _P.DONE)),

@@ -53,6 +53,18 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
         )
 
 
+def can_be_read_again(data: Any) -> bool:
+    """Whether `batches_of(data)` yields the same rows each time. Streams and generators do so only once.
+
+    >>> can_be_read_again([pa.table({"a": [1]})]), can_be_read_again(iter([]))
+    (True, False)
+    """
+    if isinstance(data, (list, tuple)):
+        return all(can_be_read_again(part) for part in data)
+    frame = type(data).__module__.split(".")[0] in ("pandas", "polars") and hasattr(data, "columns")
+    return isinstance(data, (pa.RecordBatch, pa.Table)) or frame
+
+
 class Conformer:
     """Makes batches fit a table's columns.
 

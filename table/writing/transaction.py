@@ -45,6 +45,7 @@ class Transaction:
         committer, timeline: those of the table's branch.
         commit_user, identifier: the identity; both or neither.
         fresh_user: for a commit without identifier, a unique commit user by which the caller can find the snapshot.
+        newest_schema: a schema newer than the committer's is a conflict, because the caller can write the rows again.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Transaction:
         properties: dict[str, str],
         watermark_ms: int | None = None,
         fresh_user: str | None = None,
+        newest_schema: bool = False,
     ) -> None:
         check_identity(commit_user, identifier)
         self._committer, self._timeline = committer, timeline
@@ -65,6 +67,7 @@ class Transaction:
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
+        self._newest_schema = newest_schema
         self._writer: TableWriter | None = None
         self._given: list[CommitMessage] = []
         self._operation: str | None = None
@@ -107,8 +110,18 @@ class Transaction:
         Args:
             read_snapshot: id of the snapshot that `data` was computed from; the latest by default.
         """
+        self.overwrite_since(lambda: snapshot_read(self._timeline, read_snapshot), data, partition, dynamic)
+
+    def overwrite_since(
+        self,
+        look: Callable[[], Snapshot | None],
+        data: Any,
+        partition: Mapping[str, Any] | None,
+        dynamic: bool,
+    ) -> None:
+        """As `overwrite`. `look` returns the snapshot that is replaced; a caller who starts again returns the same one."""
         spec = overwrite_spec(self._schema, partition, dynamic)
-        self._begin_overwrite(spec, snapshot_read(self._timeline, read_snapshot))
+        self._begin_overwrite(spec, look())
         self._write(with_partition(data, spec, self._schema) if spec else data)
         if self._writer is not None:
             self._refuse_outside(self._writer.partitions, spec)
@@ -235,6 +248,7 @@ class Transaction:
             operation=self._operation,
             watermark_ms=self._watermark_ms,
             properties=self._properties,
+            newest_schema=self._newest_schema,
         )
 
     def _abandon(self) -> None:

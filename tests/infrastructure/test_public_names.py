@@ -15,7 +15,7 @@ NAMES = """
 SPARK_NAMES = "compact read register write"
 TABLE_NAMES = """
     alter append arrow_schema at branch clean committer compact count drop_partitions entries expire explain files history
-    options orphans overwrite partitions plan plan_rollback rollback scan schema schemas snapshot snapshots to_arrow
+    options orphans overwrite partitions plan plan_rollback refresh rollback scan schema schemas snapshot snapshots to_arrow
     to_batches to_pandas to_polars transaction truncate url verify
 """
 

@@ -359,8 +359,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "create EARLIEST, create schema, create snapshot, get LATEST, 2 get schema, get snapshot, list "
         "schemas, 2 list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
-    warm_append: "create snapshot, get snapshot, put LATEST, put data, 2 put list, put manifest",
-    warm_append_to_one_bucket: "create snapshot, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    warm_append: "create snapshot, get schema, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    warm_append_to_one_bucket: "create snapshot, get schema, get snapshot, put LATEST, put data, 2 put list, put manifest",
     cold_append_to_one_bucket: (
         "create snapshot, 2 get list, 2 get manifest, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
@@ -370,23 +370,23 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "put list, put manifest"
     ),
     append_after_another: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, 4 get snapshot, list snapshots, put LATEST, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 4 get snapshot, list snapshots, put LATEST, "
         "put data, 3 put list, put manifest"
     ),
     append_after_five_others: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, 5 get snapshot, list snapshots, put LATEST, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 5 get snapshot, list snapshots, put LATEST, "
         "put data, 3 put list, put manifest"
     ),
     append_that_lost_once: (
-        "2 create snapshot, delete list, get LATEST, 2 get list, 4 get snapshot, list snapshots, put LATEST, "
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 4 get snapshot, list snapshots, put LATEST, "
         "put data, 3 put list, put manifest"
     ),
     append_that_lost_twice: (
-        "3 create snapshot, delete list, get LATEST, 4 get list, 7 get snapshot, 2 list snapshots, put "
+        "3 create snapshot, delete list, get LATEST, 4 get list, get schema, 7 get snapshot, 2 list snapshots, put "
         "LATEST, put data, 4 put list, put manifest"
     ),
-    append_whose_answer_was_lost: "create snapshot, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
-    append_whose_send_was_lost: "2 create snapshot, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
+    append_whose_answer_was_lost: "create snapshot, get schema, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
+    append_whose_send_was_lost: "2 create snapshot, get schema, 2 get snapshot, put LATEST, put data, 2 put list, put manifest",
     replay: "get EARLIEST, 3 get snapshot, list snapshots",
     replay_elsewhere: "get EARLIEST, 3 get snapshot, list snapshots",
     append_of_a_new_user: (
@@ -403,19 +403,19 @@ EXPECTED: dict[Callable[[World], str], str] = {
     ),
     look_up: "2 get snapshot, 2 list snapshots",
     overwrite_of_a_partition: (
-        "create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
+        "create snapshot, 2 get manifest, get schema, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
         "put manifest"
     ),
     dynamic_overwrite: (
-        "create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
+        "create snapshot, 2 get manifest, get schema, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
         "put manifest"
     ),
     overwrite_after_another: (
-        "create snapshot, 2 get list, 3 get manifest, 5 get snapshot, 2 list snapshots, put LATEST, put data, "
+        "create snapshot, 2 get list, 3 get manifest, get schema, 5 get snapshot, 2 list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
     ),
     overwrite_that_lost_once: (
-        "2 create snapshot, delete list, get LATEST, 3 get list, 3 get manifest, 6 get snapshot, 2 list "
+        "2 create snapshot, delete list, get LATEST, 3 get list, 3 get manifest, get schema, 6 get snapshot, 2 list "
         "snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     truncate: ("create snapshot, 2 get manifest, 2 get snapshot, list snapshots, put LATEST, 2 put list, put manifest"),
@@ -424,15 +424,15 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "snapshots, put LATEST, put data, put index manifest, 2 put list, put manifest"
     ),
     overwrite_beside_vectors_after_another: (
-        "create snapshot, get index manifest, 2 get list, 3 get manifest, 5 get snapshot, 2 list snapshots, put LATEST, "
-        "put data, put index manifest, 2 put list, put manifest"
+        "create snapshot, get index manifest, 2 get list, 3 get manifest, get schema, 5 get snapshot, 2 list snapshots, "
+        "put LATEST, put data, put index manifest, 2 put list, put manifest"
     ),
     compact: (
         "create snapshot, 5 get data, 2 get list, 5 get manifest, get schema, 2 get snapshot, list schemas, "
         "list snapshots, put LATEST, put data, 2 put list, put manifest"
     ),
     append_that_merges_manifests: (
-        "create snapshot, 3 get manifest, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
+        "create snapshot, 3 get manifest, get schema, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
     ),
     rollback: (
         "create snapshot, create tags, get EARLIEST, 6 get list, 16 get manifest, get schema, 7 get snapshot, "
@@ -456,7 +456,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
     resolve: (
         "create snapshot, 2 get EARLIEST, 2 get list, get manifest, 5 get snapshot, look at data, 2 look at manifest"
     ),
-    read: "get data, 2 get list, 3 get manifest, get snapshot, list snapshots",
+    read: "get data, 2 get list, 3 get manifest, get snapshot, list schemas, list snapshots",
     recover: "get EARLIEST, 2 get snapshot",
 }
 

@@ -99,12 +99,12 @@ def parts(table: Table) -> dict[str, int]:
 
 
 def test_a_warm_append_takes_seven_requests_three_of_them_in_sequence(store: Lab) -> None:
-    """architecture §3: two round trips until visible, three until acknowledged; the hint is the seventh request, afterwards."""
+    """architecture §3: two round trips until visible, three until acknowledged; the hint is written afterwards."""
     table = opened(store)
     table.append(rows("a", 1))
     store.latency_s = 0.25  # threads of a busy machine start late
     receipt = table.append(rows("a", 2))
-    assert receipt.requests == 6
+    assert receipt.requests == 7
     assert receipt.sequential_requests == 3
     table.committer.settle()
     assert store.get("snapshot/LATEST") == b"2"
@@ -168,7 +168,7 @@ def test_a_lost_race_lands_on_the_winner(store: Lab) -> None:
     table.append(rows("a", 1))
     store.before_create = [lambda: other.append(rows("b", 1)), lambda: None]
     receipt = table.append(rows("c", 1))
-    assert (receipt.snapshot_id, receipt.attempts, receipt.requests) == (3, 2, 14), "the winner was read once"
+    assert (receipt.snapshot_id, receipt.attempts, receipt.requests) == (3, 2, 15), "the winner was read once"
     assert parts(table) == {"part=a": 1, "part=b": 1, "part=c": 1}
     latest = table.snapshot()
     assert latest is not None

@@ -107,6 +107,17 @@ def opened(store: Turns, **options: str) -> Table:
     return table
 
 
+class Stale:
+    """A writer whose files have the schema that it opened the table with, like those of a job on many machines."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def append(self, rows: pa.Table, **identity: Any) -> None:
+        with self.table._begin(**identity) as tx:
+            tx.append(rows)
+
+
 def again(store: Turns) -> Table:
     """The table, opened anew."""
     return Table(store, Timeline(store, TablePaths()).latest_schema())
@@ -150,7 +161,7 @@ def test_a_first_append_at_any_time_of_a_change(name: str, options: dict[str, st
         writer, changer = opened(store, **options), opened(store, **options)
         outcome: list[bool] = []
         store.asked = 0
-        store.before = {turn: lambda: outcome.append(told(lambda: writer.append(ROWS)))}
+        store.before = {turn: lambda: outcome.append(told(lambda: Stale(writer).append(ROWS)))}
         altered = told(lambda: changer.alter(*changes))
         if not outcome:
             break
@@ -168,7 +179,7 @@ def test_a_change_at_any_time_of_a_first_append(name: str, options: dict[str, st
         outcome: list[bool] = []
         store.asked = 0
         store.before = {turn: lambda: outcome.append(told(lambda: changer.alter(*changes)))}
-        appended = told(lambda: writer.append(ROWS))
+        appended = told(lambda: Stale(writer).append(ROWS))
         writer.committer.settle()
         if not outcome:
             break
@@ -194,7 +205,7 @@ def test_a_change_that_dies_at_any_request_beside_a_first_append(
         store.asked = 0
         store.before = {dies_before: die}
         if turn < dies_before:
-            store.before[turn] = lambda: outcome.append(told(lambda: writer.append(ROWS)))
+            store.before[turn] = lambda: outcome.append(told(lambda: Stale(writer).append(ROWS)))
         altered: bool | None = None
         try:
             altered = told(lambda: changer.alter(*changes))
@@ -202,9 +213,57 @@ def test_a_change_that_dies_at_any_request_beside_a_first_append(
             pass
         store.before = {}
         if not outcome:
-            outcome.append(told(lambda: writer.append(ROWS)))
+            outcome.append(told(lambda: Stale(writer).append(ROWS)))
         if altered is None:
             check(store, outcome[0], None, rescaled=name == "more buckets")
+
+
+@pytest.mark.parametrize(("name", "options", "changes"), EVERY, ids=[name for name, _, _ in EVERY])
+def test_a_change_at_any_time_of_rows_that_can_be_written_again(
+    name: str, options: dict[str, str], changes: Any
+) -> None:
+    """Now both may be done: the rows are written again under the new layout."""
+    answers = set()
+    for turn in itertools.count(1):
+        store = Turns()
+        writer, changer = opened(store, **options), opened(store, **options)
+        outcome: list[bool] = []
+        store.asked = 0
+        store.before = {turn: lambda: outcome.append(told(lambda: changer.alter(*changes)))}
+        appended = told(lambda: writer.append(ROWS))
+        writer.committer.settle()
+        if not outcome:
+            break
+        answers.add((appended, outcome[0]))
+        check(store, appended, None, rescaled=name == "more buckets")
+    assert (True, True) in answers
+    assert (False, False) not in answers
+
+
+@pytest.mark.parametrize(("name", "options", "changes"), EVERY, ids=[name for name, _, _ in EVERY])
+def test_a_change_stands_where_the_first_files_already_have_its_layout(
+    name: str, options: dict[str, str], changes: Any
+) -> None:
+    """Their writer opened the table before the change was settled. Undoing it would lose their rows."""
+    store = Turns()
+    changer = opened(store, **options)
+    outcome: list[bool] = []
+    store.before_create = {"snapshot/snapshot-2": lambda: outcome.append(told(lambda: again(store).append(ROWS)))}
+    assert told(lambda: changer.alter(*changes))
+    assert outcome == [True]
+    check(store, True, None, rescaled=name == "more buckets")
+
+
+def test_an_unknown_change_stands_where_the_first_files_already_have_its_layout() -> None:
+    store = Turns()
+    changer = opened(store)
+    store.silent = {"snapshot/snapshot-2"}
+    with pytest.raises(ll.OutcomeUnknown) as caught:
+        changer.alter(ll.set_option("data-file.path-directory", "data"))
+    store.silent = set()
+    again(store).append(ROWS)
+    assert caught.value.resolve(timeout=5).option_texts["data-file.path-directory"] == "data"
+    check(store, True, None)
 
 
 @pytest.mark.parametrize(("name", "options", "changes"), EVERY, ids=[name for name, _, _ in EVERY])
@@ -218,7 +277,7 @@ def test_a_schema_of_apache_paimon_at_any_time_of_a_first_append(
         outcome: list[bool] = []
         store.asked = 0
         store.before = {turn: lambda: outcome.append(told(lambda: change_schema(changer.timeline, changes)))}
-        appended = told(lambda: writer.append(ROWS))
+        appended = told(lambda: Stale(writer).append(ROWS))
         writer.committer.settle()
         if not outcome:
             break
@@ -253,7 +312,7 @@ def test_a_writer_opened_before_a_column_was_renamed_still_commits() -> None:
     store = Turns()
     writer = opened(store, bucket="2", **{"bucket-key": "k"})
     opened(store, bucket="2", **{"bucket-key": "k"}).alter(ll.rename_column("k", "key"))
-    writer.append(ROWS)
+    Stale(writer).append(ROWS)
     assert again(store).schema.option_texts["bucket-key"] == "key"
     assert again(store).count() == 3
 
@@ -261,7 +320,7 @@ def test_a_writer_opened_before_a_column_was_renamed_still_commits() -> None:
 def test_a_change_that_lost_is_undone_completely() -> None:
     store = Turns()
     writer, changer = opened(store), opened(store)
-    store.before_create = {"snapshot/snapshot-2": lambda: writer.append(ROWS)}
+    store.before_create = {"snapshot/snapshot-2": lambda: Stale(writer).append(ROWS)}
     with pytest.raises(ll.CommitConflict, match="first files"):
         changer.alter(ll.add_column("extra", "INT"), ll.set_option("data-file.path-directory", "data"))
     newest = again(store).schema
@@ -291,7 +350,7 @@ def test_resolving_an_unknown_change_that_lost_to_the_first_files_undoes_it() ->
     with pytest.raises(ll.OutcomeUnknown) as caught:
         changer.alter(ll.set_option("data-file.path-directory", "data"))
     store.silent = set()
-    writer.append(ROWS)
+    Stale(writer).append(ROWS)
     with pytest.raises(ll.CommitConflict, match="first files"):
         caught.value.resolve(timeout=5)
     assert "data-file.path-directory" not in again(store).options
@@ -313,7 +372,7 @@ def test_a_schema_whose_creation_is_unknown_resolves_to_a_change_that_stands(cha
 
     store.before_create = {"snapshot/snapshot-1": lose_the_answer}
     altered_layout = changes is CHANGES["directory"]
-    assert told(lambda: writer.append(ROWS)) is not altered_layout
+    assert told(lambda: Stale(writer).append(ROWS)) is not altered_layout
     assert again(store).schema.option_texts.get("data-file.path-directory") == ("data" if altered_layout else None)
     check(store, not altered_layout, True if altered_layout else None)
 
@@ -351,7 +410,7 @@ def test_a_change_that_cannot_be_undone_is_unknown_and_resolves() -> None:
             raise ll.StoreUnavailable("away")
         return create(key, data)
 
-    store.before_create = {"snapshot/snapshot-2": lambda: writer.append(ROWS)}
+    store.before_create = {"snapshot/snapshot-2": lambda: Stale(writer).append(ROWS)}
     store.put_if_absent = without  # type: ignore[method-assign]
     with pytest.raises(ll.OutcomeUnknown, match="had to be undone") as caught:
         changer.alter(ll.add_column("extra", "INT"), ll.set_option("data-file.path-directory", "data"))
@@ -382,7 +441,7 @@ def test_a_writer_that_died_before_correcting_the_schema_blocks_no_other_writer(
     store = Turns()
     writer = dying_before_it_corrects_the_schema(store)
     with pytest.raises(Died):
-        writer.append(ROWS)
+        Stale(writer).append(ROWS)
     with pytest.raises(ll.CommitConflict, match="open the table again"):
         again(store).append(ROWS)
     check(store, True, None)
@@ -393,7 +452,7 @@ def test_a_landed_identity_is_not_reported_before_the_newest_schema_has_its_layo
     store = Turns()
     writer = dying_before_it_corrects_the_schema(store)
     with pytest.raises(Died):
-        writer.append(ROWS, commit_user="job", identifier=1)
+        Stale(writer).append(ROWS, commit_user="job", identifier=1)
     assert again(store).append(ROWS, commit_user="job", identifier=1).replayed
     check(store, True, None)
 
@@ -415,7 +474,7 @@ def test_first_rows_are_not_reported_before_the_newest_schema_has_their_layout()
 
     store.put_if_absent = without  # type: ignore[method-assign]
     with pytest.raises(ll.OutcomeUnknown, match="it landed") as caught:
-        writer.append(ROWS)
+        Stale(writer).append(ROWS)
     store.put_if_absent = create  # type: ignore[method-assign]
     assert caught.value.resolve(timeout=5).snapshot_id == 1
     check(store, True, None)
@@ -445,7 +504,7 @@ def test_recovered_first_rows_can_be_read_with_the_newest_schema(dies_at: str, t
 
     store.before_create = {"snapshot/snapshot-1": alter_then_die}
     with pytest.raises(Died):
-        writer.append(ROWS)
+        Stale(writer).append(ROWS)
     found = recover_journal(journal, store, MACHINE, writers_are_gone=True)
     assert [commit.outcome for commit in found.commits] in (["finished"], ["landed"])
     check(store, True, None)

@@ -194,7 +194,7 @@ def test_a_table_without_earliest_gets_it_from_the_next_cold_commit(store: Fragi
     table = filled(store, 1, 2, 3)
     store.delete_many(["snapshot/EARLIEST"])
     delete(store, 1)
-    assert table.append(rows(4)).requests == 6
+    assert table.append(rows(4)).requests == 7
     assert "snapshot/EARLIEST" not in [info.key for info in store.list("snapshot/")]
     opened(store).append(rows(5))
     assert store.get("snapshot/EARLIEST") == b"2"

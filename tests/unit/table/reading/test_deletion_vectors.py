@@ -219,5 +219,5 @@ def test_an_append_beside_vectors_reads_none_of_them() -> None:
     rows = pa.table({"x": pa.array([1], pa.int32())})
     warm.append(rows)
     receipt = warm.append(rows)
-    assert receipt.requests == 6
+    assert receipt.requests == 7
     assert warm.to_arrow().num_rows == 11
