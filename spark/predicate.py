@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
-from ..core.predicates.predicate import And, Comparison, Not, Or, Predicate
+from ..core.predicates.predicate import And, Comparison, Not, Or, Predicate, type_at
 from ..core.rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from .types import to_spark
 
@@ -61,7 +61,7 @@ def to_column(predicate: Predicate, fields: Sequence[Field]) -> Column:
 def _column(predicate: Predicate, fields: Mapping[str, Field]) -> Column:
     match predicate:
         case Comparison(column=name):
-            data_type = fields[name].type
+            data_type = type_at(fields[name].type, predicate)
             if not isinstance(data_type, AtomicType):
                 return _null_test(predicate)
             return _leaf(predicate, data_type)
@@ -75,8 +75,12 @@ def _column(predicate: Predicate, fields: Mapping[str, Field]) -> Column:
             raise Untranslatable(str(predicate))
 
 
+def _tested(leaf: Comparison) -> Column:
+    return F.col(".".join(quoted(name) for name in (leaf.column, *leaf.path)))
+
+
 def _null_test(leaf: Comparison) -> Column:
-    column = column_of(leaf.column)
+    column = _tested(leaf)
     if leaf.op == "is_null":
         return column.isNull()
     if leaf.op == "is_not_null":
@@ -87,7 +91,7 @@ def _null_test(leaf: Comparison) -> Column:
 def _leaf(leaf: Comparison, data_type: AtomicType) -> Column:
     if leaf.op in ("is_null", "is_not_null"):
         return _null_test(leaf)
-    column = column_of(leaf.column)
+    column = _tested(leaf)
     if leaf.op == "in":
         return _in(column, leaf.literals, data_type)
     value = leaf.literals[0]

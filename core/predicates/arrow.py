@@ -30,7 +30,7 @@ from ..rows.values import (
     root_of,
     time_to_millis,
 )
-from .predicate import And, Comparison, Not, Or, Predicate
+from .predicate import And, Comparison, Not, Or, Predicate, type_at
 
 _KERNELS = {
     "=": pc.equal,
@@ -83,7 +83,10 @@ def _mask(predicate: Predicate, table: Any, types: Mapping[str, DataType]) -> An
         case Comparison(column=column):
             if column not in types or table.schema.get_field_index(column) < 0:
                 raise InvalidArgument(f"the rows have no column '{column}' to test")
-            return _leaf(predicate, plain_array(table.column(column)), root_of(types[column]))
+            array = table.column(column)
+            for name in predicate.path:
+                array = pc.struct_field(array, [name])
+            return _leaf(predicate, plain_array(array), root_of(type_at(types[column], predicate)))
         case And(parts=parts):
             return _combined(pc.and_kleene, [_mask(p, table, types) for p in parts], True)
         case Or(parts=parts):
@@ -261,8 +264,8 @@ def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
     """
     match predicate:
         case Comparison(column=column):
-            if column not in row:
-                raise InvalidArgument(f"the row has no column '{column}' to test")
+            if column not in row or predicate.path:
+                raise InvalidArgument(f"the row has no column '{'.'.join((column, *predicate.path))}' to test")
             return _evaluate_leaf(predicate, row[column])
         case And(parts=parts):
             answers = [evaluate(p, row) for p in parts]

@@ -12,6 +12,7 @@ so is its negation. A row is kept only if the predicate is true. FLOAT and DOUBL
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
@@ -21,7 +22,7 @@ from ..errors import InvalidArgument
 from ..rows.java_text import timestamp_sql
 from ..rows.literals import Nanos, coerce_literal, exact_number, integer_range, plain_scalar
 from ..rows.partition import closest
-from ..rows.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, AtomicType, DataType, Field, sql
+from ..rows.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, AtomicType, DataType, Field, RowType, sql
 from ..rows.values import EXACT, decimal_of, root_of
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -40,6 +41,9 @@ COMPLEMENT = {
     "is_not_null": "is_null",
 }
 """Operator -> the operator that is true exactly if the first is false; unknown stays unknown."""
+
+_PART = re.compile(r"`([^`]+)`|([^.`]+)")
+_PATH = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))+")
 
 
 class Predicate:
@@ -65,21 +69,23 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Predicate):
-    """One test of one column.
+    """One test of one column, or of one field of a ROW column.
 
     Attributes:
         op: one of `OPERATORS`.
-        column: the name of the column.
+        column: the name of the column. Before it is bound, it may be the path to a field: `st.a` (see `col`).
         literals: the values to compare with: none for null tests, any number for `in`, and one for other operators.
             An empty `in` is never true.
+        path: the names that lead from the column to the field that is tested; empty if the column itself is tested.
     """
 
     op: str
     column: str
     literals: tuple[Any, ...] = ()
+    path: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        name = f"`{self.column}`" if not self.column.isidentifier() else self.column
+        name = ".".join(map(_name_text, (self.column, *self.path)))
         texts = [_literal_text(v) for v in self.literals]
         if self.op in NULL_TESTS:
             return f"{name} {self.op.replace('_', ' ').upper()}"
@@ -131,6 +137,10 @@ def _checked(other: Any) -> Predicate:
             next_step="put each comparison in brackets: (col('a') == 1) & (col('b') > 2)",
         )
     return other
+
+
+def _name_text(name: str) -> str:
+    return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 
 def _literal_text(value: Any) -> str:
@@ -228,6 +238,10 @@ def _literal(column: str, value: Any) -> Any:
 def col(name: str) -> Column:
     """A column for use in conditions.
 
+    Args:
+        name: the name of a column, or the path to a field of a ROW column: `st.a`. A column whose whole name is `st.a` comes
+            first. In a path, names that hold a dot are written in backticks.
+
     >>> str((col("month") == 1) & ~col("carrier").is_in(["AA", "UA"]))
     "month = 1 AND NOT (carrier IN ('AA', 'UA'))"
     """
@@ -238,7 +252,7 @@ def col(name: str) -> Column:
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """The columns that a predicate tests.
+    """The columns that a predicate tests, each as a whole where only a field of it is tested.
 
     >>> sorted(columns_of((col("a") == 1) | col("b").is_null()))
     ['a', 'b']
@@ -288,27 +302,68 @@ def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
 
     >>> str(bind(col("a") > 1.5, [Field(0, "a", AtomicType("INT"))]))
     'a > 1'
+    >>> bind(col("st.a") > 1, [Field(0, "st", RowType((Field(1, "a", AtomicType("INT")),)))])
+    Comparison(op='>', column='st', literals=(1,), path=('a',))
     """
     by_name = {f.name: f for f in fields}
     return transformed(predicate, lambda leaf: _bound(leaf, by_name))
 
 
 def _bound(leaf: Comparison, by_name: Mapping[str, Field]) -> Predicate:
-    field = by_name.get(leaf.column)
-    if field is None:
-        raise InvalidArgument(f"there is no column '{leaf.column}'", next_step=closest(leaf.column, list(by_name)))
+    leaf = _located(leaf, by_name)
+    where = f"column '{'.'.join((leaf.column, *leaf.path))}'"
     if leaf.op not in OPERATORS:
-        raise InvalidArgument(f"column '{leaf.column}': unknown operator {leaf.op!r}")
+        raise InvalidArgument(f"{where}: unknown operator {leaf.op!r}")
+    data_type = type_at(by_name[leaf.column].type, leaf)
     if leaf.op in NULL_TESTS:
         return leaf
-    where, root = f"column '{leaf.column}'", root_of(field.type)
+    root = root_of(data_type)
     if leaf.op in TEXT_TESTS and (
         root not in (*STRING_ROOTS, *BINARY_ROOTS) or (leaf.op == "like" and root in BINARY_ROOTS)
     ):
-        raise InvalidArgument(f"{where} is of type {sql(field.type)}: {leaf.op} needs a column of text")
+        raise InvalidArgument(f"{where} is of type {sql(data_type)}: {leaf.op} needs a column of text")
     if root in INTEGER_ROOTS or root == "DECIMAL":
-        return _snapped(leaf, field.type, where)
-    return replace(leaf, literals=tuple(coerce_literal(v, field.type, where) for v in leaf.literals))
+        return _snapped(leaf, data_type, where)
+    return replace(leaf, literals=tuple(coerce_literal(v, data_type, where) for v in leaf.literals))
+
+
+def _located(leaf: Comparison, by_name: Mapping[str, Field]) -> Comparison:
+    """The comparison with the name of an existing column, and the path from there. A column's whole name comes first."""
+    if leaf.column in by_name:
+        return leaf
+    whole = ".".join((leaf.column, *leaf.path))
+    if whole in by_name:
+        return replace(leaf, column=whole, path=())
+    if not leaf.path and _PATH.fullmatch(leaf.column):
+        first, *rest = (quoted or plain for quoted, plain in _PART.findall(leaf.column))
+        if first in by_name:
+            return replace(leaf, column=first, path=tuple(rest))
+    raise InvalidArgument(f"there is no column '{whole}'", next_step=closest(leaf.column, list(by_name)))
+
+
+def type_at(data_type: DataType, leaf: Comparison) -> DataType:
+    """The type of what a bound comparison tests: that of its column, or of the field that its path leads to.
+
+    Args:
+        data_type: the type of the column.
+
+    Raises:
+        InvalidArgument: the path leads to no field of a ROW.
+    """
+    name = leaf.column
+    for part in leaf.path:
+        if not isinstance(data_type, RowType):
+            raise InvalidArgument(
+                f"column '{name}' is of type {sql(data_type)}, so there is no '{name}.{part}'",
+                next_step="only the fields of a ROW can be tested by name",
+            )
+        found = next((f.type for f in data_type.fields if f.name == part), None)
+        if found is None:
+            raise InvalidArgument(
+                f"column '{name}' has no field '{part}'", next_step=closest(part, [f.name for f in data_type.fields])
+            )
+        name, data_type = f"{name}.{part}", found
+    return data_type
 
 
 def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Predicate:
@@ -320,14 +375,14 @@ def _snapped(leaf: Comparison, data_type: DataType, where: str) -> Predicate:
     value, exact = steps[0]
     if exact or value is None:
         return replace(leaf, literals=(value,))
-    never = Comparison("in", leaf.column)
+    never = replace(leaf, op="in", literals=())
     if leaf.op in ("=", "!="):
         return never if leaf.op == "=" else Not(never)
     below_all, above_all = value == "below", value == "above"
     upwards = leaf.op in (">", ">=")
     if below_all or above_all:
         return Not(never) if below_all == upwards else never
-    return Comparison(">" if upwards else "<=", leaf.column, (value,))
+    return replace(leaf, op=">" if upwards else "<=", literals=(value,))
 
 
 def _grid_step(literal: Any, data_type: AtomicType, where: str) -> tuple[Any, bool]:

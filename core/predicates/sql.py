@@ -9,13 +9,14 @@ Source: design/architecture §5.md. Invariants: Text and `col()` give the same t
     test       = column [ = <> != < <= > >= ] literal | literal operator column | column
                | column IS [NOT] NULL | column [NOT] IN ( literal, … ) | column [NOT] LIKE 'text'
                | column [NOT] BETWEEN literal AND literal
-    column     = name | `name` | "name"          literal = number | 'text' | TRUE | FALSE | NULL
-               | DATE 'text' | TIME 'text' | TIMESTAMP 'text' | X'hex'
+    column     = word { . word }                 word = name | `name` | "name"
+    literal    = number | 'text' | TRUE | FALSE | NULL | DATE 'text' | TIME 'text' | TIMESTAMP 'text' | X'hex'
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
 
@@ -29,7 +30,7 @@ _WORD = re.compile(
       | (?P<quoted>`(?:[^`]|``)+`|"(?:[^"]|"")+")
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
       | (?P<name>[^\W\d]\w*)
-      | (?P<sign><=|>=|<>|!=|==|[=<>(),+-])""",
+      | (?P<sign><=|>=|<>|!=|==|[=<>(),.+-])""",
     re.VERBOSE,
 )
 _OPERATORS = {"=": "=", "==": "=", "<>": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -157,38 +158,38 @@ class _Parser:
             return self._literal_first()
         column = self._column()
         if self.token.kind == "sign" and self.token.text in _OPERATORS:
-            op = _OPERATORS[self._advance().text]
-            return Comparison(op, column, (self._literal(),))
+            return replace(column, op=_OPERATORS[self._advance().text], literals=(self._literal(),))
         if self._keyword("IS", "NOT", "NULL"):
-            return Comparison("is_not_null", column)
+            return replace(column, op="is_not_null")
         if self._keyword("IS", "NULL"):
-            return Comparison("is_null", column)
+            return column
         negated = self._keyword("NOT")
         test = self._worded_test(column)
         if test is None:
             if negated:
                 self.fail("IN, LIKE or BETWEEN is expected after NOT")
-            return Comparison("=", column, (True,))
+            return replace(column, op="=", literals=(True,))
         return Not(test) if negated else test
 
-    def _worded_test(self, column: str) -> Predicate | None:
+    def _worded_test(self, column: Comparison) -> Predicate | None:
         if self._keyword("IN"):
             self._expect("(")
             values = [self._literal()]
             while self._sign(","):
                 values.append(self._literal())
             self._expect(")")
-            return Comparison("in", column, tuple(values))
+            return replace(column, op="in", literals=tuple(values))
         if self._keyword("LIKE"):
             pattern = self._literal()
             if not isinstance(pattern, str):
                 self.fail("a pattern in quotes is expected before this")
-            return like(column, pattern)
+            return replace(like(column.column, pattern), path=column.path)
         if self._keyword("BETWEEN"):
             low = self._literal()
             if not self._keyword("AND"):
                 self.fail("AND is expected")
-            return And((Comparison(">=", column, (low,)), Comparison("<=", column, (self._literal(),))))
+            bounds = (">=", low), ("<=", self._literal())
+            return And(tuple(replace(column, op=op, literals=(bound,)) for op, bound in bounds))
         return None
 
     def _literal_first(self) -> Predicate:
@@ -198,7 +199,7 @@ class _Parser:
         op = _OPERATORS[self._advance().text]
         if not self._at_column():
             self.fail("a column is expected")
-        return Comparison(_MIRRORED[op], self._column(), (value,))
+        return replace(self._column(), op=_MIRRORED[op], literals=(value,))
 
     # ---------------------------------------------------------------------------------------- columns and literals
 
@@ -210,7 +211,16 @@ class _Parser:
             return False
         return not (token.text.upper() in _TYPED and self._tokens[self._next + 1].kind == "text")
 
-    def _column(self) -> str:
+    def _column(self) -> Comparison:
+        """A column, or a field of one, as a test that is still to be chosen."""
+        names = [self._name()]
+        while self._sign("."):
+            if self.token.kind not in ("name", "quoted"):
+                self.fail("the name of a field is expected after the dot")
+            names.append(self._name())
+        return Comparison("is_null", names[0], path=tuple(names[1:]))
+
+    def _name(self) -> str:
         token = self._advance()
         if token.kind == "quoted":
             quote = token.text[0]
@@ -252,11 +262,11 @@ def _flat(kind: type[And | Or], parts: list[Predicate]) -> tuple[Predicate, ...]
     return tuple(out)
 
 
-def like(column: str, pattern: str) -> Predicate:
+def like(column: str, pattern: str) -> Comparison:
     """The simplest predicate for a LIKE; statistics can answer a pattern whose only wildcard is at one end.
 
-    >>> like("a", "%x%")
-    Comparison(op='contains', column='a', literals=('x',))
+    >>> str(like("a", "%x%"))
+    "a CONTAINS 'x'"
     """
     found = _PLAIN_LIKE.fullmatch(pattern)
     if found is None:

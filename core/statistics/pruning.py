@@ -156,11 +156,11 @@ def _leaf_may(leaf: Comparison, file: _File, negated: bool) -> bool:
     if negated and op in COMPLEMENT:
         op, negated = COMPLEMENT[op], False
     if op == "is_null":
-        return column.null_count != 0
+        return column.null_count != 0 or bool(leaf.path)  # a field may be null where its ROW is not
     if file.row_count is not None and column.null_count == file.row_count:
         return False  # only nulls: every comparison is unknown, and IS NOT NULL is false
-    if op == "is_not_null":
-        return True
+    if op == "is_not_null" or leaf.path:
+        return True  # there are no bounds of a field in a ROW
     if op != "in" and leaf.literals[0] is None:
         return False
     low, high = _usable_bounds(column, file.trusts_floats)

@@ -92,9 +92,9 @@ def _keys(predicate: Predicate, schema: TableSchema) -> list[tuple[Any, ...]] | 
 def _values(part: Predicate) -> tuple[str, list[Any]] | None:
     """(column, its possible values) if the condition is `=`, IN, IS NULL, or several of these for one column joined by OR."""
     match part:
-        case Comparison(op="is_null", column=column):
+        case Comparison(op="is_null", column=column, path=()):
             return column, [None]
-        case Comparison(op="=" | "in", column=column, literals=literals):
+        case Comparison(op="=" | "in", column=column, literals=literals, path=()):
             values = [v for v in literals if v is not None]
             return None if any(v != v for v in values) else (column, values)  # NaN has many bit patterns
         case Or(parts=parts) if parts:
