@@ -10,6 +10,7 @@ from dataclasses import fields
 from datetime import datetime, timezone
 
 from ..core.errors import LakelatchError
+from ..core.html_text import Text
 from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.attempt import lost_attempts
@@ -17,7 +18,7 @@ from .history.timeline import BASE_PROPERTY, Timeline, base_of
 from .journal.lines import Entry
 
 
-def explain(timeline: Timeline, snapshot: Snapshot) -> str:
+def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
     """How a snapshot came to be: its writer, its base, its lost races and its changes."""
     lines = [
         f"snapshot {snapshot.id}  {snapshot.commit_kind}" + (f" ({snapshot.operation})" if snapshot.operation else "")
@@ -30,7 +31,7 @@ def explain(timeline: Timeline, snapshot: Snapshot) -> str:
     lines.extend(_attempt_lines(snapshot))
     lines.append(f"  changes   {_changes(timeline, snapshot)}")
     lines.append(f"  rows      {snapshot.delta_record_count:+d}, {snapshot.total_record_count} in all")
-    return "\n".join(lines)
+    return Text("\n".join(lines))
 
 
 def _moment(time_ms: int) -> str:

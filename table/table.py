@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..coordinator.explain import explain
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import InvalidArgument
+from ..core.html_text import facts, grid
 from ..core.metadata.data_file import ManifestEntry
 from ..core.metadata.folding import live
 from ..core.metadata.schema import TableSchema
@@ -21,6 +22,7 @@ from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
 from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
+from ..core.rows.types import sql
 from . import system
 from .changes import Changes
 from .maintenance import Maintenance
@@ -32,6 +34,7 @@ from .verify.whole import Which, verify_store
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .dataset import TableDataset
     from .verify.finding import Finding
 
 Where = Predicate | str | None
@@ -209,4 +212,59 @@ class Table(Changes, Maintenance):
         known = count_rows(plan)
         if known is not None:
             return known
-        return sum(batch.num_rows for batch in read_batches(timeline, plan, schema, []))
+
+    # --------------------------------------------------------------------------------------------- for other tools
+
+    def to_reader(
+        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows as a reader that fetches them as they are asked for. The arguments are those of `to_batches`.
+
+        The snapshot and the files are chosen now; close the reader to stop early.
+        """
+        import pyarrow as pa
+
+        names = list(columns) if columns is not None else None
+        plan, timeline, schema = self._planned(where, names)
+        batches = read_batches(timeline, plan, schema, names, limit)
+        return pa.RecordBatchReader.from_batches(arrow_schema_of(schema, names), batches)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Every row as a stream of Arrow's C interface, which DuckDB, polars, pandas and Arrow accept in place of a frame."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_dataset(self) -> TableDataset:
+        """The rows of the newest snapshot, or of the one chosen with `at`, as a `pyarrow.dataset.Dataset`.
+
+        Tools that can read a dataset push their columns and filters down, so that only the files and columns of a query are
+        read: `duckdb.sql("FROM dataset WHERE …")`, `polars.scan_pyarrow_dataset(dataset)`, `dataset.scanner(…)`.
+        """
+        from .dataset import TableDataset
+
+        timeline, snapshot, schema = self._seen()
+        as_of_ms = None if self.pinned is None else self.pinned.time_ms
+        return TableDataset(timeline, snapshot, schema, as_of_ms)
+
+    def to_duckdb(self, connection: Any, name: str) -> None:
+        """Make the rows a view of a DuckDB connection, which reads only the files and columns that a query needs.
+
+        The view shows the snapshot of this moment; call this again for a newer one.
+
+        Args:
+            connection: a `duckdb.DuckDBPyConnection`.
+            name: the name of the view.
+        """
+        if not hasattr(connection, "register"):
+            raise InvalidArgument(
+                f"{type(connection).__name__} is not a DuckDB connection", next_step="pass duckdb.connect()"
+            )
+        connection.register(name, self.to_dataset())
+
+    def _repr_html_(self) -> str:
+        """The columns, keys and options, without a request."""
+        keys = {"partition": self._schema.partition_keys, "primary key": self._schema.primary_keys}
+        told = {key: ", ".join(names) for key, names in keys.items() if names}
+        told |= {f"option {key}": value for key, value in sorted(self._schema.option_texts.items())}
+        comment = {"comment": self._schema.comment} if self._schema.comment else {}
+        columns = [(f.id, f.name, sql(f.type), f.description, f.default_value) for f in self._schema.fields]
+        return facts(repr(self), comment | told) + grid(["id", "column", "type", "comment", "default"], columns)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ...core.html_text import facts
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -42,6 +44,9 @@ class Receipt:
     def to_dict(self) -> dict[str, Any]:
         """The receipt as a JSON-ready dict."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        return facts(str(self), self.to_dict())
 
     def __str__(self) -> str:
         identity = self.commit_user if self.identifier is None else f"{self.commit_user}/{self.identifier}"

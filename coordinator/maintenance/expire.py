@@ -15,6 +15,7 @@ from typing import Any
 
 from ...backends.store import ObjectInfo
 from ...core.errors import Unsupported
+from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.options import EXTERNAL_PATHS
 from ...core.places import is_external
@@ -26,7 +27,7 @@ from .roots import Root, consumers, list_roots, read_roots
 
 
 @dataclass(frozen=True)
-class ExpiryPlan:
+class ExpiryPlan(ShownAsText):
     """The files that an expiry deletes.
 
     Attributes:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
+from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
 from ...core.rows.partition import escape_path_name
@@ -33,7 +34,7 @@ _TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog
 
 
 @dataclass(frozen=True)
-class OrphanPlan:
+class OrphanPlan(ShownAsText):
     """The files that no root names.
 
     Attributes:

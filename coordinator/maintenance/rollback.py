@@ -15,6 +15,7 @@ from typing import Any
 
 from ...backends.store import ObjectNotFound, Unknown
 from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
+from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold, live
 from ...core.metadata.schema import TableSchema
@@ -32,7 +33,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class RollbackPlan:
+class RollbackPlan(ShownAsText):
     """An earlier state as a change of the newest.
 
     Attributes:

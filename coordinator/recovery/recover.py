@@ -20,6 +20,7 @@ from ...backends.registry import open_store, scheme_of
 from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import InvalidArgument, LakelatchError, TableNotFound
+from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
 from ...core.typed import assert_never
@@ -44,7 +45,7 @@ Ending: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "un
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveredCommit:
+class RecoveredCommit(ShownAsText):
     """The outcome of one commit.
 
     Attributes:
@@ -84,7 +85,7 @@ class RecoveredCommit:
 
 
 @dataclass(frozen=True)
-class Recovery:
+class Recovery(ShownAsText):
     """The report of `recover`; prints one line per commit.
 
     Attributes:

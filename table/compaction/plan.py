@@ -14,6 +14,7 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
+from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -28,7 +29,7 @@ FEWEST_FILES = 2
 
 
 @dataclass(frozen=True)
-class CompactionPlan:
+class CompactionPlan(ShownAsText):
     """The files that a compaction would rewrite.
 
     Attributes:

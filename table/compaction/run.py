@@ -26,6 +26,7 @@ from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import CommitConflict, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
+from ...core.html_text import ShownAsText
 from ...core.metadata.change import Owner, vector_places
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.folding import live
@@ -61,7 +62,7 @@ class GivenUp:
 
 
 @dataclass(frozen=True)
-class Compaction:
+class Compaction(ShownAsText):
     """What a compaction did, or with `dry_run` would do. Prints as text.
 
     Attributes:

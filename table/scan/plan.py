@@ -15,6 +15,7 @@ from typing import Any
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import TableCorrupt
+from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
@@ -38,7 +39,7 @@ from .split_planning import SplitPlanner
 
 
 @dataclass(frozen=True)
-class ScanPlan:
+class ScanPlan(ShownAsText):
     """The files that a read opens, and why it leaves out the others.
 
     Attributes:

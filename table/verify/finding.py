@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from ...backends.store import ObjectNotFound
 from ...core.errors import LakelatchError, StoreUnavailable, Unsupported
+from ...core.html_text import ShownAsText
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ _FIELD = re.compile(r"'(_?[A-Za-z][A-Za-z_]*)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(ShownAsText):
     """One problem of a table.
 
     Attributes:
