@@ -1,4 +1,6 @@
-"""Decompresses the blocks of ORC files. Three bytes before each block give its size and whether it is compressed.
+"""Reads the compressed blocks of ORC files, and writes blocks that are not compressed.
+
+Three bytes before each block give its size and whether it is compressed.
 
 Owns: the framing and the codecs. Must not know: the contents of the blocks. Source: ORC's own specification.
 """
@@ -67,6 +69,17 @@ def plain(data: bytes, compression: int, block_size: int) -> bytes:
         block = data[at + _HEAD_BYTES : at + _HEAD_BYTES + (head >> 1)]
         at += _HEAD_BYTES + (head >> 1)
         out += block if head & 1 else _decompressed(block, compression, block_size)
+    return bytes(out)
+
+
+def framed(data: bytes, compression: int, block_size: int) -> bytes:
+    """Blocks with these contents, none of them compressed, which `plain` returns again."""
+    if compression == 0:
+        return data
+    out = bytearray()
+    for start in range(0, len(data), block_size):
+        block = data[start : start + block_size]
+        out += (len(block) << 1 | 1).to_bytes(_HEAD_BYTES, "little") + block
     return bytes(out)
 
 

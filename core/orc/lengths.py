@@ -16,7 +16,7 @@ import numpy as np
 from .protobuf import varint
 
 MOST_TOTAL = (1 << 31) - 1
-_WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """The bits of a value, by the five bits in the head of a run that encode them."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
 """The bits of each byte."""
@@ -62,14 +62,14 @@ def _runs(data: bytes, signed: bool, *, exactly: bool) -> tuple[int, int]:
             size, start, at = 3 + (head & 7), at + 1, at + 2 + (head >> 3)
             total += size * _plain(int.from_bytes(data[start:at], "big"), signed)
         elif head < 128:
-            width, size, start = _WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1], at + 2
+            width, size, start = WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1], at + 2
             at = start + (size * width + 7 >> 3)
             if exactly:
                 packed.setdefault((width, signed), []).append(data[start:at])
             else:
                 total += size << width
         else:
-            width, size = _WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1]
+            width, size = WIDTHS[head >> 1 & 31], 1 + (head & 1) * 256 + data[at + 1]
             if head < 192:
                 values, sum_, at = _patched(data, at + 2, size, width)
                 if exactly:
@@ -98,14 +98,14 @@ def _sum(packed: list[bytes], width: int, signed: bool) -> int:
 
 def _patched(data: bytes, at: int, size: int, width: int) -> tuple[bytes, int, int]:
     """The packed values of a run, the sum of its base and patches (high bits of some values), and the offset of its end."""
-    base_bytes, patch_width = 1 + (data[at] >> 5), _WIDTHS[data[at] & 31]
+    base_bytes, patch_width = 1 + (data[at] >> 5), WIDTHS[data[at] & 31]
     gap_width, patches = 1 + (data[at + 1] >> 5), data[at + 1] & 31
     base = int.from_bytes(data[at + 2 : at + 2 + base_bytes], "big")
     if base >> base_bytes * 8 - 1 or patch_width + gap_width > 64:
         raise ValueError("a run of numbers below 0, or with impossible patches")
     start = at + 2 + base_bytes
     first = start + _bytes_of(size, width)
-    patch_bits = _WIDTHS[bisect.bisect_left(_WIDTHS, patch_width + gap_width)]
+    patch_bits = WIDTHS[bisect.bisect_left(WIDTHS, patch_width + gap_width)]
     end = first + _bytes_of(patches, patch_bits)
     entries = int.from_bytes(data[first:end], "big") >> -patches * patch_bits % 8
     high = sum(entries >> n * patch_bits & (1 << patch_width) - 1 for n in range(patches))

@@ -16,6 +16,8 @@ from .blocks import plain
 from .protobuf import Message, bytes_of, decode_message, message_of, number_of, numbers
 
 MAP, DECIMAL = 11, 14
+TIMES = (9, 18)
+"""TIMESTAMP, and TIMESTAMP with local time zone."""
 _LIST, _STRUCT, _UNION = 10, 12, 13
 _LAST_KIND = 18
 _MAX_DEPTH = 100
@@ -71,7 +73,7 @@ def tail_size(last: bytes) -> int:
     Args:
         last: at least the last 256 bytes of the file, or all of a smaller file.
     """
-    script = _postscript(last)
+    script = postscript_of(last)
     return number_of(script, 1) + last[-1] + 1
 
 
@@ -85,7 +87,7 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
     Raises:
         ValueError: The tail is damaged, or has types that would abort a reader.
     """
-    script = _postscript(tail)
+    script = postscript_of(tail)
     compression, block_size = number_of(script, 2), number_of(script, 3, 262_144)
     end = len(tail) - 1 - tail[-1]
     footer_size = number_of(script, 1)
@@ -107,7 +109,12 @@ def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:
     return bytes_of(found[-1]).decode() if found else ""
 
 
-def _postscript(last: bytes) -> Message:
+def postscript_of(last: bytes) -> Message:
+    """The postscript at the end of a file.
+
+    Raises:
+        ValueError: The bytes do not end like an ORC file.
+    """
     if len(last) < 2 or last[-1] >= len(last):
         raise ValueError("it is too short")
     script = decode_message(last[-1 - last[-1] : -1])

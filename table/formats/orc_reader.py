@@ -2,7 +2,6 @@
 
 Owns: the choice of columns, read stripe by stripe, and corrections for values that ORC's writers store in another form.
 Must not know: splits, partitions, predicates. Source: format/data-files §3.
-A known error of liborc: it reads fractions of a second on 1970-01-01 one second late if the writer's zone is east of Greenwich.
 
 Invariants: Memory holds one stripe of the needed columns. A time that nanoseconds cannot hold is refused, never wrapped around.
 Arrow's reader gets a file only after its tail has passed `core.orc.tail`, and a stripe of a small file only after the stripe has
@@ -15,6 +14,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
@@ -25,6 +25,7 @@ from ...core.errors import Unsupported
 from ...core.orc.streams import check_streams
 from ...core.orc.tail import OrcTail, parse_tail, tail_size, writer_zone
 from ...core.predicates.predicate import Predicate
+from ...core.rows.values import NANOS_PER_MILLI, NANOS_PER_SECOND
 from ..projection.physical import list_of, map_of, struct_of
 from ..projection.plan import Atomic, Node, Pairs, ProjectionPlan, Repeated, Row, Text, leaves_of
 from .data_source import BATCH_ROWS, DataSource
@@ -33,7 +34,7 @@ from .file_rows import FileRows
 _TAIL_BYTES = 16 << 10
 _OUT_OF_RANGE = "out of range for nanosecond"
 _UTC = ("", "UTC", "GMT")
-_STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ")
+_STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ", "TIMESTAMP")
 
 
 class OrcFile:
@@ -116,9 +117,11 @@ class OrcFile:
                 ) from error
             if not self._adjusted:
                 return stripe
-            zone = self._zone(number) if self._by_wall_clock else ""
+            zone = self._zone(number)
             columns = [
-                _as_meant(stripe.column(i), self._adjusted[name], zone) if name in self._adjusted else stripe.column(i)
+                self._as_meant(stripe.column(i), self._adjusted[name], zone)
+                if name in self._adjusted
+                else stripe.column(i)
                 for i, name in enumerate(stripe.schema.names)
             ]
             return pa.RecordBatch.from_arrays(columns, schema=stripe.schema)
@@ -126,6 +129,40 @@ class OrcFile:
     def _zone(self, number: int) -> str:
         stripe = self._tail.stripes[number]
         return writer_zone(self._bytes(stripe.footer_start, stripe.end), self._tail)
+
+    def _as_meant(self, array: Any, node: Node, zone: str) -> Any:
+        """Values as their writer meant them.
+
+        A CHAR is returned without the blanks with which ORC pads it, as by ORC's own readers. A TIMESTAMP_LTZ whose UTC wall
+        clock was stored as if it were that of the writer's zone is converted back. A TIMESTAMP of a writer in another zone gets
+        the second that ORC's Java readers take for it.
+        """
+        kind = array.type
+        match node:
+            case Atomic(source=source) if source.root == "CHAR":
+                return pc.utf8_rtrim(array, " ")
+            case Atomic(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC and self._by_wall_clock:
+                return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
+            case Atomic(source=source) if source.root == "TIMESTAMP" and zone not in _UTC:
+                return _by_seconds_of(array, zone)
+            case Row(parts=parts):
+                nodes = dict(part for part in parts if part[0] is not None)
+                children = [array.field(i) for i in range(kind.num_fields)]
+                made = [
+                    self._as_meant(child, nodes[part.name], zone) if part.name in nodes else child
+                    for part, child in zip(kind, children, strict=True)
+                ]
+                return struct_of(array, made, kind)
+            case Repeated(element=element):
+                return list_of(array, kind, lambda a: self._as_meant(a, element, zone))
+            case Pairs(key=key, value=value):
+                return map_of(
+                    array, kind, lambda a: self._as_meant(a, key, zone), lambda a: self._as_meant(a, value, zone)
+                )
+            case Text(inner=inner):
+                return self._as_meant(array, inner, zone)
+            case _:
+                return array
 
     def _bytes(self, start: int, end: int) -> bytes:
         self._input.seek(start)
@@ -152,31 +189,22 @@ def _last(source: Any, size: int, count: int) -> bytes:
     return bytes(source.read(min(count, size)))
 
 
-def _as_meant(array: Any, node: Node, zone: str) -> Any:
-    """Values as their writer meant them.
+def _by_seconds_of(array: Any, zone: str) -> Any:
+    """Wall clock times near 1970-01-01T00:00 as ORC's Java readers take them.
 
-    A CHAR is returned without the blanks with which ORC pads it, as by ORC's own readers. A TIMESTAMP_LTZ whose UTC wall clock
-    was stored as if it were that of the writer's zone is converted back.
+    A stored second before 1970 is rounded up where there are nanoseconds above 999 999. Java looks at the instant for what is
+    before 1970, and liborc at the wall clock, so that they differ by a second between these two.
+
+    Args:
+        array: times in nanoseconds, as Arrow has read them.
+        zone: the zone of the stripe's writer.
     """
-    kind = array.type
-    match node:
-        case Atomic(source=source) if source.root == "CHAR":
-            return pc.utf8_rtrim(array, " ")
-        case Atomic(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC:
-            return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
-        case Row(parts=parts):
-            nodes = dict(part for part in parts if part[0] is not None)
-            children = [array.field(i) for i in range(kind.num_fields)]
-            made = [
-                _as_meant(child, nodes[part.name], zone) if part.name in nodes else child
-                for part, child in zip(kind, children, strict=True)
-            ]
-            return struct_of(array, made, kind)
-        case Repeated(element=element):
-            return list_of(array, kind, lambda a: _as_meant(a, element, zone))
-        case Pairs(key=key, value=value):
-            return map_of(array, kind, lambda a: _as_meant(a, key, zone), lambda a: _as_meant(a, value, zone))
-        case Text(inner=inner):
-            return _as_meant(array, inner, zone)
-        case _:
-            return array
+    local = pc.local_timestamp(pa.scalar(0, pa.timestamp("s", zone))).value
+    nanos = array.cast(pa.int64()).fill_null(0).to_numpy()
+    seconds, fractions = np.divmod(nanos, NANOS_PER_SECOND)
+    stored = np.where(seconds < 0, seconds + 1, seconds)
+    is_between = (stored >= min(local, 0)) & (stored < max(local, 0)) & (fractions >= NANOS_PER_MILLI)
+    if not is_between.any():
+        return array
+    made = nanos + np.where(is_between, -NANOS_PER_SECOND if local > 0 else NANOS_PER_SECOND, 0)
+    return pa.array(made, pa.int64(), mask=array.is_null().to_numpy(False)).cast(array.type)

@@ -20,8 +20,10 @@ from pyarrow import orc
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.options import TableOptions
+from ...core.orc.times import split_times, with_plain_fractions
 from ...core.rows.arrow import FIELD_ID, file_schema
 from ...core.rows.types import Field, sql, walk_types
+from ..projection.physical import list_of, map_of, struct_of, timestamp_leaves
 
 CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", **dict.fromkeys(("zstd", "snappy", "zlib", "lz4"))}
 """The codecs, by Apache Paimon's names; None if Arrow's name is the same."""
@@ -61,33 +63,80 @@ class OrcOutput:
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, stripe_bytes: int) -> None:
         self._schema = pa.schema([_orc_field(field) for field in file_schema(fields)])
+        self._sink = sink
+        self._held_from: int | None = None
         self._writer = orc.ORCWriter(sink, compression=CODECS[codec] or codec, stripe_size=stripe_bytes)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns.
 
         Raises:
-            InvalidArgument: a time does not fit into nanoseconds, so readers that use Arrow could not read it; names the
-                column.
+            InvalidArgument: a time does not fit into nanoseconds, so readers that use Arrow could not read it, or no form of
+                ORC can hold it; names the column.
         """
         columns = [_stored(column, field) for column, field in zip(rows.columns, self._schema, strict=True)]
-        self._writer.write(pa.Table.from_arrays(columns, schema=self._schema))
+        if self._held_from is None and any(changed for _, changed in columns):
+            self._held_from = self._sink.tell()
+            self._sink.hold()
+        self._writer.write(pa.Table.from_arrays([column for column, _ in columns], schema=self._schema))
 
     def close(self) -> None:
         """Write the end of the file."""
         self._writer.close()
+        start = self._held_from
+        if start is not None:
+            self._sink.release(lambda end: with_plain_fractions(end, start))
 
 
-def _stored(column: Any, field: pa.Field) -> Any:
+def _stored(column: Any, field: pa.Field) -> tuple[Any, bool]:
+    """A column as Arrow's writer must be given it, and whether it has times that `with_plain_fractions` must change."""
     try:
         stored = column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InvalidArgument(
-            f"column '{field.name}': ORC files can hold only times of the years 1678 to 2261: {error}"
+            f"column '{field.name}': ORC files can hold only times of the years 1678 to 2261: {error}",
+            next_step="use file format parquet or avro for such times",
         ) from error
-    return (
-        pa.chunked_array([_settled(chunk) for chunk in stored.chunks], field.type) if _has_rows(field.type) else stored
-    )
+    if _kinds.is_nested(field.type):
+        stored = pa.chunked_array([_settled(chunk) for chunk in stored.chunks], field.type)
+    if not _has_times(field.type):
+        return stored, False
+    try:
+        changed = any(_is_split(leaf) for chunk in stored.chunks for leaf in timestamp_leaves(chunk))
+    except ValueError as error:
+        raise InvalidArgument(
+            f"column '{field.name}': {error}, which ORC files cannot hold",
+            next_step="use file format parquet or avro for such times",
+        ) from error
+    return (pa.chunked_array([_split(chunk) for chunk in stored.chunks], field.type) if changed else stored), changed
+
+
+def _is_split(times: Any) -> bool:
+    nanos = _nanos(times)
+    return split_times(nanos) is not nanos
+
+
+def _nanos(times: Any) -> Any:
+    return times.cast(pa.int64()).fill_null(0).to_numpy()
+
+
+def _split(array: Any) -> Any:
+    """An array with its times before 1970 in the form of `split_times`."""
+    kind = array.type
+    if _kinds.is_timestamp(kind):
+        made = split_times(_nanos(array))
+        return pa.array(made, pa.int64(), mask=array.is_null().to_numpy(False)).cast(kind)
+    if not _has_times(kind):
+        return array
+    if _kinds.is_struct(kind):
+        return struct_of(array, [_split(part) for part in array.flatten()], kind)
+    if _kinds.is_map(kind):
+        return map_of(array, kind, _split, _split)
+    return list_of(array, kind, _split)
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    return _kinds.is_timestamp(kind) or any(_has_times(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _settled(array: pa.Array) -> pa.Array:

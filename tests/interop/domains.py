@@ -114,6 +114,22 @@ NESTED: dict[str, tuple[Any, list[Any]]] = {
 EVERY = {**ATOMIC, **NESTED}
 
 
+def storable(value: Any, file_format: str) -> Any:
+    """A value that both sides can store and read in a format, made of one of these domains.
+
+    ORC files: Arrow's times cover few years, and Java takes fractions of the last second before 1970 for later ones.
+    """
+    if file_format == "orc":
+        if isinstance(value, list):
+            return [storable(part, file_format) for part in value]
+        if isinstance(value, str) and "T" in value and value[4:5] == "-":
+            if not "1678" <= value[:4] <= "2262":
+                return None
+            if value.startswith("1969-12-31T23:59:59"):
+                return value[:20] + "0" * 9 + value[29:]
+    return value
+
+
 _NAMES = [
     "a",
     "A",

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 from interop.agreement import assert_agreed, assert_filters_agree
-from interop.domains import ATOMIC, EVERY, columns, edge_rows
+from interop.domains import ATOMIC, EVERY, columns, edge_rows, storable
 from interop.filters import java_filters_of, order_of
 from interop.ledger import Java, Lakelatch, Ledger, append, overwrite
 from pyarrow import orc
@@ -33,19 +33,6 @@ PLAIN_ZONE = {"orc.timestamp-ltz.legacy.type": "false"}
 
 JULIAN = {"orc": ["0001-01-01"], "avro": []}
 """Dates that Java's push-down into ORC files takes for others, in its own files too."""
-
-
-def storable(value: Any, file_format: str) -> Any:
-    """Times that both sides can read from ORC files: Java adds a second to fractions before 1970, and Arrow covers few years."""
-    if file_format == "orc":
-        if isinstance(value, list):
-            return [storable(part, file_format) for part in value]
-        if isinstance(value, str) and "T" in value and value[4:5] == "-":
-            if value[:4] in ("0001", "9999", "1582"):
-                return None
-            if value < "1970":
-                return value[:20] + "0" * 9 + value[29:]
-    return value
 
 
 def rows_of(names: list[str], file_format: str) -> list[Row]:

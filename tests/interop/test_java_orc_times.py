@@ -1,0 +1,150 @@
+"""Times in ORC files: fractions before 1970, writers in other zones, and what no file can hold (G8; format/data-files §3)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_filters import golden_predicate
+from interop.agreement import our_rows
+from interop.filters import kept
+from interop.test_java_formats import java_zone
+from values import Row, assert_same_rows, decode_rows, decode_timestamp, encode_rows, encode_timestamp
+
+import lakelatch as ll
+
+pytestmark = pytest.mark.java
+
+ORC = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
+EARLY = [
+    "1965-06-01T00:00:00.123456000",
+    "1969-12-31T23:59:58.999999000",
+    "1969-12-31T23:59:58.000001000",
+    "1969-12-31T23:59:59.877000000",
+    "1960-01-01T00:00:00.000999000",
+    "1960-01-01T00:00:00.001000000",
+    "1680-01-01T00:00:00.000001000",
+    "1969-12-31T23:59:59.000000000",
+    "1970-01-01T00:00:00.000001000",
+    "2024-01-01T00:00:00.000001000",
+]
+COLUMNS: list[tuple[str, Any]] = [
+    ("t", "TIMESTAMP(6)"),
+    ("z", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+    ("a", {"type": "ARRAY", "element": "TIMESTAMP(6)"}),
+    ("r", {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "TIMESTAMP(9)"}]}),
+    ("m", {"type": "MAP", "key": "TIMESTAMP(3) NOT NULL", "value": "TIMESTAMP(9)"}),
+]
+
+
+def random_rows(rng: random.Random, count: int) -> list[Row]:
+    def value() -> Any:
+        return rng.choice([*EARLY, None])
+
+    rows: list[Row] = []
+    for _ in range(count):
+        moment = rng.choice(EARLY)
+        keys = sorted({f"{rng.choice(EARLY)[:23]}000000" for _ in range(2)})
+        pairs = [[key, value()] for key in keys]
+        list_ = [value() for _ in range(rng.randint(0, 4))]
+        rows.append(
+            [value(), f"{moment}Z", rng.choice([None, list_]), rng.choice([None, [value()]]), rng.choice([None, pairs])]
+        )
+    return [*rows, [None] * 5]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none", "zlib", "snappy", "lz4"])
+def test_java_reads_our_fractions_before_1970(tmp_path: Path, paimon_java: Any, codec: str) -> None:
+    """Also inside of arrays, rows and maps, and with filters that Java pushes down into the file."""
+    path, rows = tmp_path / "t", random_rows(random.Random(codec), 300)
+    table = ll.create_table(str(path), ll.Schema(COLUMNS), options={**ORC, "file.compression": codec})
+    table.append(decode_rows(rows, table.schema.fields))
+    assert_same_rows(our_rows(table), rows, "lakelatch")
+    assert_same_rows(paimon_java.rows(path), rows, "Java")
+    for wanted in ([op, "t", value] for op in ("=", "<", ">=") for value in EARLY[:4]):
+        expected = kept(rows, wanted, table.schema.fields)
+        assert_same_rows(paimon_java.rows(path, predicate=wanted), expected, f"Java, {wanted}")
+        where = golden_predicate(wanted, {"t": table.schema.by_name["t"].type})
+        assert_same_rows(
+            encode_rows(table.to_arrow(where=where), table.schema.fields), expected, f"lakelatch, {wanted}"
+        )
+    assert table.verify("all", data=True) == []
+
+
+def test_a_compaction_leaves_java_s_tables_readable(tmp_path: Path, paimon_java: Any) -> None:
+    """Java reads its own files, then ours with the same rows. Java's own error is left out: the last second before 1970."""
+    path = tmp_path / "t"
+    paimon_java.create_table(path, COLUMNS[:1], options=ORC)
+    rows = [[None if value[:19] == "1969-12-31T23:59:59" else value] for value in EARLY]
+    for number in range(3):
+        paimon_java.commit_rows(path, rows, identifier=number + 1)
+    assert_same_rows(paimon_java.rows(path), rows * 3, "before")
+    assert ll.open_table(str(path)).compact(min_files=2)
+    assert_same_rows(paimon_java.rows(path), rows * 3, "after")
+    assert_same_rows(our_rows(ll.open_table(str(path))), rows * 3, "lakelatch")
+
+
+def test_many_stripes_of_which_the_last_ones_are_early(tmp_path: Path, paimon_java: Any) -> None:
+    """Stripes before the first early time are not touched; positions in the file are right after it."""
+    path = tmp_path / "t"
+    options = {**ORC, "file.block-size": "64 kb", "file.compression": "none"}
+    table = ll.create_table(str(path), ll.Schema([("i", "INT"), *COLUMNS[:1]]), options=options)
+    rows: list[Row] = [
+        [i, encode_timestamp((i - 30_000) * 1_234_567_891_000 + decode_timestamp(EARLY[-2]))]
+        for i in range(40_000, 0, -1)
+    ]
+    data = decode_rows(rows, table.schema.fields)
+    with table.transaction() as transaction:
+        for start in range(0, len(rows), 4000):
+            transaction.append(data.slice(start, 4000))
+    (file,) = path.rglob("data-*.orc")
+    from pyarrow import orc
+
+    assert orc.ORCFile(file).nstripes > 3
+    assert_same_rows(our_rows(table), rows, "lakelatch")
+    assert_same_rows(paimon_java.rows(path), rows, "Java")
+    assert_same_rows(
+        paimon_java.rows(path, predicate=["=", "i", 7]), [row for row in rows if row[0] == 7], "Java, one row"
+    )
+
+
+ZONES = ["Asia/Shanghai", "America/New_York", "Europe/London", "Africa/Monrovia", "UTC"]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_times_around_1970_of_writers_in_other_zones(tmp_path: Path, paimon_java: Any, zone: str) -> None:
+    """lakelatch reads what Java reads in the writer's zone, to the nanosecond, on every side of both 1970s."""
+    path, rng = tmp_path / "t", random.Random(zone)
+    fractions = [0, 1_000, 999_000, 1_000_000, 500_000_000, 999_999_000]
+    offsets = (-18_000, -2_670, 0, 3_600, 28_800)
+    seconds = [base + step for base in offsets for step in range(-2, 3)] + [
+        rng.randint(-40_000, 40_000) for _ in range(99)
+    ]
+    times = [encode_timestamp(second * 1_000_000_000 + f) for second in seconds for f in fractions]
+    kind = {"type": "ARRAY", "element": "TIMESTAMP(6)"}
+    paimon_java.create_table(
+        path, [("s", "STRING"), ("t", "TIMESTAMP(6)"), ("l", kind)], options={"file.format": "orc"}
+    )
+    with java_zone(zone):
+        paimon_java.commit_rows(path, [[t, t, [None, t]] for t in times])
+        theirs = paimon_java.rows(path)
+    assert sum(row[0] != row[1] for row in theirs) <= len(fractions)  # Java's own error, in the second before its 1970
+    assert_same_rows(our_rows(ll.open_table(str(path))), theirs, zone)
+
+
+def test_a_time_that_no_orc_file_tells_from_another_is_refused(tmp_path: Path) -> None:
+    """Before any row is taken, and by the column's name; the same time is taken in other formats."""
+    for file_format, refused in (("orc", True), ("parquet", False), ("avro", False)):
+        path = tmp_path / file_format
+        options = {"file.format": file_format}
+        table = ll.create_table(str(path), ll.Schema([("c", "TIMESTAMP(6)")]), options=options)
+        rows = decode_rows([["1969-12-31T23:59:59.999999000"]], table.schema.fields)
+        if refused:
+            with pytest.raises(ll.InvalidArgument, match="column 'c': a time in the last second before 1970"):
+                table.append(rows)
+            assert not list(path.rglob("data-*"))
+        else:
+            table.append(rows)
+            assert our_rows(table) == [["1969-12-31T23:59:59.999999000"]]
