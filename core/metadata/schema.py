@@ -35,6 +35,7 @@ from ..rows.types import (
     walk_types,
     with_nullable,
 )
+from .orc_zones import with_zone_option
 
 SCHEMA_VERSION = 3
 ROW_ID = Field(2_147_483_642, "_ROW_ID", AtomicType("BIGINT"))
@@ -173,7 +174,8 @@ def new_schema(
 ) -> TableSchema:
     """The first schema of a table, after checks.
 
-    Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL.
+    Options `partition` and `primary-key` become the schema's keys. Columns of the primary key become NOT NULL. A table of ORC
+    files with times with local time zone gets the option `orc.timestamp-ltz.legacy.type` = false, if it is not given.
 
     Raises:
         InvalidArgument: a name, key, type or option that the format refuses.
@@ -195,6 +197,7 @@ def new_schema(
         comment=comment,
         time_ms=time_ms,
     )
+    schema = with_zone_option(schema)
     check_schema(schema)
     return schema
 

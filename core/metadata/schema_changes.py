@@ -31,6 +31,7 @@ from ..rows.types import (
     with_nullable,
 )
 from .field_edits import Edit, edited, numbered, position_beside, with_field
+from .orc_zones import with_zone_option
 from .schema import TableSchema, check_schema
 
 _FIELD_OPTIONS = ("bucket-key", "sequence.field")
@@ -84,7 +85,8 @@ def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     draft = Draft(schema, has_snapshots)
     for change in changes:
         draft = change(draft)
-    made = replace(draft.schema, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
+    made = with_zone_option(draft.schema, schema if has_snapshots else None)
+    made = replace(made, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
     check_schema(made)
     return made
 

@@ -48,7 +48,8 @@ def check_orc(fields: Sequence[Field], options: TableOptions) -> None:
                 raise Unsupported(
                     f"column '{field.name}' is {sql(part)}: with option '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = true ORC files"
                     " give other times to readers in other time zones",
-                    next_step=f"set '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' = false, or another file format",
+                    next_step="alter the table: set_option('file.format', 'parquet') for new files; only if it has no ORC file"
+                    f" yet, set option '{opt.ORC_LTZ_BY_WALL_CLOCK.key}' to false instead",
                 )
 
 

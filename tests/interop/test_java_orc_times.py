@@ -148,3 +148,49 @@ def test_a_time_that_no_orc_file_tells_from_another_is_refused(tmp_path: Path) -
         else:
             table.append(rows)
             assert our_rows(table) == [["1969-12-31T23:59:59.999999000"]]
+
+
+LOCAL = "TIMESTAMP(6) WITH LOCAL TIME ZONE"
+NESTED = {"type": "ROW", "fields": [{"id": 9, "name": "x", "type": {"type": "ARRAY", "element": LOCAL}}]}
+
+
+def test_an_orc_table_with_local_times_is_written_without_options(tmp_path: Path, paimon_java: Any) -> None:
+    """A new table gets the option that it needs, also when its first such column is added. Java reads the same rows."""
+    path, moment = tmp_path / "t", "2024-02-29T12:34:56.123456000Z"
+    table = ll.create_table(str(path), ll.Schema([("i", "INT"), ("n", NESTED)]), options={"file.format": "orc"})
+    rows = [[1, [[moment, None]]]]
+    table.append(decode_rows(rows, table.schema.fields))
+    with java_zone("Asia/Shanghai"):
+        assert_same_rows(paimon_java.rows(path), rows)
+    plain = ll.create_table(str(tmp_path / "p"), ll.Schema([("i", "INT")]), options={"file.format": "orc"})
+    assert "orc.timestamp-ltz.legacy.type" not in plain.schema.option_texts
+    plain.append(decode_rows([[1]], plain.schema.fields))
+    plain.alter(ll.add_column("z", LOCAL))
+    plain = ll.open_table(plain.url)
+    plain.append(decode_rows([[2, moment]], plain.schema.fields))
+    with java_zone("America/New_York"):
+        assert_same_rows(paimon_java.rows(tmp_path / "p"), [[1, None], [2, moment]])
+    changed = ll.create_table(str(tmp_path / "c"), ll.Schema([("z", LOCAL)]))
+    changed.append(decode_rows([[moment]], changed.schema.fields))
+    with pytest.raises(ll.InvalidArgument, match=r"'file\.format' = orc: .* column 'z'"):
+        changed.alter(ll.set_option("file.format", "orc"))
+    changed.alter(ll.set_option("file.format", "orc"), ll.set_option("orc.timestamp-ltz.legacy.type", False))
+
+
+def test_an_orc_table_of_java_with_local_times_is_refused_before_any_row(tmp_path: Path, paimon_java: Any) -> None:
+    """Its files depend on the zone of their writer. Rows go into files of another format, and Java reads both."""
+    path, moment = tmp_path / "t", "2024-02-29T12:34:56.123456000Z"
+    paimon_java.create_table(path, [("z", LOCAL)], options={"file.format": "orc"})
+    with java_zone("Asia/Shanghai"):
+        paimon_java.commit_rows(path, [[moment]])
+    table = ll.open_table(str(path))
+    rows = decode_rows([[moment]], table.schema.fields)
+    for change in (table.append, table.overwrite):
+        with pytest.raises(ll.Unsupported, match="column 'z'") as refused:
+            change(rows)
+        assert "set_option('file.format', 'parquet')" in str(refused.value)
+    assert len(list(path.rglob("data-*"))) == 1
+    table.alter(ll.set_option("file.format", "parquet"))
+    ll.open_table(str(path)).append(rows)
+    with java_zone("Asia/Shanghai"):
+        assert_same_rows(paimon_java.rows(path), [[moment]] * 2)

@@ -135,7 +135,7 @@ def test_what_a_format_cannot_hold(tmp_path: Path) -> None:
         ("avro", {"type": "MULTISET", "element": "INT"}, PLAIN_ZONE),
         ("avro", "VARIANT", PLAIN_ZONE),
         ("orc", "VARIANT", PLAIN_ZONE),
-        ("orc", "TIMESTAMP(3) WITH LOCAL TIME ZONE", {}),
+        ("orc", "TIMESTAMP(3) WITH LOCAL TIME ZONE", {"orc.timestamp-ltz.legacy.type": "true"}),
     ):
         path = tmp_path / f"{file_format}-{str(kind)[:12]}"
         table = ll.create_table(str(path), ll.Schema([("c", kind)]), options={"file.format": file_format, **options})
