@@ -71,12 +71,19 @@ def add_branch(parser: Parser) -> None:
     parser.add_argument("--branch", default="main", metavar="NAME", help="the branch of the table (default: main)")
 
 
-def add_travel(parser: Parser, required: bool = False) -> None:
-    """Add the options that choose a snapshot. Without one, the newest is used, unless `required` is set."""
+def add_travel(parser: Parser, required: bool = False, watermark: bool = False) -> None:
+    """Add the options that choose a snapshot. Without one, the newest is used, unless `required` is set.
+
+    Args:
+        watermark: also offer the option `--watermark`.
+    """
     which = parser.add_mutually_exclusive_group(required=required)
     which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
     which.add_argument("--tag", metavar="NAME", help="as of this tag")
     which.add_argument("--timestamp", metavar="TIME", help="as of this time: ISO text with a zone, or ms since 1970")
+    if watermark:
+        told = "as of the first snapshot with this watermark or a later one, in the same forms"
+        which.add_argument("--watermark", metavar="TIME", help=told)
 
 
 def pairs(texts: Sequence[str], argument: str) -> dict[str, str]:
@@ -132,9 +139,14 @@ def open_table_of(args: argparse.Namespace) -> Table:
 
 
 def open_as_of(args: argparse.Namespace) -> Table:
-    """Open the table as of the given snapshot, tag or time."""
+    """Open the table as of the given snapshot, tag, time or watermark."""
     table = open_table_of(args)
-    given: Mapping[str, Any] = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": moment_of(args.timestamp)}
+    given: Mapping[str, Any] = {
+        "snapshot": args.snapshot,
+        "tag": args.tag,
+        "timestamp": moment_of(args.timestamp),
+        "watermark": moment_of(getattr(args, "watermark", None)),
+    }
     if all(value is None for value in given.values()):
         return table
     return table.at(**given)

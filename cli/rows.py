@@ -1,4 +1,4 @@
-"""The commands `read` and `plan`.
+"""The commands `read`, `changes` and `plan`.
 
 Owns: their arguments, and how many rows are shown on a terminal.
 Must not know: file formats (see `sinks`), or how a scan is planned.
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_branch, add_command, add_travel, names, open_as_of
+from .arguments import Commands, Parser, add_branch, add_command, add_travel, names, open_as_of, open_table_of
 from .exit_codes import OK
 from .output import Output
 
@@ -33,7 +35,33 @@ def register(commands: Commands) -> None:
     )
     parser = add_command(commands, "read", read, "Show or export rows.", example)
     add_branch(parser)
-    add_travel(parser)
+    add_travel(parser, watermark=True)
+    _add_rows(parser)
+    example = (
+        'lakelatch changes ./flights --start 3 --end 7 --where "month = 1"\n'
+        "lakelatch changes ./flights --start eod-monday --end eod-tuesday --json"
+    )
+    about = "Show the rows that came (+I) and went (-D) between two snapshots or tags."
+    parser = add_command(commands, "changes", changes, about, example)
+    add_branch(parser)
+    start, end = "the snapshot (0 for the beginning) or tag after which", "the snapshot or tag with which"
+    parser.add_argument("--start", required=True, metavar="N|TAG", help=f"{start} changes begin")
+    parser.add_argument("--end", metavar="N|TAG", help=f"{end} they end (default: the newest)")
+    parser.add_argument(
+        "--no-overwrites", action="store_true", help="only appended rows, as Apache Paimon's incremental-between"
+    )
+    _add_rows(parser)
+    example = 'lakelatch plan s3://lake/flights --where "month = 1"'
+    parser = add_command(
+        commands, "plan", plan, "Show which files a read would open, and which it would skip and why.", example
+    )
+    add_branch(parser)
+    add_travel(parser, watermark=True)
+    parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
+
+
+def _add_rows(parser: Parser) -> None:
+    """Add the options that choose rows and say where they go."""
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
     parser.add_argument("--limit", type=int, metavar="N", help="read at most N rows")
@@ -41,28 +69,62 @@ def register(commands: Commands) -> None:
         "--format", choices=_FORMATS, help="table (default), json (one object per line), csv, parquet or arrow"
     )
     parser.add_argument("--output", metavar="FILE", help="write to this file; its extension decides the format")
-    example = 'lakelatch plan s3://lake/flights --where "month = 1"'
-    parser = add_command(
-        commands, "plan", plan, "Show which files a read would open, and which it would skip and why.", example
-    )
-    add_branch(parser)
-    add_travel(parser)
-    parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
 
 
 def read(args: argparse.Namespace, output: Output) -> int:
     from ..table.reading.arrow import arrow_schema_of
-    from .sinks import open_sink
 
-    file_format = _format(args)
-    if args.limit is not None and args.limit < 0:
-        raise InvalidArgument(f"--limit {args.limit}: must not be negative")
+    file_format, limit = _format(args), _limit(args, output)
     table = open_as_of(args)
     columns = names(args.columns)
-    cut = file_format == "table" and args.output is None and args.limit is None and output.on_terminal
-    limit = TERMINAL_ROWS + 1 if cut else args.limit
-    schema = arrow_schema_of(table.schema, columns)
     batches = table.to_batches(columns, args.where, limit)
+    return _show(batches, arrow_schema_of(table.schema, columns), file_format, args, output)
+
+
+def changes(args: argparse.Namespace, output: Output) -> int:
+    file_format, limit = _format(args), _limit(args, output)
+    reader = open_table_of(args).changes(
+        _snapshot_or_tag(args.start),
+        None if args.end is None else _snapshot_or_tag(args.end),
+        columns=names(args.columns),
+        where=args.where,
+        overwrites=not args.no_overwrites,
+    )
+    return _show(_first(reader, limit), reader.schema, file_format, args, output)
+
+
+def _snapshot_or_tag(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _first(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
+    left = limit
+    for batch in batches:
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if left == 0:
+            return
+
+
+def _limit(args: argparse.Namespace, output: Output) -> int | None:
+    """The number of rows to read: one more than a terminal shows, where the user gave none."""
+    if args.limit is not None and args.limit < 0:
+        raise InvalidArgument(f"--limit {args.limit}: must not be negative")
+    return TERMINAL_ROWS + 1 if _is_cut(args, output) else args.limit
+
+
+def _is_cut(args: argparse.Namespace, output: Output) -> bool:
+    return _format(args) == "table" and args.output is None and args.limit is None and output.on_terminal
+
+
+def _show(batches: Iterator[Any], schema: Any, file_format: str, args: argparse.Namespace, output: Output) -> int:
+    """Write rows to where the user wants them."""
+    from .sinks import open_sink
+
+    cut = _is_cut(args, output)
     first = next(batches, None)  # reports a read error before the output file is created
     rows = 0
     with open_sink(file_format, schema, args.output, output) as write:

@@ -24,6 +24,8 @@ from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from ..core.rows.types import sql
 from . import system
+from .changelog.reading import read_changes
+from .changelog.window import window_of
 from .changes import Changes
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
@@ -130,6 +132,7 @@ class Table(Changes, Maintenance):
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: str | int | datetime | None = None,
+        watermark: str | int | datetime | None = None,
     ) -> Table:
         """The table as it was at an earlier time, read only. Give one of the arguments.
 
@@ -138,8 +141,9 @@ class Table(Changes, Maintenance):
             tag: a tag's name.
             timestamp: ISO text with zone, milliseconds since 1970, or a datetime. Chooses the newest snapshot that is not
                 later.
+            watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
         """
-        found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
         return Table(self.store, schema_at(self.timeline, found, self._schema), branch=self._branch, pinned=found)
 
     def branch(self, name: str) -> Table:
@@ -205,6 +209,40 @@ class Table(Changes, Maintenance):
         import polars
 
         return polars.from_arrow(self.to_arrow(columns, where, limit))
+
+    def changes(
+        self,
+        start: int | str,
+        end: int | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        overwrites: bool = True,
+    ) -> pa.RecordBatchReader:
+        """The rows that came and went after one snapshot, up to and with another.
+
+        The columns of the rows are followed by `_row_kind` ("+I" for a row that came, "-D" for one that went), `_snapshot_id` and
+        `_commit_time`. Between two ids, the change of each snapshot is reported: appended rows, and for an overwrite or deleted
+        rows what differs from the snapshot before. Compactions change no row. Between two tags, the two states are compared, so
+        a row that came and went in between is not reported.
+
+        Args:
+            start: a snapshot id, which is left out (0 for the beginning), or a tag.
+            end: a snapshot id, or a tag if `start` is one; None for the newest snapshot.
+            columns: the columns of the rows, in order; None for all. Rows are compared in all columns.
+            where: only changes of rows for which this is true: a predicate made with `ll.col(...)`, or its text.
+            overwrites: if False, only rows that were appended are reported, as Apache Paimon's `incremental-between` does.
+
+        Returns:
+            A reader of record batches, in the order of the snapshots. Rows are read with this table's newest schema.
+
+        Raises:
+            InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
+            Unsupported: the table has a primary key.
+        """
+        predicate = parse_where(where) if isinstance(where, str) else where
+        window = window_of(self.timeline, start, end, self.pinned)
+        return read_changes(self.timeline, window, self._schema, columns, predicate, overwrites)
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""

@@ -1,4 +1,4 @@
-"""Find a snapshot by id, by tag or by time.
+"""Find a snapshot by id, by tag, by time or by watermark.
 
 Owns: `snapshot_at` and its errors, which list what exists; `schema_at`. Must not know: rows, files.
 Source: format/snapshot §3, §4. Invariants: A snapshot that is missing between existing ones means damage; one outside the
@@ -27,6 +27,8 @@ SKEW_MS = 60_000
 _ZONED = re.compile(r"([Zz]|[+-]\d{2}:?\d{2})\s*$")
 _NAMES_SHOWN = 20
 _STRIDE = 8
+_NO_WATERMARK = -(1 << 63)
+"""What a streaming writer stores until its first watermark."""
 
 
 def snapshot_at(
@@ -34,25 +36,29 @@ def snapshot_at(
     snapshot: int | None = None,
     tag: str | None = None,
     timestamp: str | int | datetime | None = None,
+    watermark: str | int | datetime | None = None,
 ) -> Snapshot:
-    """Find a snapshot. Exactly one of the three arguments is given.
+    """Find a snapshot. Exactly one of the four arguments is given.
 
     Args:
         snapshot: an id.
         tag: a tag's name. A tag remains after its snapshot has expired.
         timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone. Chooses the newest snapshot that
             is not later.
+        watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
 
     Raises:
         InvalidArgument: there is no such snapshot; the error lists what exists.
         TableCorrupt: the snapshot should exist, but is missing or damaged.
     """
-    if [snapshot, tag, timestamp].count(None) != 2:
-        raise InvalidArgument("give exactly one of snapshot, tag and timestamp")
+    if [snapshot, tag, timestamp, watermark].count(None) != 3:
+        raise InvalidArgument("give exactly one of snapshot, tag, timestamp and watermark")
     if snapshot is not None:
         return _by_id(timeline, snapshot)
     if tag is not None:
         return _by_tag(timeline, tag)
+    if watermark is not None:
+        return _by_watermark(timeline, epoch_millis(watermark, "watermark"))
     return _by_time(timeline, epoch_millis(timestamp))
 
 
@@ -65,8 +71,12 @@ def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> Ta
     return replace(timeline.schema(snapshot.schema_id), option_texts=latest.option_texts)
 
 
-def epoch_millis(moment: Any) -> int:
+def epoch_millis(moment: Any, name: str = "timestamp") -> int:
     """A point in time as milliseconds since 1970, rounded down.
+
+    Args:
+        moment: ISO text with a zone, a datetime with a zone, or milliseconds since 1970.
+        name: the argument's name, for errors.
 
     Raises:
         InvalidArgument: not a time, or a time without a zone.
@@ -80,8 +90,8 @@ def epoch_millis(moment: Any) -> int:
         isinstance(moment, datetime) and moment.tzinfo is None
     )
     if unzoned:
-        raise InvalidArgument(f"timestamp {str(moment)!r} has no zone", next_step="add Z, or an offset such as +02:00")
-    nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), "timestamp")
+        raise InvalidArgument(f"{name} {str(moment)!r} has no zone", next_step="add Z, or an offset such as +02:00")
+    nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), name)
     return int(nanos) // NANOS_PER_MILLI
 
 
@@ -156,6 +166,30 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
     if best is None:
         first = next((s for s in map(read, range(len(ids))) if s is not None), None)
         raise InvalidArgument(f"no snapshot is as old as {_text(millis)}", next_step=_earliest(first))
+    return best
+
+
+def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
+    """The snapshot of the smallest id whose watermark is not before `millis`. Watermarks never go back, so a binary search finds
+    it; the first snapshots of a table may have none."""
+    ids = timeline.snapshot_ids()
+    best = newest = None
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        found = timeline.find(ids[middle])
+        if found is not None and found.watermark is not None and found.watermark >= millis:
+            best, high = found, middle
+        else:
+            newest, low = found if found is not None else newest, middle + 1
+    if best is None:
+        reached = None if newest is None else newest.watermark
+        raise InvalidArgument(
+            f"no snapshot has reached the watermark {_text(millis)}",
+            next_step=f"the newest watermark is {_text(reached)}"
+            if reached is not None and reached > _NO_WATERMARK
+            else "no snapshot has a watermark",
+        )
     return best
 
 

@@ -148,7 +148,7 @@ class SplitReader:
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
         tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
-        return _gathered(_limited(in_order(tasks, threads), limit))
+        return gathered(_limited(in_order(tasks, threads), limit))
 
     def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
         """The rows of one run of files that belong to the result."""
@@ -211,7 +211,7 @@ def _without_columns(rows: int) -> pa.RecordBatch:
     return pa.record_batch({"": pa.nulls(rows)}).select([])
 
 
-def _gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
+def gathered(batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
     """Join small batches into larger ones, so that small files do not slow down the steps that follow."""
     waiting: list[pa.RecordBatch] = []
     rows = 0

@@ -217,13 +217,13 @@ def _plan_branch(
         buckets = BucketPruner(residual, schema, schema_of)
         in_bucket = [e for e in alive if buckets.may_match(e)]
         pruner = FilePruner(residual, schema, schema_of, codec)
-        by_bounds = [e for run in _runs(in_bucket, schema) if pruner.may_match(*run) for e in run]
+        by_bounds = [e for run in runs_of(in_bucket, schema) if pruner.may_match(*run) for e in run]
         kept = _left_by_indexes(by_bounds, schema, IndexPruner.of(residual, schema, schema_of))
     pruned_by_index = len(by_bounds) - len(kept)
     if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
         tested = frozenset() if residual is None else columns_of(residual)
         wanted = [f for f in schema.fields if f.name in columns or f.name in tested]
-        kept = [e for run in _runs(kept, schema) for e in _giving(run, wanted, schema_of)]
+        kept = [e for run in runs_of(kept, schema) for e in _giving(run, wanted, schema_of)]
     check_files_readable(schema, kept)
     index = timeline.index_entries(snapshot)
     plan = ScanPlan(
@@ -249,11 +249,11 @@ def _left_by_indexes(
     """The files that the indexes in the manifest do not rule out. In a run of several files, no index is used."""
     if pruner is None or all(entry.file.embedded_file_index is None for entry in entries):
         return entries
-    runs = _runs(entries, schema)
+    runs = runs_of(entries, schema)
     return [e for run in runs if len(run) > 1 or pruner.may_match(run[0].file) for e in run]
 
 
-def _runs(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:
+def runs_of(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[Sequence[ManifestEntry]]:
     """Group files that hold columns of the same rows. In most tables each file has its own rows."""
     if not schema.options.get(opt.DATA_EVOLUTION):
         return ((entry,) for entry in entries)

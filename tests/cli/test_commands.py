@@ -45,6 +45,23 @@ def test_create_write_read(run: Any, tmp_path: Path) -> None:
     assert run("create", url, "--column", "id:BIGINT", "--exist-ok", "--json").json["comment"] == "people"
 
 
+def test_changes(run: Any, flights: ll.Table) -> None:
+    """The rows that came and went, between snapshots and with the newest; the rest is as for `read`."""
+    flights.overwrite(flights.at(snapshot=1).to_arrow().slice(0, 1), partition={})
+    newest = flights.snapshot().id
+    said = run("changes", flights.url, "--start", newest - 1, "--columns", "month", "--json")
+    expected = flights.changes(newest - 1, columns=["month"]).read_all()
+    assert [(r["month"], r["_row_kind"], r["_snapshot_id"]) for r in said.lines] == [
+        (r["month"], r["_row_kind"], r["_snapshot_id"]) for r in expected.to_pylist()
+    ]
+    assert {"+I", "-D"} >= {r["_row_kind"] for r in said.lines} >= {"-D"}
+    appended = run("changes", flights.url, "--start", 0, "--end", newest, "--no-overwrites", "--limit", 2, "--json")
+    assert [r["_row_kind"] for r in appended.lines] == ["+I", "+I"]
+    assert run("changes", flights.url, "--start", "none", "--end", "eod").code == 2
+    refused = run("read", flights.url, "--watermark", 5)
+    assert (refused.code, "no snapshot has a watermark" in refused.err) == (2, True)
+
+
 def test_create_from_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     """`--like` takes the columns of a Parquet file; `--schema-json` takes the columns and keys of a schema file."""
     pq.write_table(

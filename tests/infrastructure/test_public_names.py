@@ -14,6 +14,30 @@ NAMES = """
 """
 SPARK_NAMES = "compact read register write"
 TABLE_NAMES = """
-    alter append arrow_schema at branch clean committer compact count drop_partitions entries expire explain files history
+    alter append arrow_schema at branch changes clean committer compact count drop_partitions entries expire explain files history
     options orphans overwrite partitions plan plan_rollback refresh rollback scan schema schemas snapshot snapshots to_arrow
     to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate url verify
+"""
+
+
+def test_the_names_of_lakelatch() -> None:
+    assert sorted(lakelatch.__all__) == sorted(NAMES.split())
+    assert dir(lakelatch) == sorted([*NAMES.split(), "__version__"])
+    assert all(getattr(lakelatch, name) is not None for name in NAMES.split())
+
+
+def test_the_names_of_the_spark_interface() -> None:
+    assert sorted(lakelatch.spark.__all__) == dir(lakelatch.spark) == sorted(SPARK_NAMES.split())
+    assert all(callable(getattr(lakelatch.spark, name)) for name in SPARK_NAMES.split())
+
+
+def test_the_methods_of_a_table() -> None:
+    assert [name for name in dir(lakelatch.Table) if not name.startswith("_")] == sorted(TABLE_NAMES.split())
+
+
+def test_every_error_can_be_caught_by_a_public_name() -> None:
+    assert {kind.__name__ for kind in ERRORS.values()} == {
+        name
+        for name in NAMES.split()
+        if isinstance(getattr(lakelatch, name), type) and issubclass(getattr(lakelatch, name), LakelatchError)
+    }
