@@ -33,7 +33,7 @@ from .fallback import fallback_of
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
 from .refusals import check_files_readable, check_schema_readable
-from .row_runs import givers, row_runs
+from .row_runs import givers, is_blob, row_runs
 from .split import Split
 from .split_planning import SplitPlanner
 
@@ -266,8 +266,12 @@ def runs_of(entries: Sequence[ManifestEntry], schema: TableSchema) -> Iterable[S
 def _giving(
     run: Sequence[ManifestEntry], fields: Sequence[Field], schema_of: Callable[[int], TableSchema]
 ) -> list[ManifestEntry]:
+    """The files of a run that give a column. Files of BLOBs may hold only some of the rows, so that with them the first file,
+    which says which rows there are, is kept too.
+    """
     given = givers([entry.file for entry in run], fields, schema_of)
-    return [entry for entry in run if given.get(entry.file) or (entry is run[0] and not any(given.values()))]
+    kept = [entry for entry in run if given.get(entry.file)]
+    return kept if any(not is_blob(entry.file) for entry in kept) else [run[0], *kept]
 
 
 def count_rows(plan: ScanPlan) -> int | None:

@@ -142,3 +142,28 @@ def test_a_history_of_columns(seed: int, tmp_path: Path, paimon_java: Any) -> No
     with taken(history, STEPS):
         history.assert_agreed()
         assert ll.open_table(str(history.path)).verify("all", data=True) == []
+
+
+def test_blobs_are_read_alone(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: the file of BLOBs alone does not tell which rows there are, least where the BLOBs of one run are in several files."""
+    options = {**OPTIONS, "blob-field": "pic", "blob.target-file-size": "1 kb"}
+    kinds = [("id", "INT"), ("pic", "BLOB"), ("s", "STRING")]
+    paimon_java.create_table(tmp_path / "t", kinds, options=options)
+    rows = [[i, None if i % 3 == 1 else f"0x{'ab' * 300}{i:02x}", f"s{i}"] for i in range(9)]
+    paimon_java.commit_rows(tmp_path / "t", rows[:7], identifier=1)
+    paimon_java.commit_rows(tmp_path / "t", rows[7:], identifier=2)
+    table = ll.open_table(str(tmp_path / "t"))
+    assert sum(e.file.file_name.endswith(".blob") for e in table.entries()) > len(table.snapshots())
+    fields = {f.name: f for f in table.schema.fields}
+    for names in (["pic"], ["pic", "s"], ["s"], ["id", "pic", "s"]):
+        wanted = [[row["id pic s".split().index(name)] for name in names] for row in rows]
+        assert_same_rows(encode_rows(table.to_arrow(columns=names), [fields[n] for n in names]), wanted, str(names))
+        assert table.to_arrow(columns=names, limit=1).num_rows == 1
+        assert table.to_arrow(columns=names, limit=8).num_rows == 8
+    assert (table.count("pic is null"), table.count("pic is not null"), table.count("pic is null and id > 3")) == (
+        3,
+        6,
+        2,
+    )
+    found = table.to_arrow(columns=["pic", "_ROW_ID"], where="pic is null").sort_by("_ROW_ID")
+    assert found["_ROW_ID"].to_pylist() == [1, 4, 7]
