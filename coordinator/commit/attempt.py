@@ -15,6 +15,7 @@ from math import ceil
 from typing import Any
 
 from ...core import options as opt
+from ...core.avro.columnar import FORMATS
 from ...core.errors import TableCorrupt, Unsupported
 from ...core.json_text import parse_json
 from ...core.metadata.data_file import ADD, IndexEntry, ManifestEntry
@@ -66,16 +67,16 @@ class FileNames:
 
 
 def check_manifest_format(schema: TableSchema) -> None:
-    """Refuse tables whose manifests are not Avro.
+    """Refuse tables whose manifests have an unknown format.
 
     Raises:
-        Unsupported: names the option. Readers rely on it instead of looking at the bytes, so a single Avro manifest would
-            make the table unreadable.
+        Unsupported: names the option. Readers rely on it instead of looking at the bytes, so a single manifest in another
+            format would make the table unreadable.
     """
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
-    if manifest_format != "avro":
+    if manifest_format not in FORMATS:
         raise Unsupported(
-            f"option '{opt.MANIFEST_FORMAT.key}' = {manifest_format!r}: manifests are only written as avro"
+            f"option '{opt.MANIFEST_FORMAT.key}' = {manifest_format!r}: manifests are written as {', '.join(FORMATS)}"
         )
 
 
@@ -84,7 +85,7 @@ class MetadataWriter:
     """Encodes metadata files with the settings of the table's options.
 
     Raises:
-        Unsupported: the table asks for another format than Avro.
+        Unsupported: the table asks for a format that lakelatch does not write.
     """
 
     schema: TableSchema
@@ -111,7 +112,7 @@ class MetadataWriter:
         return [self._manifest(chunk, self._manifest_bytes(chunk)) for chunk in chunks]
 
     def _manifest_bytes(self, entries: Sequence[ManifestEntry]) -> bytes:
-        return encode_manifest(entries, compression=self._compression, level=self._level)
+        return encode_manifest(entries, **self._container)
 
     def _manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> tuple[ManifestFile, MetadataFile]:
         name = self.names.next("manifest")
@@ -120,21 +121,22 @@ class MetadataWriter:
 
     def manifest_list(self, manifests: Sequence[ManifestFile]) -> MetadataFile:
         name = self.names.next("manifest-list")
-        data = encode_manifest_list(manifests, compression=self._compression, level=self._level)
+        data = encode_manifest_list(manifests, **self._container)
         return MetadataFile(name, self.paths.manifest(name), data)
 
     def index_manifest(self, entries: Sequence[IndexEntry]) -> MetadataFile:
         name = self.names.next("index-manifest")
-        data = encode_index_manifest(entries, compression=self._compression, level=self._level)
+        data = encode_index_manifest(entries, **self._container)
         return MetadataFile(name, self.paths.manifest(name), data)
 
     @property
-    def _compression(self) -> str:
-        return self.options.get(opt.MANIFEST_COMPRESSION)
-
-    @property
-    def _level(self) -> int:
-        return self.options.get(opt.ZSTD_LEVEL)
+    def _container(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "compression": options.get(opt.MANIFEST_COMPRESSION),
+            "level": options.get(opt.ZSTD_LEVEL),
+            "form": options.get(opt.MANIFEST_FORMAT),
+        }
 
 
 @dataclass(frozen=True, slots=True)

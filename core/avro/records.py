@@ -1,7 +1,7 @@
-"""Write and read Avro object containers in memory, record by record.
+"""Write and read containers of records in memory, record by record.
 
 Owns: reading every container format of manifests, lists and index manifests (Avro with every codec, and ORC and Parquet, which
-older tables may use), and writing Avro with zstandard. Must not know: what the records mean.
+older tables may use), and writing them. Must not know: what the records mean.
 Source: format/manifests §1, §2. Invariants: Bytes that are cut off or damaged raise `TableCorrupt` with the file's name. A
 container is read completely or not at all.
 """
@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import TableCorrupt, Unsupported
+from .columnar import ORC_MAGIC, PARQUET_MAGIC, read_columnar, write_columnar
 
-_AVRO, _ORC, _PARQUET = b"Obj\x01", b"ORC", b"PAR1"
+_AVRO = b"Obj\x01"
 _SYNC = b"lakelatch-blocks"
 """The marker between the blocks of a container. Any 16 bytes will do, because no reader starts in the middle of a manifest.
 With random ones, fastavro's default, the same records would give different bytes each time."""
@@ -33,8 +34,8 @@ def read_records(data: bytes, where: str) -> list[dict[str, Any]]:
     """
     if data[:4] == _AVRO:
         return _read_avro(data, where)
-    if data[:3] == _ORC or data[:4] == _PARQUET:
-        return _read_columnar(data, where)
+    if data[:3] == ORC_MAGIC or data[:4] == PARQUET_MAGIC:
+        return read_columnar(data, where)
     raise TableCorrupt(f"{where} is not a manifest file: it begins with {bytes(data[:4])!r}")
 
 
@@ -56,36 +57,22 @@ def _read_avro(data: bytes, where: str) -> list[dict[str, Any]]:
     return records
 
 
-def _read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
-    import pyarrow as pa
-
-    try:
-        if data[:3] == _ORC:
-            from pyarrow import orc
-
-            from ..orc.streams import check_file
-
-            check_file(data)
-            table = orc.ORCFile(pa.BufferReader(data)).read()
-        else:
-            from pyarrow import parquet
-
-            table = parquet.read_table(pa.BufferReader(data))
-        return table.to_pylist()  # type: ignore[no-any-return]
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
-
-
 def write_records(
-    schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1
+    schema: Any, records: Iterable[dict[str, Any]], *, compression: str = "zstd", level: int = 1, form: str = "avro"
 ) -> bytes:
-    """An Avro container.
+    """A container.
 
     Args:
         schema: the result of `fastavro.parse_schema`.
         compression: the format's or Avro's name of a codec.
         level: the level of zstandard.
+        form: `avro`, `orc` or `parquet`.
+
+    Raises:
+        Unsupported: the codec cannot be written with ORC or Parquet.
     """
+    if form != "avro":
+        return write_columnar(schema, records, form, compression, level)
     import fastavro
 
     codec = _CODECS.get(compression, compression)

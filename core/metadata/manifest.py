@@ -53,8 +53,14 @@ class ManifestFile:
 # ----------------------------------------------------------------------------------------------------------- writing
 
 
-def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str = "zstd", level: int = 1) -> bytes:
-    """A manifest file's bytes."""
+def encode_manifest(
+    entries: Iterable[ManifestEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
+) -> bytes:
+    """A manifest file's bytes.
+
+    Args:
+        form: option `manifest.format`: `avro`, `orc` or `parquet`.
+    """
     records = (
         {
             "_VERSION": MANIFEST_VERSION,
@@ -66,10 +72,12 @@ def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str = "zst
         }
         for entry in entries
     )
-    return avro.write_records(parsed("manifest"), records, compression=compression, level=level)
+    return avro.write_records(parsed("manifest"), records, compression=compression, level=level, form=form)
 
 
-def encode_manifest_list(manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1) -> bytes:
+def encode_manifest_list(
+    manifests: Iterable[ManifestFile], *, compression: str = "zstd", level: int = 1, form: str = "avro"
+) -> bytes:
     """A manifest list's bytes. An empty list is a file with a header and no records."""
     records = (
         {
@@ -89,10 +97,12 @@ def encode_manifest_list(manifests: Iterable[ManifestFile], *, compression: str 
         }
         for m in manifests
     )
-    return avro.write_records(parsed("list"), records, compression=compression, level=level)
+    return avro.write_records(parsed("list"), records, compression=compression, level=level, form=form)
 
 
-def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str = "zstd", level: int = 1) -> bytes:
+def encode_index_manifest(
+    entries: Iterable[IndexEntry], *, compression: str = "zstd", level: int = 1, form: str = "avro"
+) -> bytes:
     """An index manifest's bytes."""
     records = (
         {
@@ -110,7 +120,7 @@ def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str = "
         }
         for entry in entries
     )
-    return avro.write_records(parsed("index"), records, compression=compression, level=level)
+    return avro.write_records(parsed("index"), records, compression=compression, level=level, form=form)
 
 
 def _stats_record(stats: SimpleStats) -> dict[str, Any]:

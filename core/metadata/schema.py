@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import options as opt
+from ..avro.columnar import FORMATS
 from ..errors import InvalidArgument, TableCorrupt
 from ..file_index.options import index_specs
 from ..json_text import parse_json
@@ -199,6 +200,11 @@ def new_schema(
     )
     schema = with_zone_option(schema)
     check_schema(schema)
+    if schema.options.get(opt.MANIFEST_FORMAT) != "avro":
+        raise InvalidArgument(
+            "option 'manifest.format': releases of Apache Paimon after 2.0 read only avro, so new tables have no other",
+            next_step="remove the option",
+        )
     return schema
 
 
@@ -213,8 +219,12 @@ def check_schema(schema: TableSchema) -> None:
     schema.options.check()
     _check_buckets(schema)
     index_specs(schema.fields, schema.option_texts)
-    if schema.options.get(opt.MANIFEST_FORMAT) != "avro":
-        raise InvalidArgument("option 'manifest.format': lakelatch writes only avro", next_step="remove the option")
+    manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
+    if manifest_format not in FORMATS:
+        raise InvalidArgument(
+            f"option 'manifest.format' = {manifest_format!r} is not a format of manifests",
+            next_step=f"use one of {', '.join(FORMATS)}",
+        )
 
 
 def _check_columns(schema: TableSchema) -> None:

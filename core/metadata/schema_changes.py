@@ -40,7 +40,7 @@ _IMMUTABLE = frozenset(
     " partial-update.remove-record-on-delete partial-update.remove-record-on-sequence-group rowkind.field primary-key"
     " primary-key.nullable partition dynamic-bucket.initial-buckets force-lookup row-tracking.enabled"
     " data-evolution.enabled index-file-in-data-file-dir blob-field blob-descriptor-field blob-view-field"
-    " pk-clustering-override data-file.path-directory type".split()
+    " pk-clustering-override data-file.path-directory type manifest.format".split()
 )
 """Options on which the table's files depend. They cannot change once there is a snapshot."""
 

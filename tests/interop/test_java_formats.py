@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations, product
@@ -184,7 +185,7 @@ MANIFESTS += [("parquet", codec) for codec in ("zstd", "snappy", "gzip", "lz4", 
 
 @pytest.mark.parametrize(("form", "codec"), MANIFESTS)
 def test_manifests_of_every_form(tmp_path: Path, paimon_java: Any, form: str, codec: str) -> None:
-    """G8: read, and pruned by partition and by bounds; those of the default form are written on, others are refused by option."""
+    """G8: read, and pruned by partition and by bounds; written on, and merged, in the same form."""
     path, options = tmp_path / "t", {"manifest.format": form, "manifest.compression": codec}
     paimon_java.create_table(path, [("p", "INT"), ("s", "STRING")], partition_keys=["p"], options=options)
     rows = [[i % 3, f"text {i}"] for i in range(60)]
@@ -195,10 +196,18 @@ def test_manifests_of_every_form(tmp_path: Path, paimon_java: Any, form: str, co
     assert table.plan(where="p = 1").file_count == 3
     assert table.plan(where="s >= 'text 55'").file_count == 6
     assert table.verify("all", data=True) == []
-    more = pa.table({"p": [7], "s": ["ours"]}).cast(table.arrow_schema)
-    if form != "avro":
-        with pytest.raises(Unsupported, match=f"'manifest.format' = '{form}'"):
-            table.append(more)
-        return
+    more = pa.table({"p": [7, 1], "s": ["ours", None]}).cast(table.arrow_schema)
     table.append(more)
-    assert_same_rows(paimon_java.rows(path), [*rows, [7, "ours"]])
+    assert_same_rows(paimon_java.rows(path), [*rows, [7, "ours"], [1, None]])
+    table.overwrite(more.slice(1), partition={"p": 1})
+    assert str(table.compact(where="p = 0", min_files=2)).startswith("3 files became 1")
+    paimon_java.commit_rows(path, [[0, "Java's"]], identifier=4)
+    paimon_java.compact_manifests(path)
+    table.append(more.slice(0, 0))
+    table.expire(retain_max=2, retain_min=1, older_than=time.time_ns() // 1_000_000)
+    wanted = [*(row for row in rows if row[0] != 1), [7, "ours"], [1, None], [0, "Java's"]]
+    assert_same_rows(paimon_java.rows(path), wanted)
+    assert_same_rows(our_rows(table), wanted)
+    assert table.verify("all", data=True) == []
+    heads = {file.read_bytes()[:4] for file in (path / "manifest").iterdir()}
+    assert {head[:3] for head in heads} == {{"avro": b"Obj", "orc": b"ORC", "parquet": b"PAR"}[form]}

@@ -54,6 +54,8 @@ class History:
         if rng.random() < 0.5:
             ll.create_table(str(path), ll.Schema(columns(self.names)), partition_by=self.keys, options=options)
         else:
+            if rng.random() < 0.4:
+                options["manifest.format"] = rng.choice(["orc", "parquet"])
             java.create_table(path, columns(self.names), partition_keys=self.keys, options=options)
         self.ledger = Ledger(path)
         self.writers: list[Writer] = [Lakelatch(), Lakelatch(warm=True), Lakelatch(warm=True), Java(java)]

@@ -130,7 +130,8 @@ def test_options_that_files_depend_on_cannot_change(table: ll.Table) -> None:
     table.alter(ll.set_option("bucket", "2"), ll.set_option("bucket-key", "id"))
     table.alter(ll.remove_option("bucket"), ll.remove_option("bucket-key"))
     table.append(pa.table({"id": [1]}))
-    for change in (ll.set_option("bucket", "2"), ll.set_option("row-tracking.enabled", True)):
+    for option, value in (("bucket", "2"), ("row-tracking.enabled", True), ("manifest.format", "orc")):
+        change = ll.set_option(option, value)
         with pytest.raises(ll.InvalidArgument, match="depend on it"):
             table.alter(change)
     table.alter(ll.set_option("snapshot.num-retained.max", 9))

@@ -10,8 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt
-from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, IndexFile, ManifestEntry, SimpleStats
+from lakelatch.core.errors import InvalidArgument, LakelatchError, TableCorrupt, Unsupported
+from lakelatch.core.metadata.data_file import (
+    ADD,
+    DELETE,
+    DataFile,
+    DeletionVectorRange,
+    GlobalIndex,
+    IndexEntry,
+    IndexFile,
+    ManifestEntry,
+    SimpleStats,
+)
 from lakelatch.core.metadata.folding import fold, live, plan_merge, replace_runs, summarise
 from lakelatch.core.metadata.manifest import (
     decode_index_manifest,
@@ -202,15 +212,35 @@ def entry(name: str, kind: int = ADD, level: int = 0) -> ManifestEntry:
     return ManifestEntry(kind, bytes(12), 0, -1, file)
 
 
-def test_manifests_survive_their_files() -> None:
-    entries = [entry("a"), entry("b", DELETE)]
-    assert decode_manifest(encode_manifest(entries), "m") == entries
+@pytest.mark.parametrize("form", ["avro", "orc", "parquet"])
+def test_manifests_survive_their_files(form: str) -> None:
+    full = entry("full").file._replace(
+        extra_files=("x", "y"),
+        embedded_file_index=bytes(3),
+        external_path="s3://b/full",
+        first_row_id=7,
+        write_cols=("a",),
+        write_cols_sequences=(3,),
+    )
+    entries = [entry("a"), entry("b", DELETE), ManifestEntry(ADD, bytes(12), 3, 4, full)]
+    assert decode_manifest(encode_manifest(entries, form=form), "m") == entries
     lines = [summarise("m", 5, entries, (), 0)]
-    assert decode_manifest_list(encode_manifest_list(lines), "l") == lines
-    assert (lines[0].num_added_files, lines[0].num_deleted_files) == (1, 1)
-    indexes = [IndexEntry(ADD, bytes(12), 0, IndexFile("HASH", "i", 4, 1))]
-    assert decode_index_manifest(encode_index_manifest(indexes), "i") == indexes
-    assert decode_manifest_list(encode_manifest_list([]), "l") == []
+    assert decode_manifest_list(encode_manifest_list(lines, form=form), "l") == lines
+    assert (lines[0].num_added_files, lines[0].num_deleted_files) == (2, 1)
+    vectors = (DeletionVectorRange("a", 1, 22, 2), DeletionVectorRange("b", 23, 22))
+    indexes = [
+        IndexEntry(ADD, bytes(12), 0, IndexFile("HASH", "i", 4, 1)),
+        IndexEntry(ADD, bytes(12), 0, IndexFile("DELETION_VECTORS", "v", 45, 2, vectors)),
+        IndexEntry(ADD, bytes(12), 0, IndexFile("g", "g", 4, 9, global_index=GlobalIndex(0, 8, 1, (2,), b"m"))),
+    ]
+    assert decode_index_manifest(encode_index_manifest(indexes, form=form), "i") == indexes
+    for nothing in (encode_manifest_list([], form=form), encode_manifest_list(iter(()), form=form)):
+        assert decode_manifest_list(nothing, "l") == []
+
+
+def test_a_codec_that_the_form_of_manifests_does_not_have_is_refused_by_option() -> None:
+    with pytest.raises(Unsupported, match=r"'manifest\.compression' = 'deflate' .*'orc'"):
+        encode_manifest([entry("a")], form="orc", compression="deflate")
 
 
 def test_every_cut_of_a_manifest_is_corrupt_and_named() -> None:

@@ -1,0 +1,121 @@
+"""Write and read the records of manifests in ORC and Parquet (option `manifest.format`).
+
+Owns: the Arrow form of an Avro schema, and the codecs of both formats. Must not know: what the records mean.
+Source: format/manifests §1, §2. Invariants: The columns, their types and their field ids are those of Apache Paimon. Bytes
+that are cut off or damaged raise `TableCorrupt` with the file's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import TableCorrupt, Unsupported
+
+ORC_MAGIC, PARQUET_MAGIC = b"ORC", b"PAR1"
+_CODECS = {
+    "orc": {"none": "uncompressed", **{name: name for name in ("zstd", "snappy", "zlib", "lz4")}},
+    "parquet": {"none": "none", "lz4": "lz4", **{name: name for name in ("zstd", "snappy", "gzip")}},
+}
+FORMATS = ("avro", *_CODECS)
+"""The formats of manifests, as option `manifest.format` names them."""
+_BYTE_SIZED = ("_KIND", "_FILE_SOURCE")
+"""The fields that Avro widens to `int`."""
+_WITHOUT_ID = "_VERSION"
+_FIRST_ITEM_ID = 536870912
+_IDS_OF_ITEMS = 1024
+
+
+def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, compression: str, level: int) -> bytes:
+    """A file with one column per field.
+
+    Args:
+        schema: the Avro schema of a record, as `fastavro.parse_schema` returns it.
+        form: `orc` or `parquet`.
+        compression: the codec, by Apache Paimon's name.
+        level: the level of zstandard in Parquet. Arrow's writer of ORC has no levels.
+
+    Raises:
+        Unsupported: names option `manifest.compression`.
+    """
+    import pyarrow as pa
+
+    codec = _CODECS[form].get(compression)
+    if codec is None:
+        raise Unsupported(
+            f"option 'manifest.compression' = {compression!r} cannot be written with 'manifest.format' = {form!r}",
+            next_step=f"use one of {', '.join(_CODECS[form])}",
+        )
+    table = pa.Table.from_pylist(list(records), schema=pa.schema(_fields(schema, form, "ms")))
+    sink = pa.BufferOutputStream()
+    if form == "orc":
+        from pyarrow import orc
+
+        # Arrow's writer of ORC takes nanoseconds only
+        orc.write_table(table.cast(pa.schema(_fields(schema, form, "ns"))), sink, compression=codec)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(
+            table, sink, compression=codec, compression_level=level if codec == "zstd" else None, store_schema=False
+        )
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
+    """All records of a file in ORC or Parquet, as dicts.
+
+    Raises:
+        TableCorrupt: the bytes are damaged.
+    """
+    import pyarrow as pa
+
+    try:
+        if data[:3] == ORC_MAGIC:
+            from pyarrow import orc
+
+            from ..orc.streams import check_file
+
+            check_file(data)
+            table = orc.ORCFile(pa.BufferReader(data)).read()
+        else:
+            from pyarrow import parquet
+
+            table = parquet.read_table(pa.BufferReader(data))
+        return table.to_pylist()  # type: ignore[no-any-return]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
+
+
+def _fields(record: Any, form: str, unit: str) -> list[Any]:
+    """The fields of a record. They are numbered from 0, after the version.
+
+    Args:
+        unit: of times.
+    """
+    numbered = [field for field in record["fields"] if field["name"] != _WITHOUT_ID]
+    ids = {field["name"]: number for number, field in enumerate(numbered)}
+    return [_field(field["name"], field["type"], ids.get(field["name"], -1), form, unit) for field in record["fields"]]
+
+
+def _field(name: str, kind: Any, number: int, form: str, unit: str) -> Any:
+    import pyarrow as pa
+
+    nullable = isinstance(kind, list)
+    made = pa.int8() if name in _BYTE_SIZED else _type(kind[-1] if nullable else kind, number, form, unit)
+    if number < 0:
+        return pa.field(name, made, nullable)
+    key = "paimon.id" if form == "orc" else "PARQUET:field_id"
+    return pa.field(name, made, nullable, metadata={key: str(number)})
+
+
+def _type(kind: Any, number: int, form: str, unit: str) -> Any:
+    import pyarrow as pa
+
+    if isinstance(kind, dict):
+        if kind["type"] == "record":
+            return pa.struct(_fields(kind, form, unit))
+        if kind["type"] == "array":
+            return pa.list_(_field("element", kind["items"], _FIRST_ITEM_ID + _IDS_OF_ITEMS * number, form, unit))
+        return pa.timestamp(unit)
+    return {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}[kind]
