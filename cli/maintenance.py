@@ -64,6 +64,11 @@ def _register_clean(commands: Commands) -> None:
         metavar="TIME",
         help="only files older than this: ISO text with a zone, or ms since 1970 (default: a day ago)",
     )
+    parser.add_argument(
+        "--external",
+        action="store_true",
+        help="also in the locations of data-file.external-paths; only where no other table stores files in them",
+    )
     add_apply(parser)
 
 
@@ -110,9 +115,10 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
 
 def clean(args: argparse.Namespace, output: Output) -> int:
     table, until = open_table_of(args), moment_of(args.older_than)
-    plan = (
-        table.clean(older_than=until, progress=progress("deleted")) if args.apply else table.orphans(older_than=until)
-    )
+    if args.apply:
+        plan = table.clean(older_than=until, external=args.external, progress=progress("deleted"))
+    else:
+        plan = table.orphans(older_than=until, external=args.external)
     if output.as_json:
         output.record({"applied": args.apply, **plan.to_dict()})
         return OK

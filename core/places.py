@@ -46,8 +46,7 @@ class FilePlaces:
     @staticmethod
     def of(options: TableOptions) -> FilePlaces:
         """From a table's options. No branch is needed, because data files belong to all branches."""
-        names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
-        return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), tuple(n for n in names if n))
+        return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), named_locations(options))
 
     def keys(self, partition_path: str, bucket: int, files: Sequence[DataFile]) -> tuple[str, ...]:
         """The keys of the files of one (partition, bucket).
@@ -77,6 +76,22 @@ class FilePlaces:
             f"file {path} is outside the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its location",
             next_step="set the option to the folder, if you trust it",
         )
+
+
+def named_locations(options: TableOptions) -> tuple[str, ...]:
+    """The locations that option `data-file.external-paths` names."""
+    names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
+    return tuple(name for name in names if name)
+
+
+def scheme_of(url: str) -> str:
+    """The scheme of a location in lower case; empty for a path without one.
+
+    >>> scheme_of("FILE:/a"), scheme_of("s3://b/c"), scheme_of("/a")
+    ('file', 's3', '')
+    """
+    found = _SCHEME.match(url)
+    return found[1].lower() if found else ""
 
 
 def plain_url(url: str) -> str:
@@ -110,16 +125,25 @@ class FileKeys:
         self._partition_paths: dict[bytes, str] = {}
 
     def data(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """The keys of a data or changelog file, and of the files that belong to it.
+        """The keys of a data or changelog file, and of the files that belong to it. URLs are in one spelling.
 
         Raises:
             TableCorrupt, Unsupported: as `FilePlaces.keys`.
         """
         key = self._places.keys(self._partition_path(entry.partition), entry.bucket, (entry.file,))[0]
+        key = plain_url(key) if is_external(key) else key
         if not entry.file.extra_files:
             return (key,)
         folder = key[: len(key) - len(entry.file.file_name)]
         return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
+
+    def deletable(self, key: str) -> str:
+        """A key that may be deleted: one inside the table, or one in a location that an option of the table names.
+
+        Raises:
+            Unsupported: no option names the location.
+        """
+        return self._places.external(key) if is_external(key) else key
 
     def index(self, entry: IndexEntry) -> str:
         """The key of an index file: in the table's index folder, beside its data file, or a whole URL.

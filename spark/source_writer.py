@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from ..backends.elsewhere import delete_located
 from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.message import CommitMessage
 from ..core.errors import InvalidArgument, StoreUnavailable
@@ -109,7 +110,7 @@ class TableSourceWriter(DataSourceArrowWriter):
         if self._landed(table):
             return
         try:
-            table.store.delete_many(keys_of(table.schema, _messages(messages)))
+            delete_located(table.store, keys_of(table.schema, _messages(messages)))
         except StoreUnavailable as error:
             _LOG.warning("files of job %s could not be deleted: %s", self._task.job, error)
 

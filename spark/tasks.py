@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..backends.elsewhere import delete_located
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
 from ..core import options as opt
@@ -125,7 +126,7 @@ class RewriteTask:
             messages.extend(self.rewriter.rewrite(group, f"{name}-{i}") for i, group in enumerate(groups))
         except BaseException:
             with suppress(StoreUnavailable):
-                self.store.delete_many(keys_of(self.schema, messages))
+                delete_located(self.store, keys_of(self.schema, messages))
             raise
         yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
 

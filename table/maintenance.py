@@ -74,7 +74,7 @@ class Maintenance(OpenTable):
 
         Raises:
             TableCorrupt: metadata that a snapshot, tag or branch needs cannot be read; nothing was deleted.
-            Unsupported: the table has changelogs that outlive snapshots, or files outside its directory.
+            Unsupported: the table has changelogs that outlive snapshots, or files in a location that no option names.
             CommitConflict: the history changed meanwhile; run it again.
 
         Source: format/commit §9.
@@ -216,10 +216,12 @@ class Maintenance(OpenTable):
             unprotect(self.timeline, made)
             raise
 
-    def orphans(self, *, older_than: Moment = None) -> OrphanPlan:
+    def orphans(self, *, older_than: Moment = None, external: bool = False) -> OrphanPlan:
         """The files in the table's directory that no snapshot, tag or branch names. Prints as one line. Changes nothing.
 
         Args:
+            external: look also at the locations of option `data-file.external-paths`. Only where no other table stores files
+                in them, because its files would be taken for orphans.
             older_than: consider only files older than this: ISO text with zone, milliseconds since 1970, or a datetime. A
                 day ago by default, because a job may write its files long before it commits them.
 
@@ -234,13 +236,15 @@ class Maintenance(OpenTable):
         0 of 0 files are orphans: 0 bytes
         """
         timeline, schema = self._maintained()
-        return plan_orphans(timeline, schema, _orphans_until(MACHINE.wall_ms, older_than))
+        return plan_orphans(timeline, schema, _orphans_until(MACHINE.wall_ms, older_than), external=external)
 
-    def clean(self, *, older_than: Moment = None, progress: Progress | None = None) -> OrphanPlan:
+    def clean(
+        self, *, older_than: Moment = None, external: bool = False, progress: Progress | None = None
+    ) -> OrphanPlan:
         """Delete the files that `orphans` finds, after checking again what was committed since. Ages are by the store's clock.
 
         Args:
-            older_than: as for `orphans`.
+            older_than, external: as for `orphans`.
             progress: called with the number of files deleted so far and their total.
 
         Returns:
@@ -248,7 +252,8 @@ class Maintenance(OpenTable):
         """
         timeline, schema = self._maintained()
         now_ms = store_clock_ms(self.store, MACHINE.new_uuid().hex)
-        return apply_clean(plan_orphans(timeline, schema, _orphans_until(now_ms, older_than)), progress)
+        until_ms = _orphans_until(now_ms, older_than)
+        return apply_clean(plan_orphans(timeline, schema, until_ms, external=external), progress)
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on, with the table's current options, not those with which it was opened."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from ...backends.elsewhere import delete_located
 from ...backends.store import ObjectInfo, Store
 from ...core.errors import CommitConflict
 from .reachable import Usage
@@ -59,7 +60,7 @@ class Steps:
         done, total = 0, len(self)
         batches = [list(b) for group in (self.data, self.leaves, self.lists) for b in _batched(group)]
         for batch in (*batches, *([root] for root in self.roots)):
-            store.delete_many(batch)
+            delete_located(store, batch)
             done += len(batch)
             if progress is not None:
                 progress(done, total)

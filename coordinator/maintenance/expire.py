@@ -14,11 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...backends.store import ObjectInfo
-from ...core.errors import Unsupported
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
-from ...core.options import EXTERNAL_PATHS
-from ...core.places import is_external
 from ..history.timeline import Timeline
 from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union
@@ -70,7 +67,7 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
 
     Raises:
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
-        Unsupported: files to delete lie outside the table's folder.
+        Unsupported: files to delete lie in a location that no option of the table names.
     """
     readers = consumers(timeline)
     slowest = min(readers.items(), key=lambda item: item[1], default=None)
@@ -108,12 +105,8 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root) -> tuple[Steps,
     gone = reach.named_by(doomed)
     files = union(reach.deleted_data([*gone[1:], *reach.named_by([end])]), reach.added_changelog(gone))
     leaves = dict.fromkeys(key for named in gone for key in sorted(named.leaves))
-    outside = next((key for key in (*files.keys, *leaves) if is_external(key)), None)
-    if outside is not None:
-        raise Unsupported(
-            f"{outside} would have to be deleted, and lies outside of the table (option '{EXTERNAL_PATHS.key}')",
-            next_step="expire such a table with Apache Paimon",
-        )
+    for key in (*files.keys, *leaves):
+        reach.keys.deletable(key)
     lists = dict.fromkeys(key for named in gone for key in sorted(named.lists))
     steps = Steps(tuple(sorted(files.keys)), tuple(leaves), tuple(lists), tuple(named.root.key for named in gone))
     return steps, reach.usage(files)

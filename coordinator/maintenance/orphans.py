@@ -14,11 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...backends.registry import open_beside
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
+from ...core.places import named_locations, plain_url
 from ...core.rows.partition import escape_path_name
 from ..history.timeline import Timeline
 from .deletion import Progress, Steps, second_look
@@ -30,6 +32,8 @@ YOUNGEST_MS = 3_600_000
 """Files younger than this are never candidates: their writer may be about to commit them."""
 
 _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
+_ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
+"""The folders of a hash, which strategy `entropy-inject` puts between a bucket's folder and its files."""
 _TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/\.[^/]+\.tmp$")
 
 
@@ -63,8 +67,12 @@ class OrphanPlan(ShownAsText):
         }
 
 
-def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> OrphanPlan:
+def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int, *, external: bool = False) -> OrphanPlan:
     """The files older than a time that no root of any branch mentions. Changes nothing.
+
+    Args:
+        external: also look at the locations of option `data-file.external-paths`. What other tables store there is taken for
+            orphans.
 
     Raises:
         TableCorrupt: a root, or a file that it names, cannot be read; then no file is known to be an orphan (H11).
@@ -72,6 +80,9 @@ def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> Orph
     is_data = data_pattern(schema)
     old = {info.key: info for info in timeline.store.list("") if 0 < info.modified_ms < until_ms}
     data = frozenset(key for key in old if is_data.match(key))
+    if external:
+        found = _elsewhere(timeline.store, schema, is_data, until_ms)
+        old, data = old | found, data | found.keys()
     metadata = [key for key in old if _METADATA.match(key)]
     temporary = [key for key in old if _TEMPORARY.match(key)]
     listed = list_roots(timeline)
@@ -83,6 +94,18 @@ def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int) -> Orph
     return OrphanPlan(
         _files(old, steps), until_ms, len(data) + len(metadata) + len(temporary), steps, frozenset(listed), usage
     )
+
+
+def _elsewhere(store: Store, schema: TableSchema, is_data: re.Pattern[str], until_ms: int) -> dict[str, ObjectInfo]:
+    """The old data files in the locations that the table's option names, by their URLs."""
+    found = {}
+    for root in map(plain_url, named_locations(schema.options)):
+        for info in open_beside(store, root.rstrip("/")).list(""):
+            folder, _, name = info.key.rpartition("/")
+            if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
+                key = f"{root.rstrip('/')}/{info.key}"
+                found[key] = replace(info, key=key)
+    return found
 
 
 def _files(listed: dict[str, ObjectInfo], steps: Steps) -> tuple[ObjectInfo, ...]:

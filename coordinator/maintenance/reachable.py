@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from ...core.metadata.folding import may_hold
 from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
-from ...core.places import FileKeys
+from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from ..identities.memory import memory_of
 from ..identities.pages import parse_page
@@ -279,12 +280,17 @@ class Usage:
             return None
         found = []
         for entry in entries:
-            if entry.file.external_path is not None:  # outside the table: never a candidate
+            if entry.file.external_path is not None and not self._elsewhere:  # outside the table: no candidate
                 continue
             keys = tuple(k for k in reach.keys.data(entry) if k in self.candidates.keys)
             if keys:
                 found.append(_Mention(entry.kind, entry.identity, keys))
         return tuple(found)
+
+    @cached_property
+    def _elsewhere(self) -> bool:
+        """Are there candidates outside the table's folder?"""
+        return any(map(is_external, self.candidates.keys))
 
     def _may_mention(self, manifest: ManifestFile) -> bool:
         partitions = self.candidates.partitions

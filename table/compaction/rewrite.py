@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
@@ -92,7 +93,7 @@ class Rewriter:
     def _abandon(self, writer: DataFileWriter, error: BaseException) -> None:
         writer.abort()
         try:
-            self.store.delete_many(writer.written_keys)
+            delete_located(self.store, writer.written_keys)
         except StoreUnavailable:
             if isinstance(error, LakelatchError) and writer.written_keys:
                 error.message += f"; files that could not be deleted: {', '.join(writer.written_keys)}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count, groupby
 from typing import Any
 
+from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.index_files import with_vectors_of
@@ -285,4 +286,4 @@ def _inputs_of(group: Split) -> CommitMessage:
 def _delete(store: Store, schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
     """Delete files that no snapshot can name. Files that cannot be deleted now become orphans (H5)."""
     with suppress(StoreUnavailable):
-        store.delete_many(keys_of(schema, messages))
+        delete_located(store, keys_of(schema, messages))

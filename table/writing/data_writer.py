@@ -12,13 +12,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import random
 from typing import Any
 
 import pyarrow as pa
 
+from ...backends.elsewhere import located
 from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
+from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import IndexSpec, index_specs
 from ...core.file_index.writing import FileIndexBuilder
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile
@@ -34,6 +37,8 @@ TRAVELLING_BYTES = 4 << 20
 SPILL_BYTES = 16 << 20
 DEFAULT_TARGET_BYTES = 256 << 20
 _ROLL_CHECK_ROWS = 1000
+_TURNS = 1 << 16
+"""Writers begin at a random location of several, so that the files of many small commits are spread."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class FileSettings:
         target_bytes: a file is closed when it has grown to this size.
         indexes: the indexes that each file gets.
         most_embedded_bytes: larger indexes are stored beside their file, smaller ones in its manifest entry.
+        external: where files are stored; None for the table's own folder.
     """
 
     schema: TableSchema
@@ -54,6 +60,7 @@ class FileSettings:
     dense: bool
     indexes: tuple[IndexSpec, ...]
     most_embedded_bytes: int
+    external: ExternalPaths | None = None
 
     @staticmethod
     def of(schema: TableSchema) -> FileSettings:
@@ -79,6 +86,7 @@ class FileSettings:
             dense=options.get(opt.STATS_DENSE),
             indexes=index_specs(schema.fields, schema.option_texts),
             most_embedded_bytes=options.get(opt.FILE_INDEX_IN_MANIFEST),
+            external=ExternalPaths.of(options),
         )
 
 
@@ -171,8 +179,8 @@ class DataFileWriter:
         self._output: Output | None = None
         self._stats: StatsCollector | None = None
         self._index: FileIndexBuilder | None = None
-        self._name = ""
-        self._count = 0
+        self._name, self._place = "", folder
+        self._count, self._turn = 0, int(random() * _TURNS)
         self.files: list[DataFile] = []
         self.uploads: list[PendingUpload] = []
         self.written_keys: list[str] = []
@@ -224,7 +232,9 @@ class DataFileWriter:
         settings = self._settings
         self._name = f"{self._stem}-{self._count}{settings.suffix}"
         self._count += 1
-        self._sink = SpillingSink(self._store, self._folder + self._name)
+        if settings.external is not None:
+            self._place = settings.external.folder(self._folder, self._name, self._turn + self._count, random())
+        self._sink = self._new_sink(self._place + self._name)
         self._output = settings.begin(self._sink, first_rows)
         self._index = FileIndexBuilder(settings.indexes) if settings.indexes else None
         is_parquet = settings.suffix.endswith(".parquet")
@@ -235,12 +245,12 @@ class DataFileWriter:
         footer = self._output.close()
         value_stats, columns = self._stats.finish(footer)
         index = None if self._index is None else self._index.finish()
-        self._finish(self._sink, self._folder + self._name)
+        self._finish(self._sink, self._place + self._name)
         is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
         if index is not None and is_beside:
-            beside = SpillingSink(self._store, self._folder + self._name + INDEX_SUFFIX)
+            beside = self._new_sink(self._place + self._name + INDEX_SUFFIX)
             beside.write(index)
-            self._finish(beside, self._folder + self._name + INDEX_SUFFIX)
+            self._finish(beside, self._place + self._name + INDEX_SUFFIX)
         rows = self._stats.row_count
         self.files.append(
             DataFile(
@@ -256,12 +266,16 @@ class DataFileWriter:
                 creation_time=_local_wall_clock_ms(),
                 embedded_file_index=None if is_beside else index,
                 file_source=SOURCE_APPEND,
+                external_path=None if self._settings.external is None else self._place + self._name,
             )
         )
         self._output = self._sink = self._stats = self._index = None
 
+    def _new_sink(self, key: str) -> SpillingSink:
+        return SpillingSink(*located(self._store, key))
+
     def _finish(self, sink: SpillingSink, key: str) -> None:
-        upload = sink.finish(self._travelling)
+        upload = sink.finish(self._travelling and self._settings.external is None)
         if upload is not None:
             self.uploads.append(upload)
         else:

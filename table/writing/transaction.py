@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
@@ -257,7 +258,7 @@ class Transaction:
             self._writer.abort()
         if self._given:
             with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
-                self._store.delete_many(keys_of(self._schema, self._given))
+                delete_located(self._store, keys_of(self._schema, self._given))
 
 
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:

@@ -16,16 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.attempt import check_manifest_format
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
+from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import index_specs
-from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.data_file import ADD, ManifestEntry, PartitionBucket
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
-from ...core.places import codec_of
+from ...core.places import FileKeys, codec_of
 from ...core.rows.bucket import BucketFunction, buckets
 from ...core.rows.values import column_values
 from ...core.side_effects import check_side_effects
@@ -56,8 +58,7 @@ def check_writable(schema: TableSchema) -> None:
     check_manifest_format(schema)
     if options.get(opt.DATA_EVOLUTION):
         raise Unsupported(f"writing with option '{opt.DATA_EVOLUTION.key}' = true is not supported yet")
-    if options.get(opt.EXTERNAL_PATHS):
-        raise Unsupported(f"writing with option '{opt.EXTERNAL_PATHS.key}' is not supported yet")
+    ExternalPaths.of(options)
     for field in schema.fields:
         if getattr(field.type, "root", "") == "BLOB":
             raise Unsupported(f"writing column {field.name!r} of type BLOB is not supported yet")
@@ -126,7 +127,7 @@ class TableWriter:
             writer.abort()
             written.extend(writer.written_keys)
         try:
-            self._store.delete_many(written)
+            delete_located(self._store, written)
         except StoreUnavailable:
             return written
         return []
@@ -190,14 +191,13 @@ def _only_bucket(batch: pa.RecordBatch) -> Any:
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
-    """The keys of the objects that messages add: data files in their buckets' folders, and the indexes beside them."""
-    codec = codec_of(schema)
-    paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
+    """The keys of the objects that messages add: data files in their buckets' folders or elsewhere, and indexes beside them."""
+    keys = FileKeys(schema)
     return [
-        paths.data_file(codec.path(m.partition), m.bucket, name)
+        key
         for m in messages
         for file in (*m.new_files, *m.compact_after)
-        for name in (file.file_name, *file.extra_files)
+        for key in keys.data(ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file))
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations, product
@@ -18,7 +17,8 @@ from interop.filters import filters_of, kept
 from values import assert_same_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.core.errors import Unsupported
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.retention import Retention
 
 pytestmark = pytest.mark.java
 
@@ -154,28 +154,7 @@ def test_orc_times_of_writers_in_other_zones(tmp_path: Path, paimon_java: Any, z
     assert_same_rows(our_rows(ll.open_table(str(path))), rows)
 
 
-# -------------------------------------------------------------------------------------------------------------- places
-
-
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_external_paths(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
-    """G8, H16: files elsewhere are read only in locations that an option of the table names."""
-    path, outside = tmp_path / "t", tmp_path / "outside"
-    options = {
-        "file.format": file_format,
-        "data-file.external-paths": f"file://{outside}",
-        "data-file.external-paths.strategy": "round-robin",
-    }
-    paimon_java.create_table(path, [("id", "INT"), ("p", "STRING")], partition_keys=["p"], options=options)
-    rows = [[i, "ab"[i % 2]] for i in range(10)]
-    paimon_java.commit_rows(path, rows)
-    assert list(outside.rglob(f"*.{file_format}")) and not list(path.rglob(f"*.{file_format}"))
-    table = ll.open_table(str(path))
-    assert_same_rows(our_rows(table), rows)
-    assert table.count("p = 'a'") == 5
-    paimon_java.alter(path, "setOption", "data-file.external-paths", f"file://{tmp_path}/elsewhere")
-    with pytest.raises(Unsupported, match=r"data-file\.external-paths"):
-        ll.open_table(str(path)).to_arrow()
+# ----------------------------------------------------------------------------------------------------------- manifests
 
 
 MANIFESTS = [("avro", codec) for codec in ("zstd", "snappy", "deflate", "bzip2", "xz", "null")]
@@ -204,7 +183,8 @@ def test_manifests_of_every_form(tmp_path: Path, paimon_java: Any, form: str, co
     paimon_java.commit_rows(path, [[0, "Java's"]], identifier=4)
     paimon_java.compact_manifests(path)
     table.append(more.slice(0, 0))
-    table.expire(retain_max=2, retain_min=1, older_than=time.time_ns() // 1_000_000)
+    retention = Retention.of(table.schema.options, 2**62, retain_max=2, retain_min=2)
+    assert apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention)).snapshot_ids
     wanted = [*(row for row in rows if row[0] != 1), [7, "ours"], [1, None], [0, "Java's"]]
     assert_same_rows(paimon_java.rows(path), wanted)
     assert_same_rows(our_rows(table), wanted)

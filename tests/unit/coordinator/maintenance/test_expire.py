@@ -332,7 +332,7 @@ def table_expire(table: Table, **arguments: Any) -> ExpiryPlan:
     return apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
 
 
-def test_files_outside_of_the_table_are_refused(table: Table) -> None:
+def test_files_in_locations_that_no_option_names_are_not_deleted(table: Table) -> None:
     entry = table.entries()[0]
     outside = entry._replace(file=entry.file._replace(file_name="x.parquet", external_path="s3://other/x.parquet"))
     table.committer.commit(CommitRequest("APPEND", (outside,), "me"))
