@@ -125,7 +125,7 @@ class Maintenance(OpenTable):
             What was done, or with `dry_run` would be. Prints as one line.
 
         Raises:
-            Unsupported: lakelatch cannot write the table, or the table is clustered; names the option.
+            Unsupported: lakelatch cannot write the table; names the option.
             TableCorrupt: a file is missing, damaged, or its rows do not agree with its manifest.
             RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
 

@@ -1,8 +1,9 @@
 """Choose the small files of an append table that are rewritten together.
 
 Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten or committed.
-Source: format/deletion-vectors §2; format/data-files §6. Invariants: The files of a group are of one (partition, bucket). If the
-bucket keeps the order of its rows, they are adjacent in it. Planning reads only metadata.
+Source: format/deletion-vectors §2; format/data-files §6. Invariants: The files of a group are of one (partition, bucket) and of
+one level. If the bucket keeps the order of its rows, they are adjacent in it. Files that Apache Paimon has clustered stay as they
+are, unless many of their rows are deleted. Planning reads only metadata.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.errors import InvalidArgument, Unsupported
+from ...core.errors import InvalidArgument
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.schema import TableSchema
@@ -110,7 +111,7 @@ def plan_compaction(
             `compaction.min.file-num`.
 
     Raises:
-        Unsupported: lakelatch cannot write the table, or the table is clustered instead of compacted.
+        Unsupported: lakelatch cannot write the table.
         InvalidArgument: an argument is not valid.
     """
     check_compactable(schema)
@@ -139,12 +140,6 @@ def plan_compaction(
 def check_compactable(schema: TableSchema) -> None:
     """Refuse tables whose files cannot be rewritten. The error names the feature and the option."""
     check_writable(schema)
-    if schema.options.get(opt.ROW_TRACKING):
-        raise Unsupported(
-            f"option '{opt.ROW_TRACKING.key}' = true: a compaction that keeps the rows' ids is not supported yet"
-        )
-    if schema.options.get(opt.CLUSTERING_INCREMENTAL):
-        raise Unsupported(f"option '{opt.CLUSTERING_INCREMENTAL.key}' = true: such a table is clustered, not compacted")
 
 
 def _target_bytes(schema: TableSchema, given: int | str | None) -> int:
@@ -184,7 +179,12 @@ class _Choice:
     min_files: int
 
     def groups(self, bucket: Split) -> Iterator[Split]:
-        """Runs of small files, in their order, each up to the target size."""
+        """Runs of small files, in their order, each up to the target size. A level of clustered files is a sorted run."""
+        levels = sorted({file.level for file in bucket.files})
+        for level in levels:
+            yield from self._of_level(_of(bucket, [i for i, f in enumerate(bucket.files) if f.level == level]))
+
+    def _of_level(self, bucket: Split) -> Iterator[Split]:
         in_order = bucket.total_buckets > 0 and self.schema.options.get(opt.BUCKET_APPEND_ORDERED)
         run: list[int] = []
         size = 0
@@ -204,16 +204,13 @@ class _Choice:
 
     def _worth(self, bucket: Split, run: Sequence[int], fewest: int) -> Iterator[Split]:
         if len(run) >= fewest or any(self._is_eroded(bucket, i) for i in run):
-            deletions = tuple(bucket.deletion(i) for i in run)
-            yield replace(
-                bucket,
-                files=tuple(bucket.files[i] for i in run),
-                keys=tuple(bucket.keys[i] for i in run),
-                deletions=deletions if any(deletions) else (),
-            )
+            yield _of(bucket, run)
 
     def _is_small(self, file: DataFile) -> bool:
-        return file.file_size < self.target_bytes * self.schema.options.get(opt.COMPACTION_SMALL_RATIO)
+        is_clustered = file.level > 0
+        return not is_clustered and file.file_size < self.target_bytes * self.schema.options.get(
+            opt.COMPACTION_SMALL_RATIO
+        )
 
     def _is_eroded(self, bucket: Split, index: int) -> bool:
         """Should the file be rewritten because many of its rows are deleted, or because their number is not known?"""
@@ -222,6 +219,17 @@ class _Choice:
             return False
         marked, rows = place.vector.cardinality, bucket.files[index].row_count
         return marked is None or marked > rows * self.schema.options.get(opt.COMPACTION_DELETE_RATIO)
+
+
+def _of(bucket: Split, run: Sequence[int]) -> Split:
+    """Some files of a bucket."""
+    deletions = tuple(bucket.deletion(i) for i in run)
+    return replace(
+        bucket,
+        files=tuple(bucket.files[i] for i in run),
+        keys=tuple(bucket.keys[i] for i in run),
+        deletions=deletions if any(deletions) else (),
+    )
 
 
 def _age(file: DataFile) -> tuple[int, int, str]:

@@ -19,7 +19,7 @@ from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
 from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt, Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile
-from ...core.metadata.schema import TableSchema
+from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.paths import TablePaths
 from ..reading.arrow import SplitReader
 from ..scan.fallback import FileSchemas
@@ -43,12 +43,19 @@ class Rewriter:
     target_bytes: int
 
     @cached_property
+    def _written(self) -> TableSchema:
+        """The schema with the columns of the new files. Tracked rows keep their ids, which are then stored as columns."""
+        if not self.schema.options.get(opt.ROW_TRACKING):
+            return self.schema
+        return replace(self.schema, fields=(*self.schema.fields, ROW_ID, ROW_SEQUENCE))
+
+    @cached_property
     def _settings(self) -> FileSettings:
-        return replace(FileSettings.of(self.schema), target_bytes=self.target_bytes)
+        return replace(FileSettings.of(self._written), target_bytes=self.target_bytes)
 
     @cached_property
     def _reader(self) -> SplitReader:
-        return SplitReader(self.schema, None, None, self.file_schemas)
+        return SplitReader(self.schema, self._written.names, None, self.file_schemas)
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
         """Write the live rows of a group into new files.
@@ -79,8 +86,23 @@ class Rewriter:
             group.bucket,
             group.total_buckets,
             compact_before=group.files,
-            compact_after=tuple(_numbered(writer.files, group.files[0].min_sequence_number)),
+            compact_after=tuple(self._described(writer.files, group.files[0])),
         )
+
+    def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
+        """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon."""
+        first = oldest.min_sequence_number
+        columns = None if self._written is self.schema else self._written.names
+        for file in files:
+            last = first + file.row_count - 1
+            yield file._replace(
+                file_source=SOURCE_COMPACT,
+                min_sequence_number=first,
+                max_sequence_number=last,
+                level=oldest.level,
+                write_cols=columns,
+            )
+            first = last + 1
 
     def _refuse_nulls(self, batch: pa.RecordBatch, group: Split) -> None:
         for field in self.schema.fields:
@@ -111,11 +133,3 @@ def _check_rows(group: Split, written: Iterable[DataFile]) -> None:
         raise TableCorrupt(
             f"{group.keys[0]} and {len(group.keys) - 1} more files have {found} rows, but their manifests say {expected}"
         )
-
-
-def _numbered(files: Iterable[DataFile], first: int) -> Iterable[DataFile]:
-    """Mark files as made by a compaction, and number their rows from the first file's sequence number, like Apache Paimon."""
-    for file in files:
-        last = first + file.row_count - 1
-        yield file._replace(file_source=SOURCE_COMPACT, min_sequence_number=first, max_sequence_number=last)
-        first = last + 1

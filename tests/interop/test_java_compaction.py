@@ -10,13 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from golden_tables import GoldenTable
 from interop import pypaimon_env
 from interop.agreement import assert_agreed, our_rows
 from interop.domains import ATOMIC, EVERY, columns, edge_rows
 from interop.ledger import COMPACT, Change, Java, Lakelatch, Ledger, append, overwrite
-from values import assert_same_rows
+from values import Row, assert_same_rows, decode_rows
 
 import lakelatch as ll
 from lakelatch.core.metadata.data_file import ManifestEntry
@@ -67,6 +68,94 @@ def test_manifests_say_what_java_s_say(tmp_path: Path, paimon_java: Any) -> None
     assert theirs is not None and made is not None
     for name in ("commit_kind", "total_record_count", "delta_record_count", "schema_id", "next_row_id"):
         assert getattr(made, name) == getattr(theirs, name), name
+
+
+def test_manifests_of_tracked_rows_say_what_java_s_say(tmp_path: Path, paimon_java: Any) -> None:
+    """Ids and numbers are stored as columns, with statistics; `_WRITE_COLS` names them, and no first row id is given."""
+    path, options = tmp_path / "java", {"row-tracking.enabled": "true"}
+    paimon_java.create_table(path, [("p", "STRING"), ("id", "INT")], partition_keys=["p"], options=options)
+    for i in range(3):
+        paimon_java.commit_rows(path, [["a", i], ["b", i], ["a", 10 + i]])
+    shutil.copytree(path, tmp_path / "ours")
+    assert paimon_java.compact_append_table(path, "java", 1)
+    ours, theirs = ll.open_table(str(tmp_path / "ours")), ll.open_table(str(path))
+    ours.compact(min_files=2)
+    numbers = 6  # those of the oldest file, or in Java of the file that it takes first
+    assert [line[:numbers] + line[numbers + 1 :] for line in delta(ours)] == [
+        line[:numbers] + line[numbers + 1 :] for line in delta(theirs)
+    ]
+    made, java_made = ours.snapshot(), theirs.snapshot()
+    assert made is not None and java_made is not None and made.next_row_id == java_made.next_row_id == 9
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_tracked_rows_keep_their_ids_through_compactions_of_either(
+    tmp_path: Path, paimon_java: Any, file_format: str
+) -> None:
+    """G8: appends of both, compactions of both on each other's files, a deleted row, a new column: an id stays its row's."""
+    path = tmp_path / "t"
+    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true", "file.format": file_format}
+    paimon_java.create_table(path, [("id", "INT")], options=options)
+    table, ids = ll.open_table(str(path)), list[int]()
+
+    def append(by_java: bool) -> None:
+        rows = list(range(len(ids), len(ids) + 3))
+        if by_java:
+            paimon_java.commit_rows(path, [[i, *([None] * (len(table.schema.fields) - 1))] for i in rows])
+        else:
+            table.append(pa.table({"id": pa.array(rows, pa.int32())}))
+        ids.extend(rows)
+
+    system = ["id", "_ROW_ID", "_SEQUENCE_NUMBER"]
+
+    def tracked() -> list[list[Any]]:
+        found = [list(row.values()) for row in ll.open_table(str(path)).to_arrow(columns=system).to_pylist()]
+        if file_format != "avro":  # Java cannot read ids from Avro files that do not have them
+            assert_same_rows(found, [[row[0], *row[-2:]] for row in paimon_java.tracked_rows(path)])
+        return sorted(found)
+
+    for step, compactor in enumerate(("ours", "java", "ours", "java", "ours")):
+        append(by_java=step % 2 == 0)
+        append(by_java=False)
+        if step == 3:
+            table.alter(ll.add_column("more", "STRING"))
+            table = ll.open_table(str(path))
+        before = tracked()
+        assert [row[:2] for row in before] == [[i, i] for i in ids]
+        if compactor == "ours" or file_format == "avro":
+            table.compact(min_files=2)
+        else:
+            assert paimon_java.compact_append_table(path, "java", step + 1)
+        assert len(table.entries()) == 1
+        assert tracked() == before
+    table.append(pa.table({"id": pa.array([100], pa.int32())}))
+    assert tracked()[-1][:2] == [100, len(ids)]
+    assert table.verify("all", data=True) == []
+
+
+@pytest.mark.parametrize("tracking", ["true", "false"])
+def test_clustered_files_stay_and_new_ones_are_joined(tmp_path: Path, paimon_java: Any, tracking: str) -> None:
+    """G8: files of a level are one sorted run of Java's clustering, which goes on from what lakelatch has joined."""
+    path, options = tmp_path / "t", {"clustering.incremental": "true", "clustering.columns": "id"}
+    paimon_java.create_table(
+        path, [("id", "INT"), ("s", "STRING")], options=options | {"row-tracking.enabled": tracking}
+    )
+    table, rows = ll.open_table(str(path)), list[Row]()
+    for turn in range(2):
+        for i in range(3):
+            new = [[7 * i % 5, f"{turn}, {i}"], [i, None]]
+            rows += new
+            table.append(decode_rows(new, table.schema.fields))
+        clustered = {e.file.file_name: e.file.level for e in table.entries() if e.file.level}
+        assert bool(clustered) == (turn > 0 and tracking == "false")
+        table.compact(min_files=2)
+        levels = {e.file.file_name: e.file.level for e in table.entries()}
+        assert clustered.items() <= levels.items()
+        assert list(levels.values()).count(0) == 1
+        assert_same_rows(paimon_java.rows(path), rows)
+        if tracking == "false":  # Java stores no ids when it clusters
+            assert paimon_java.cluster(path, turn + 1)
+            assert_same_rows(our_rows(table), rows)
 
 
 def test_every_type_is_compacted_by_either(tmp_path: Path, paimon_java: Any) -> None:

@@ -82,6 +82,15 @@ class PaimonJava:
             with_kind: each row begins with its row kind.
         """
         table = self._at(path, snapshot, tag, branch, options)
+        return self._rows(table, columns, predicate, with_kind)
+
+    def tracked_rows(self, path: str | os.PathLike[str]) -> list[Row]:
+        """The latest rows, each followed by its `_ROW_ID` and `_SEQUENCE_NUMBER`, sorted."""
+        return self._rows(JClass("org.apache.paimon.table.system.RowTrackingTable")(self.open(path)))
+
+    def _rows(
+        self, table: Any, columns: Sequence[str] | None = None, predicate: Filter | None = None, with_kind: bool = False
+    ) -> list[Row]:
         builder = table.newReadBuilder()
         if columns is not None:
             names = [str(n) for n in table.rowType().getFieldNames()]
@@ -279,12 +288,39 @@ class PaimonJava:
         except JClass("org.apache.paimon.table.source.EndOfScanException"):
             return False
         write, commit = table.store().newWrite(commit_user), table.newCommit(commit_user)
+        if table.coreOptions().rowTrackingEnabled():
+            write.withWriteType(JClass("org.apache.paimon.table.SpecialFields").rowTypeWithRowTracking(table.rowType()))
         try:
             messages = JClass("java.util.ArrayList")([task.doCompact(table, write) for task in tasks])
             before_commit()
             if not messages.isEmpty():
                 commit.commit(JLong(identifier), messages)
             return not messages.isEmpty()
+        finally:
+            write.close()
+            commit.close()
+
+    def cluster(self, path: str | os.PathLike[str], identifier: int) -> int:
+        """Full incremental clustering (option `clustering.incremental`) of a table with bucket -1; the number of new files."""
+        table = self.open(path)
+        manager = JClass("org.apache.paimon.append.cluster.IncrementalClusterManager")
+        increment = JClass("org.apache.paimon.io.CompactIncrement")
+        nothing = JClass("org.apache.paimon.io.DataIncrement").emptyIncrement()
+        message, files = JClass("org.apache.paimon.table.sink.CommitMessageImpl"), JClass("java.util.ArrayList")
+        write, commit = table.store().newWrite("java"), table.newCommit("java")
+        write.withIOManager(self._io_manager())
+        messages, count = files(), 0
+        try:
+            for entry in manager(table).createCompactUnits(True).entrySet():
+                unit = entry.getValue()
+                made = manager.upgrade(
+                    write.clusterRewrite(entry.getKey(), JInt(0), unit.files()), JInt(unit.outputLevel())
+                )
+                count += made.size()
+                change = increment(files(unit.files()), made, files())
+                messages.add(message(entry.getKey(), JInt(0), JInt(-1), nothing, change))
+            commit.commit(JLong(identifier), messages)
+            return count
         finally:
             write.close()
             commit.close()

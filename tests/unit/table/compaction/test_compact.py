@@ -373,11 +373,6 @@ def test_a_number_of_rows_that_is_not_the_manifest_s_stops_it() -> None:
         table.compact()
 
 
-def test_clustered_tables_are_refused() -> None:
-    with pytest.raises(Unsupported, match="clustering"):
-        created(**{"clustering.incremental": "true"}).compact()
-
-
 # ----------------------------------------------------------------------------------------------------- fixed buckets
 
 
