@@ -27,6 +27,7 @@ _NEEDED = {
         "parquet.hadoop.vectored.io.enabled": "false"
     },  # Google's connector 3.1 calls a method that Hadoop 3.4 has renamed
 }
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _NO_CLIENT = ("No FileSystem for scheme", "ClassNotFoundException", "NoClassDefFoundError")
 _LOG = logging.getLogger("lakelatch.spark")
 
@@ -39,6 +40,11 @@ def setting(session: Any, key: str, default: str) -> str:
 def has_time_type(session: Any) -> bool:
     """Does the session support the type TIME?"""
     return setting(session, "spark.sql.timeType.enabled", "false").lower() == "true"
+
+
+def overwrites_dynamically(session: Any) -> bool:
+    """Does the session replace only the partitions that have new rows, when it overwrites?"""
+    return setting(session, OVERWRITE_MODE, "static").lower() == "dynamic"
 
 
 def tells_case(session: Any) -> bool:

@@ -46,7 +46,8 @@ class SourceOptions:
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
     | `read-snapshot` | writing | the id of the snapshot that an overwrite's rows were computed from |
     | `partition` | writing | the partition that mode `overwrite` replaces, as `month=1/day=2`; by default the whole table |
-    | `partitionOverwriteMode` | writing | `dynamic`: mode `overwrite` replaces each partition that has rows |
+    | `partitionOverwriteMode` | writing | `dynamic`: `overwrite` replaces each partition that has rows; `static`: everything.
+      By default, what the session's setting `spark.sql.sources.partitionOverwriteMode` says |
     | `property.<name>` | writing | a property to store in the snapshot; Spark converts names to lower case |
     | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
@@ -77,10 +78,12 @@ class SourceOptions:
         self.isolation: Any = given.get("isolation", "snapshot")
         self.read_snapshot = _number(given, "read-snapshot")
         self.partition = given.get("partition")
-        mode = given.get("partitionoverwritemode", "static").lower()
-        if mode not in ("static", "dynamic"):
-            raise InvalidArgument(f"option 'partitionOverwriteMode' is {mode!r}", next_step="use static or dynamic")
-        self.dynamic = mode == "dynamic"
+        self.overwrite_mode = _overwrite_mode(given.get("partitionoverwritemode"))
+        if self.overwrite_mode == "dynamic" and self.partition is not None:
+            raise InvalidArgument(
+                "options 'partition' and partitionOverwriteMode 'dynamic' exclude each other",
+                next_step="leave one of them out: 'partition' names what is replaced, 'dynamic' takes it from the rows",
+            )
         self.properties = {k[len(PROPERTY_PREFIX) :]: v for k, v in given.items() if k.startswith(PROPERTY_PREFIX)}
         self.storage_options = StorageOptions(
             {k[len(STORAGE_PREFIX) :]: _value(k, v) for k, v in given.items() if k.startswith(STORAGE_PREFIX)}
@@ -98,6 +101,13 @@ class SourceOptions:
         if (self.snapshot, self.tag, moment) == (None, None, None):
             return self.table()
         return self.table().at(snapshot=self.snapshot, tag=self.tag, timestamp=moment)
+
+
+def _overwrite_mode(text: str | None) -> str | None:
+    mode = None if text is None else text.lower()
+    if mode not in (None, "static", "dynamic"):
+        raise InvalidArgument(f"option 'partitionOverwriteMode' is {text!r}", next_step="use static or dynamic")
+    return mode
 
 
 def _number(given: Mapping[str, str], key: str) -> int | None:

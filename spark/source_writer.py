@@ -28,6 +28,7 @@ from ..table.table import Table
 from ..table.writing.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
 from ..table.writing.writer import check_writable, keys_of
 from .columns import match_columns
+from .session import OVERWRITE_MODE
 from .source_options import SourceOptions
 from .tasks import WriteTask
 
@@ -36,9 +37,15 @@ _LOG = logging.getLogger("lakelatch.spark")
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """The commit messages of one task."""
+    """What one task tells the commit.
+
+    Attributes:
+        messages: its commit messages.
+        overwrite_mode: the session's partition overwrite mode, in lower case. Spark tells it to tasks alone.
+    """
 
     messages: list[CommitMessage]
+    overwrite_mode: str
 
 
 class TableSourceWriter(DataSourceArrowWriter):
@@ -55,12 +62,9 @@ class TableSourceWriter(DataSourceArrowWriter):
         self._options, self._overwrite = options, overwrite
         table = options.table()
         check_writable(table.schema)
-        if not overwrite and (options.dynamic or (options.partition, options.read_snapshot) != (None, None)):
-            raise InvalidArgument(
-                "options 'partition', 'partitionOverwriteMode' and 'read-snapshot' go with mode overwrite only"
-            )
-        self._replaced: Any = options.partition if options.dynamic else options.partition or {}
-        spec = (overwrite_spec(table.schema, self._replaced, options.dynamic) if overwrite else None) or {}
+        if not overwrite and (options.partition, options.read_snapshot) != (None, None):
+            raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
+        spec = (overwrite_spec(table.schema, options.partition or {}, False) if overwrite else None) or {}
         columns = match_columns(schema, table.schema, tuple(spec))
         for name, cast in zip(columns.names, columns.casts, strict=True):
             if cast is not None:
@@ -79,7 +83,7 @@ class TableSourceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
         """Write the rows of one task; runs on an executor."""
-        return TaskMessage([] if self._replayed else self._task.write(iterator))
+        return TaskMessage([] if self._replayed else self._task.write(iterator), overwrite_mode_of_session())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit after all tasks have succeeded; runs in a separate process on the driver's host."""
@@ -96,11 +100,32 @@ class TableSourceWriter(DataSourceArrowWriter):
         )
         with transaction as tx:
             if self._overwrite:
-                tx.overwrite_messages(given, self._read, partition=self._replaced, dynamic=self._options.dynamic)
+                if self._is_dynamic(messages, table):
+                    tx.overwrite_messages(given, self._read, dynamic=True)
+                else:
+                    tx.overwrite_messages(given, self._read, partition=self._options.partition or {})
             else:
                 tx.append_messages(given)
         table.committer.settle()
         _LOG.info("%s", tx.receipt)
+
+    def _is_dynamic(self, messages: list[WriterCommitMessage | None], table: Table) -> bool:
+        """Does the overwrite replace only the partitions that have rows? Decided as by Spark's own file sources.
+
+        Raises:
+            InvalidArgument: No task has told the session's mode, so a wrong guess could delete rows.
+        """
+        if not table.schema.partition_keys or self._options.partition is not None:
+            return False
+        if self._options.overwrite_mode is not None:
+            return self._options.overwrite_mode == "dynamic"
+        told = {m.overwrite_mode for m in messages if isinstance(m, TaskMessage)}
+        if len(told) != 1:
+            raise InvalidArgument(
+                "no task has told the session's partition overwrite mode, so it is not known what the overwrite replaces",
+                next_step="say it with option 'partitionOverwriteMode': static for the whole table, or dynamic",
+            )
+        return told == {"dynamic"}
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Clean up after a task has finally failed, or after `commit` has raised."""
@@ -122,6 +147,19 @@ class TableSourceWriter(DataSourceArrowWriter):
         latest = table.timeline.latest()
         found = (table.timeline.find(i) for i in range(first, (latest.id if latest is not None else 0) + 1))
         return any(s is None or s.commit_user == self._user for s in found)
+
+
+def overwrite_mode_of_session() -> str:
+    """The session's partition overwrite mode; runs inside a task.
+
+    The processes that plan and commit have no session. Spark hands the session's settings to each task of a query as local
+    properties, under Spark Connect too (format/spark §1).
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    told = context.getLocalProperty(OVERWRITE_MODE) if context is not None else None
+    return (told or "static").lower()
 
 
 def _messages(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:

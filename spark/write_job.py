@@ -29,6 +29,7 @@ from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_re
 from ..table.writing.writer import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
+from .session import overwrites_dynamically
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
 
@@ -62,7 +63,8 @@ def write(
         df: a DataFrame, classic or Connect; its columns are matched by name.
         url: the URL of the table, which must mean the same on the driver and on the executors.
         mode: `append` adds the rows. `overwrite` replaces `partition`, or everything if that is {} or the table has no
-            partitions. `overwrite-partitions` replaces each partition for which the frame has rows.
+            partitions. `overwrite-partitions` replaces each partition for which the frame has rows, and so does `overwrite`
+            without `partition` if the session's `spark.sql.sources.partitionOverwriteMode` is `dynamic`.
         partition: for `overwrite`, the partition to replace, in whole or in part. The frame may omit its columns.
         commit_user, identifier: give both to commit exactly once, or neither. A second run with the same pair returns the
             receipt of the first run without running a job. The identifiers of a user must increase.
@@ -112,8 +114,10 @@ def _fill(
     tx: Transaction, table: Table, df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None
 ) -> None:
     """Run the job, and add its files to the transaction."""
-    dynamic = mode == "overwrite-partitions"
     schema = table.schema
+    dynamic = mode == "overwrite-partitions"
+    if mode == "overwrite" and partition is None and schema.partition_keys:
+        dynamic = overwrites_dynamically(df.sparkSession)
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
     columns = match_columns(df.schema, schema, tuple(spec or ()))
     before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None

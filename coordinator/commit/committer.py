@@ -17,6 +17,7 @@ from ...backends.probe import PROBED, probe
 from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknown
+from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
@@ -251,6 +252,7 @@ class Committer:
                     sequential_requests=usage.sequential_depth,
                     elapsed_ms=elapsed_ms,
                     replayed=False,
+                    partitions_replaced=_partitions_replaced(run),
                 )
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
@@ -310,6 +312,13 @@ class Committer:
             elapsed_ms=0.0,
             replayed=True,
         )
+
+
+def _partitions_replaced(run: CommitRun) -> int | None:
+    """From how many partitions an overwrite took files away; None for other commits and for tables without partitions."""
+    if run.request.target is None or run.attempt is None or not run.schema.partition_keys:
+        return None
+    return len({entry.partition for entry in run.attempt.entries if entry.kind == DELETE})
 
 
 def new_commit_user(schema: TableSchema, around: Surroundings = MACHINE) -> str:

@@ -24,9 +24,13 @@ class Receipt:
         sequential_requests: the longest chain of requests that had to wait for each other before the receipt.
         elapsed_ms: wall time.
         replayed: the identity landed before; this is the receipt of that first commit.
+        partitions_replaced: for an overwrite of a partitioned table, the number of partitions whose earlier rows it took away;
+            None otherwise, and for a replay.
 
     >>> print(Receipt(7, "u-1", "etl", 42, "APPEND", 1, 0, 7, 3, 12.5, False))
     snapshot 7 (APPEND by etl/42): 1 attempt, 7 requests (3 sequential), 12 ms
+    >>> print(Receipt(8, "u-2", "etl", 43, "OVERWRITE", 1, 0, 8, 4, 15.5, False, partitions_replaced=1))
+    snapshot 8 (OVERWRITE by etl/43): 1 partition replaced, 1 attempt, 8 requests (4 sequential), 16 ms
     """
 
     snapshot_id: int
@@ -40,6 +44,7 @@ class Receipt:
     sequential_requests: int
     elapsed_ms: float
     replayed: bool
+    partitions_replaced: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The receipt as a JSON-ready dict."""
@@ -54,4 +59,7 @@ class Receipt:
             return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): had landed before, nothing was written"
         tries = "1 attempt" if self.attempts == 1 else f"{self.attempts} attempts"
         cost = f"{self.requests} requests ({self.sequential_requests} sequential), {self.elapsed_ms:.0f} ms"
-        return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): {tries}, {cost}"
+        replaced = ""
+        if self.partitions_replaced is not None:
+            replaced = f"{self.partitions_replaced} partition{'' if self.partitions_replaced == 1 else 's'} replaced, "
+        return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): {replaced}{tries}, {cost}"

@@ -21,7 +21,7 @@ LOG_KEYS = [
 ]  # fmt: skip
 RECEIPT_KEYS = [
     "snapshot_id", "snapshot_uuid", "commit_user", "identifier", "kind", "attempts", "retries", "requests",
-    "sequential_requests", "elapsed_ms", "replayed", "rows", "journal",
+    "sequential_requests", "elapsed_ms", "replayed", "partitions_replaced", "rows", "journal",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline`. With LAKELATCH_NIGHTLY, random conditions, golden tables and faults are tested too.
+Every run includes `test_pipeline`, the habits of writers and their page. With LAKELATCH_NIGHTLY, random conditions, golden
+tables and faults are tested too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from report import tell
 
 HERE = Path(__file__).parent
-FILES = ["test_pipeline.py"]
+FILES = ["test_pipeline.py", "test_writing_by_habit.py", "test_habit_page.py"]
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += ["test_legs.py", "test_commit_safety.py"]
 

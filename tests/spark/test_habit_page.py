@@ -1,0 +1,36 @@
+"""Runs the page "Spark by habit": each of its sections, in the session of these tests. Runs again under Spark Connect."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import CHECKOUT
+
+pytestmark = pytest.mark.spark
+PAGE = CHECKOUT / "docs" / "spark-by-habit.md"
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def sections() -> dict[str, str]:
+    """The Python code of each section, which begins with the code at the top of the page."""
+    top, *parts = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+    first = "\n".join(_BLOCK.findall(top))
+    codes = {part.partition("\n")[0]: "\n".join(_BLOCK.findall(part)) for part in parts}
+    return {title: first + "\n" + code for title, code in codes.items() if code}
+
+
+@pytest.mark.parametrize("section", sections())
+def test_every_block_runs(spark: Any, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(sections()[section], f"{PAGE.name}: {section}", "exec"), {"spark": spark})
+
+
+def test_every_option_of_the_source_is_on_the_page() -> None:
+    from lakelatch.spark.source_options import KNOWN, PROPERTY_PREFIX, STORAGE_PREFIX
+
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    named = {name.lower() for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    assert named == {*KNOWN, f"{PROPERTY_PREFIX}name", f"{STORAGE_PREFIX}name"}
