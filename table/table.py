@@ -241,8 +241,9 @@ class Table(Changes, Maintenance):
             Unsupported: the table has a primary key.
         """
         predicate = parse_where(where) if isinstance(where, str) else where
-        window = window_of(self.timeline, start, end, self.pinned)
-        return read_changes(self.timeline, window, self._schema, columns, predicate, overwrites)
+        timeline, pinned = self.timeline, self.pinned
+        window, schema = timeline.both(lambda: window_of(timeline, start, end, pinned), self._schema_to_read)
+        return read_changes(timeline, window, schema, columns, predicate, overwrites)
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""
@@ -250,6 +251,7 @@ class Table(Changes, Maintenance):
         known = count_rows(plan)
         if known is not None:
             return known
+        return sum(batch.num_rows for batch in read_batches(timeline, plan, schema, []))
 
     # --------------------------------------------------------------------------------------------- for other tools
 
