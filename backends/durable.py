@@ -88,8 +88,13 @@ class Disk:
         if self._known.get(folder) != (found.st_dev, found.st_ino):
             self._sync_place(folder, (found.st_dev, found.st_ino))
 
-    def make_folders(self, folder: str) -> None:
-        """Make a folder and its missing parents, and sync the entry of each new one in its parent."""
+    def make_folders(self, folder: str, tries: int = 8) -> None:
+        """Make a folder and its missing parents, and sync the entry of each new one in its parent.
+
+        Args:
+            tries: how often it is tried. Another process may remove an empty parent meanwhile, and some file systems (`/proc`)
+                say that a parent is missing which is there.
+        """
         try:
             os.mkdir(folder)
         except FileExistsError:
@@ -97,8 +102,10 @@ class Disk:
                 raise
             return
         except FileNotFoundError:
+            if tries == 1:
+                raise
             self.make_folders(os.path.dirname(folder))
-            self.make_folders(folder)
+            self.make_folders(folder, tries - 1)
             return
         if self.fsync and not folder.startswith(self.root + os.sep):
             # Folders above the root are synced here only. Those below are synced by `sync_folder` before a write returns.

@@ -1,9 +1,10 @@
 """Commits a new schema: one atomic create of the next schema file, with the same three answers as for any commit.
 
-Owns: `create_schema`, `change_schema`: the loop over lost races. Must not know: how a change is applied to a schema
-(`core.metadata.schema_changes`).
+Owns: `create_schema`, `create_first_schema`, `change_schema`: the loop over lost races. Must not know: how a change is applied to
+a schema (`core.metadata.schema_changes`).
 Source: format/schema §4 (evolution). Invariants: a change is applied to the newest schema, and again after a lost race. The
-store's answer counts only if the file itself confirms it (H2, H3).
+store's answer counts only if the file itself confirms it (H2, H3). A refusal is reported as "not created" only if no send was
+left without an answer.
 """
 
 from __future__ import annotations
@@ -26,12 +27,56 @@ _SENDS = 4
 _RACES = 40
 
 
-def create_schema(store: Store, key: str, data: bytes, around: Surroundings = MACHINE) -> bool:
-    """Create a schema file. Returns False where the name already holds another schema.
+def create_first_schema(store: Store, key: str, data: bytes, around: Surroundings = MACHINE) -> bool:
+    """Create a table's first schema file. Returns False where there is one already.
+
+    The name is read first. If the store cannot be reached at all (no such bucket or host, wrong credentials), that read finds it
+    out, and nothing has been sent that could still arrive.
 
     Raises:
+        StoreUnavailable: nothing was created, and nothing can still be.
         OutcomeUnknown: the store does not say whether it was created; `resolve()` asks again.
     """
+    try:
+        store.get(key)
+    except ObjectNotFound:
+        pass
+    except StoreUnavailable as error:
+        raise StoreUnavailable(f"no table was created: {error.message}", next_step=error.next_step) from error
+    else:
+        return False
+    return create_schema(store, key, data, around)
+
+
+def create_schema(
+    store: Store, key: str, data: bytes, around: Surroundings = MACHINE, *, sent_before: bool = False
+) -> bool:
+    """Create a schema file. Returns False where the name already holds another schema.
+
+    Args:
+        sent_before: an earlier send of these bytes got no answer, so a refusal of this one does not prove that none landed.
+
+    Raises:
+        StoreUnavailable: the store refused, and nothing was created.
+        OutcomeUnknown: the store does not say whether it was created; `resolve()` asks again.
+    """
+    unanswered = [key] if sent_before else []
+
+    def send() -> bool | None:
+        """Send the same bytes again; None where it is not known what the name holds now."""
+        try:
+            if isinstance(store.put_if_absent(key, data), Created):
+                return True
+        except StoreUnavailable as error:  # it proves that this send was not applied
+            if unanswered:
+                return None
+            raise StoreUnavailable(f"{key} was not created: {error.message}", next_step=error.next_step) from error
+        unanswered.append(key)
+        try:
+            return store.get(key) == data
+        except (ObjectNotFound, StoreUnavailable):
+            return None
+
     sends = Retrying(
         stop=stop_after_attempt(_SENDS),
         wait=wait_random_exponential(multiplier=0.05, max=2),
@@ -39,19 +84,9 @@ def create_schema(store: Store, key: str, data: bytes, around: Surroundings = MA
         sleep=around.sleep,
     )
     try:
-        return bool(sends(_send, store, key, data))
+        return bool(sends(send))
     except RetryError:
         raise _unknown(store, key, data, around) from None
-
-
-def _send(store: Store, key: str, data: bytes) -> bool | None:
-    """Send the same bytes again; None where it is not known what the name holds now."""
-    try:
-        if isinstance(store.put_if_absent(key, data), Created):
-            return True
-        return store.get(key) == data
-    except (ObjectNotFound, StoreUnavailable):
-        return None
 
 
 def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> OutcomeUnknown[str]:
@@ -59,7 +94,7 @@ def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> Outco
         until = around.monotonic_s() + timeout
         while True:
             try:
-                if create_schema(store, key, data, around):
+                if create_schema(store, key, data, around, sent_before=True):
                     return key
             except OutcomeUnknown:
                 if around.monotonic_s() < until:
@@ -100,6 +135,7 @@ def change_schema(
 
     Raises:
         InvalidArgument: the newest schema does not allow a change.
+        StoreUnavailable: the store refused; nothing was changed.
         OutcomeUnknown: the store does not say whether the schema was created.
         RetriesExhausted: other writers kept changing the schema.
     """

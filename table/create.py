@@ -14,7 +14,7 @@ from ..backends.registry import open_store
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Journal
-from ..coordinator.schema_commit import create_schema
+from ..coordinator.schema_commit import create_first_schema
 from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
 from ..core.metadata.schema import new_schema
 from ..core.paths import DEFAULT_BRANCH, TablePaths
@@ -73,6 +73,7 @@ def create_table(
     Raises:
         TableExists: there is a table at the URL, and `exist_ok` is False.
         InvalidArgument: a name, type, key or option that the format refuses.
+        StoreUnavailable: the store cannot be reached, or refused; no table was created.
         OutcomeUnknown: the store did not confirm that the table was created.
     """
     fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
@@ -85,7 +86,7 @@ def create_table(
         time_ms=int(time.time() * 1000),
     )
     store = open_store(url, storage_options)
-    if not create_schema(store, TablePaths().schema(made.id), made.to_json()) and not exist_ok:
+    if not create_first_schema(store, TablePaths().schema(made.id), made.to_json()) and not exist_ok:
         raise TableExists(f"there is a table at {store.url}")
     return _open(store, DEFAULT_BRANCH, journal)
 
