@@ -257,7 +257,7 @@ class Committer:
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
-                error.newer_schema = run.newer_schema is not None and code == CommitConflict.code
+                error.newer_schema = run.settler.newest_schema.conflict is not None and code == CommitConflict.code
                 return error
             case do.Undecided():
                 return self._unknown(run, journal, outcome)

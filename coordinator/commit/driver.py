@@ -152,7 +152,8 @@ class Driver:
             answers.append(answer)
             todo.append(len(files))
             left.update({self.pool.submit(self._put, file): number for file in files})
-        looking = self.pool.submit(self.run.see_schemas) if self.run.must_see_schemas else None
+        newest = self.run.settler.newest_schema
+        looking = self.pool.submit(newest.look) if newest.is_due else None
         events.extend(answers[number] for number, count in enumerate(todo) if count == 0)
         failure: Event | None = None
         while left:

@@ -1,7 +1,7 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest`, `Restoration`, `LayoutDecision`, `Target` (which partitions an overwrite replaces), `Isolation`.
-Must not know: how a commit is carried out.
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `LayoutDecision`; `Target` (which partitions an overwrite
+replaces), `Isolation`. Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class CommitRequest:
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
         commit_user, identifier: the identity; identifier None = not exactly once.
-        newest_schema: the rows can be written again, so a schema newer than theirs, made before the commit began, is a
-            conflict (`LakelatchError.newer_schema`). Rows that cannot be written again land as they are: readers cast them.
     """
 
     kind: CommitKind
@@ -50,10 +48,10 @@ class CommitRequest:
     operation: str | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
-    newest_schema: bool = False
 
     restores: ClassVar[bool] = False
     settles_layout: ClassVar[bool] = False
+    newest_schema: ClassVar[bool] = False
 
     def check(self) -> None:
         """Refuse invalid values before anything is written."""
@@ -66,6 +64,15 @@ class CommitRequest:
         ours = [key for key in self.properties if key.startswith("lakelatch.")]
         if ours:
             raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are reserved")
+
+
+class RepeatableRequest(CommitRequest):
+    """A commit of rows that can be written again: a schema newer than theirs, made before the commit began, is a conflict.
+
+    The error has `newer_schema`. Other rows land as they are, and readers cast them.
+    """
+
+    newest_schema = True
 
 
 class Restoration(CommitRequest):

@@ -110,7 +110,6 @@ class CommitRun:
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
-        newer_schema: the id of a schema that is newer than the one that the rows were written with, once it is seen.
     """
 
     request: CommitRequest
@@ -125,8 +124,6 @@ class CommitRun:
     merges: Merges = field(init=False)
     tried: list[ev.SnapshotPrepared] = field(default_factory=list)
     lost: list[Snapshot] = field(default_factory=list)
-    newer_schema: int | None = None
-    _schemas_seen: bool = False
 
     def __post_init__(self) -> None:
         self.merges = Merges(self.timeline, self.writer)
@@ -186,33 +183,11 @@ class CommitRun:
         schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
-            self._see_schema(schema_id)
+            self.settler.newest_schema.saw(schema_id)
         if known is not None and known.ref == ref_of(latest):
             return Base(latest, known.manifests, schema_id, now_ms, look.unhinted)
         manifests = self.timeline.manifests(latest) if latest else ()
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
-
-    @property
-    def must_see_schemas(self) -> bool:
-        """Whether this commit depends on the newest schema, and has not looked for it yet."""
-        return self.request.newest_schema and not self._schemas_seen
-
-    def see_schemas(self) -> None:
-        """Ask for the name of the next schema, beside the uploads: a warm writer's commit waits no longer for it."""
-        self._see_schema(self.timeline.newest_schema_id(self.schema.id))
-
-    def _see_schema(self, newest_id: int) -> None:
-        self._schemas_seen = True
-        if newest_id > self.schema.id:
-            self.newer_schema = newest_id
-
-    def _schema_conflict(self) -> Conflict | None:
-        if not self.request.newest_schema or self.newer_schema is None:
-            return None
-        reason = (
-            f"its rows were written with schema {self.schema.id}, and the table has schema {self.newer_schema} by now"
-        )
-        return Conflict("newer_schema", f"{reason}: open the table again and write the rows again")
 
     def _won_on(self, winner: Snapshot) -> bool:
         """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
@@ -235,7 +210,7 @@ class CommitRun:
         """This commit's entries on this base, after the conflict checks."""
         attempt = self._attempt()
         try:
-            overtaken = self._schema_conflict()
+            overtaken = self.settler.newest_schema.conflict
             if overtaken is not None:
                 return ev.ConflictFound(overtaken.check, overtaken.reason)
             misplaced = layout_conflict(self.request, self.schema, attempt.base, self.timeline, self.around)
@@ -331,7 +306,7 @@ class CommitRun:
 
     def prepare_snapshot(self, effect: do.PrepareSnapshot) -> Event:
         """Build the snapshot file, once for all sends; or give up, where a newer schema was seen beside the uploads."""
-        overtaken = self._schema_conflict()
+        overtaken = self.settler.newest_schema.conflict
         if overtaken is not None:
             return ev.ConflictFound(overtaken.check, overtaken.reason)
         attempt = self._attempt()

@@ -38,6 +38,7 @@ from .conflicts import (
 )
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
+from .newest_schema import NewestSchema
 from .request import CommitRequest
 from .row_ids import tracked
 
@@ -68,6 +69,9 @@ class Settler:
     Args:
         schema: the schema that the files of the request were written with.
         buckets: summaries of fixed buckets that the committer's earlier commits read.
+
+    Attributes:
+        newest_schema: whether the table has a newer schema.
     """
 
     request: CommitRequest
@@ -75,11 +79,13 @@ class Settler:
     timeline: Timeline
     writer: MetadataWriter
     buckets: BucketMemory
+    newest_schema: NewestSchema = field(init=False)
     _since: ChangesSince = field(init=False)
     _read_files: Files | None = None
 
     def __post_init__(self) -> None:
         request = self.request
+        self.newest_schema = NewestSchema(request.newest_schema, self.schema.id, self.timeline)
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
 

@@ -21,7 +21,7 @@ from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest, Isolation, Target
+from ...coordinator.commit.request import CommitRequest, Isolation, RepeatableRequest, Target
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.schema import TableSchema
@@ -237,7 +237,7 @@ class Transaction:
             raise
 
     def _request(self, messages: list[CommitMessage]) -> CommitRequest:
-        return CommitRequest(
+        return (RepeatableRequest if self._newest_schema else CommitRequest)(
             kind="APPEND" if self._target is None else "OVERWRITE",
             entries=entries_of(messages),
             commit_user=self._user,
@@ -249,7 +249,6 @@ class Transaction:
             operation=self._operation,
             watermark_ms=self._watermark_ms,
             properties=self._properties,
-            newest_schema=self._newest_schema,
         )
 
     def _abandon(self) -> None:
