@@ -51,7 +51,7 @@ def _register_create(commands: Commands) -> None:
         "--column",
         action="append",
         metavar="NAME:TYPE",
-        help="a column (repeatable); its type is SQL, or Apache Paimon's JSON for ROW, ARRAY and MAP",
+        help="a column (repeatable), such as id:BIGINT, 'price:DECIMAL(8, 2)' or 'tags:ARRAY<STRING>'; or a type in JSON",
     )
     columns.add_argument(
         "--schema-json", metavar="FILE", help="take columns, keys and options from a schema file in JSON"
@@ -97,19 +97,28 @@ def create(args: argparse.Namespace, output: Output) -> int:
 
 
 def _column(text: str) -> tuple[str, Any] | Field:
-    from ..core.rows.types import parse_type
+    from ..table.create import Schema
 
-    name, colon, kind = text.partition(":")
-    if not colon or not name.strip() or not kind.strip():
-        raise InvalidArgument(f"--column {text!r} is not NAME:TYPE", next_step="write --column carrier:STRING")
-    where = f"column {name!r}"
+    name, kind = named(text, "--column")
     try:
-        json_type = json.loads(kind) if kind.lstrip().startswith("{") else kind
-        parse_type(json_type, where)
+        json_type = json.loads(kind) if kind.startswith("{") else kind
+        Schema([(name, json_type)])
     except (ValueError, TableCorrupt) as error:
-        said = error.message if isinstance(error, TableCorrupt) else f"{where}: {error}"
+        said = error.message if isinstance(error, TableCorrupt) else f"column '{name}': {error}"
         raise InvalidArgument(said, next_step="use a SQL type: BIGINT, STRING NOT NULL, DECIMAL(10, 2), …") from error
-    return name.strip(), json_type
+    return name, json_type
+
+
+def named(text: str, argument: str) -> tuple[str, str]:
+    """The two parts of NAME:TYPE.
+
+    >>> named("c: ROW<a: INT>", "--column")
+    ('c', 'ROW<a: INT>')
+    """
+    name, colon, rest = text.partition(":")
+    if not colon or not name.strip() or not rest.strip():
+        raise InvalidArgument(f"{argument} {text!r} is not NAME:TYPE", next_step=f"write {argument} carrier:STRING")
+    return name.strip(), rest.strip()
 
 
 def _schema_file(path: str) -> tuple[dict[str, Any], list[Any]]:

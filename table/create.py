@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..backends.registry import open_store
@@ -30,21 +31,37 @@ class Schema:
     """Columns in the format's own types, for types that Arrow lacks (CHAR, VARCHAR(n), TIME(p), MULTISET, VARIANT).
 
     Args:
-        columns: (name, SQL type) pairs, or `Field`s.
+        columns: (name, SQL type) pairs, or `Field`s. A type may have parts: `ARRAY<INT>`, `ROW<a INT, b STRING>`.
+
+    Raises:
+        InvalidArgument: a type is unknown or misspelt.
 
     >>> [f.name for f in Schema([("id", "BIGINT NOT NULL"), ("code", "CHAR(3)")]).fields]
     ['id', 'code']
     """
 
     def __init__(self, columns: Sequence[tuple[str, Any] | Field]) -> None:
-        from ..core.rows.types import parse_type
+        from ..core.metadata.field_edits import numbered
+        from ..core.rows.type_text import parse_sql_type
+        from ..core.rows.types import parse_type, walk_fields
 
-        made = []
+        made: list[Field] = []
+        as_text = []
         for position, column in enumerate(columns):
             if isinstance(column, Field):
                 made.append(column)
-            else:
-                made.append(Field(position, column[0], parse_type(column[1], f"column {column[0]!r}")))
+                continue
+            name, given = column
+            where = f"column '{name}'"
+            if isinstance(given, str):
+                as_text.append(position)
+            kind = parse_sql_type(given, where) if isinstance(given, str) else parse_type(given, where)
+            made.append(Field(position, name, kind))
+        taken = [f for i, f in enumerate(made) if i not in as_text]
+        highest = max((len(made) - 1, *(f.id for f in walk_fields(tuple(taken)))))
+        for position in as_text:  # the fields inside a type that is text have no ids yet
+            kind, highest = numbered(made[position].type, highest)
+            made[position] = replace(made[position], type=kind)
         self.fields: tuple[Field, ...] = tuple(made)
 
 

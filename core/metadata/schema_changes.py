@@ -17,6 +17,7 @@ from ..errors import InvalidArgument, TableCorrupt
 from ..file_index.options import renamed as renamed_indexes
 from ..options import parse_bool
 from ..rows.literals import coerce_literal
+from ..rows.type_text import parse_sql_type
 from ..rows.types import (
     ArrayType,
     AtomicType,
@@ -340,7 +341,9 @@ def _data_type(given: Any, name: str) -> DataType:
     if isinstance(given, (AtomicType, ArrayType, MapType, MultisetType, RowType, VectorType)):
         return given
     try:
-        if isinstance(given, (str, dict)):
+        if isinstance(given, str):
+            return parse_sql_type(given, f"column '{name}'")
+        if isinstance(given, dict):
             return parse_type(given, f"column '{name}'")
     except TableCorrupt as error:
         raise InvalidArgument(error.message) from error

@@ -62,6 +62,16 @@ def test_changes(run: Any, flights: ll.Table) -> None:
     assert (refused.code, "no snapshot has a watermark" in refused.err) == (2, True)
 
 
+def test_create_with_types_that_have_parts(run: Any, tmp_path: Path) -> None:
+    made = run("create", tmp_path / "t", "--column", "c:ARRAY<INT>", "--column", "st: STRUCT<a: INT, b: MAP<STRING, DATE>>",
+               "--column", 'j:{"type": "ARRAY", "element": "INT"}', "--json")  # fmt: skip
+    assert made.code == 0, made.err
+    types = [column["type"] for column in made.json["columns"]]
+    assert types == ["ARRAY<INT>", "ROW<a INT, b MAP<STRING, DATE>>", "ARRAY<INT>"]
+    wrong = run("create", tmp_path / "u", "--column", "c:ARRAY<INTS>")
+    assert wrong.code == 2 and "column 'c': unknown type 'INTS'" in wrong.err and "ARRAY<INT>" in wrong.err
+
+
 def test_create_from_files(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     """`--like` takes the columns of a Parquet file; `--schema-json` takes the columns and keys of a schema file."""
     pq.write_table(
