@@ -9,9 +9,10 @@ the table's snapshots and a race. If one check fails with an error, the error is
 from __future__ import annotations
 
 import secrets
+import shlex
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -75,6 +76,7 @@ def examine(
         rounds: how many objects they race for.
         writers: for how many concurrent writers to estimate the commits per minute.
     """
+    folders = _missing_folders(store)
     reached = _made("reach", lambda: _reach(store))
     checks = [reached, _credentials(store, options)]
     if reached.status == "fail":
@@ -94,7 +96,7 @@ def examine(
         if racers is not None:
             checks.append(_made("race", lambda: _race(store, racers, rounds, f"{scratch}-race-")))
     finally:
-        left = _made("clean up", lambda: _clean_up(store, scratch))
+        left = _made("clean up", lambda: _clean_up(store, scratch, folders))
     return [*checks, left] if left.status != "ok" else checks
 
 
@@ -133,7 +135,9 @@ def _table(store: Store, branch: str) -> Check:
 
     timeline = Timeline(store, TablePaths(branch))
     if not timeline.schema_ids():
-        return Check("table", "warn", "there is no table here yet", f"lakelatch create {store.url}")
+        url = shlex.quote(store.url)
+        create = f"create one with its columns: lakelatch create {url} --column id:BIGINT --column name:STRING"
+        return Check("table", "warn", "there is no table here yet", create)
     schema, ids = timeline.latest_schema(), timeline.snapshot_ids()
     span = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot yet"
     return Check("table", "ok", f"schema {schema.id}, {len(schema.fields)} columns; {span}")
@@ -291,7 +295,10 @@ def _history(store: Store, branch: str) -> Check:
     worst: Status = "fail" if any(finding.severity == "error" for finding in problems) else "warn"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return Check(
-        "history", worst, f"{problems[0].file} {problems[0].message}{more}", f"lakelatch verify {store.url} --all"
+        "history",
+        worst,
+        f"{problems[0].file} {problems[0].message}{more}",
+        f"lakelatch verify {shlex.quote(store.url)} --all",
     )
 
 
@@ -310,11 +317,21 @@ def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:
     return Check("race", "fail", detail, "do not let two writers commit to this store: they would lose rows")
 
 
-def _clean_up(store: Store, scratch: str) -> Check:
+def _missing_folders(store: Store) -> list[Path]:
+    """The folders of a table on the local disk that do not exist yet, the innermost first."""
+    if store.capabilities.native_scheme != "file":
+        return []
+    root = Path(local_path(store.url))
+    return [folder for folder in (root, *root.parents) if not folder.exists()]
+
+
+def _clean_up(store: Store, scratch: str, folders: Sequence[Path]) -> Check:
     listed = [f"{scratch}/{number}" for number in range(LISTED)]
     store.delete_many([f"{scratch}-create", f"{scratch}-write", f"{scratch}/may", *listed])
     store.delete_many([scratch])  # for stores with real folders: HDFS deletes an empty folder like a file
     if store.capabilities.native_scheme == "file":
-        with suppress(FileNotFoundError):
-            Path(local_path(store.url), scratch).rmdir()
+        with suppress(OSError):  # another process has written into one of them meanwhile
+            for folder in (Path(local_path(store.url), scratch), *folders):
+                with suppress(FileNotFoundError):
+                    folder.rmdir()
     return Check("clean up", "ok", "")

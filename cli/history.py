@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ..table.table import Table
 
 
+_USUAL = {"APPEND": "WRITE"}
+"""The operation that a kind of commit has, unless a snapshot says otherwise."""
+
+
 def register(commands: Commands) -> None:
     parser = add_command(
         commands, "log", log, "List the snapshots, newest first, and report irregularities.",
@@ -69,7 +73,8 @@ def log(args: argparse.Namespace, output: Output) -> int:
         for snapshot in shown:
             output.record({**history_row(snapshot), "notices": notices.get(table.paths.snapshot(snapshot.id), [])})
     else:
-        output.table(*_log_rows([history_row(s) for s in shown]))
+        history = [history_row(s) for s in shown]
+        output.table(*_log_rows(history), narrow=_short_log_rows(history))
     for file, messages in notices.items():
         for message in messages:
             if not output.as_json or file not in told:
@@ -94,6 +99,25 @@ def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]
         for row in history
     ]
     return columns, rows
+
+
+def _short_log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """The same for 80 columns."""
+    rows = []
+    for row in history:
+        kind, operation, user, number = (row[key] for key in ("kind", "operation", "commit_user", "identifier"))
+        rows.append(
+            [
+                row["snapshot_id"],
+                moment(row["time_ms"])[: -len(".000Z")].replace("T", " "),
+                kind if operation in (None, kind, _USUAL.get(kind)) else f"{kind} {operation}",
+                user if number is None else f"{user}/{number}",
+                row["delta_rows"],
+                row["total_rows"],
+                row["attempts"],
+            ]
+        )
+    return ["id", "time (UTC)", "kind", "user", "rows", "total", "tries"], rows
 
 
 # ----------------------------------------------------------------------------------------------------------------- show

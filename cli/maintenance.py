@@ -11,6 +11,7 @@ import argparse
 import sys
 from typing import Any
 
+from ..core.errors import InvalidArgument
 from .arguments import Commands, add_branch, add_command, add_travel, moment_of, open_table_of
 from .exit_codes import OK
 from .output import Output
@@ -77,6 +78,10 @@ def add_apply(parser: argparse.ArgumentParser) -> None:
 
 
 def expire(args: argparse.Namespace, output: Output) -> int:
+    for name in ("retain_max", "retain_min", "max_deletes"):
+        number = getattr(args, name)
+        if number is not None and number < 1:
+            raise InvalidArgument(f"--{name.replace('_', '-')} {number}: must be at least 1")
     table = open_table_of(args)
     plan = table.expire(
         retain_max=args.retain_max,

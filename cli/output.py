@@ -11,13 +11,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from ..core.errors import LakelatchError, OutcomeUnknown
-
-_SHORT = 26
-"""Cells up to this many characters are not wrapped in a terminal's table."""
 
 
 class Output:
@@ -45,9 +43,21 @@ class Output:
         """Print something that is not part of the result, such as progress or a notice, to stderr."""
         print(text, file=sys.stderr, flush=True)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Print rows below the names of their columns."""
-        if self.on_terminal and self._rich_table(columns, rows):
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        narrow: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None,
+    ) -> None:
+        """Print rows below the names of their columns.
+
+        On a terminal that is too narrow, long cells are folded. If that is not enough, the same facts are printed in their short
+        form, or else one below the other; none is left out.
+
+        Args:
+            narrow: columns and rows in a shorter form.
+        """
+        if self.on_terminal and self._rich_table(columns, rows, narrow):
             return
         plain = PlainTable(columns, rows)
         for text in (plain.header, *plain.lines(rows)):
@@ -59,7 +69,12 @@ class Output:
         for name, value in facts.items():
             print(f"{name:<{width}}  {cell(value)}".rstrip())
 
-    def _rich_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    def _rich_table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        narrow: tuple[Sequence[str], Sequence[Sequence[Any]]] | None,
+    ) -> bool:
         try:
             from rich import box
             from rich.console import Console
@@ -67,15 +82,57 @@ class Output:
             from rich.text import Text
         except ImportError:
             return False
-        table = Table(box=box.SIMPLE_HEAD, header_style="bold")
+        console = Console()
+        layout = _ROOMY
+        if not layout.fits(columns, rows, console.width):
+            columns, rows = narrow or (columns, rows)
+            layout = _TIGHT
+            if not layout.fits(columns, rows, console.width):
+                for row in rows:
+                    self.facts(dict(zip(columns, row, strict=True)))
+                    print()
+                return True
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", padding=layout.padding, pad_edge=layout is _ROOMY)
         for i, name in enumerate(columns):
-            short = max((len(cell(row[i])) for row in rows), default=0) <= _SHORT
             side: Any = "right" if _is_numeric(rows, i) else "left"
-            table.add_column(Text(name), justify=side, overflow="fold", no_wrap=short)
+            whole, least = layout.widths(name, rows, i)
+            table.add_column(Text(name, no_wrap=True), justify=side, overflow="fold", no_wrap=whole, min_width=least)
         for row in rows:
             table.add_row(*(Text(cell(value), style="dim" if value is None else "") for value in row))
-        Console().print(table)
+        console.print(table)
         return True
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a terminal's table uses its width.
+
+    Attributes:
+        short: cells up to this many characters are never folded, nor are numbers and headers.
+        padding: blank cells around each cell (Rich's order: above, right, below, left).
+        between: the width of a column's padding and border.
+    """
+
+    short: int
+    padding: tuple[int, int, int, int]
+    between: int
+
+    def widths(self, name: str, rows: Sequence[Sequence[Any]], column: int) -> tuple[bool, int]:
+        """Whether the cells of a column stay whole, and the least width of the column."""
+        longest = max((len(cell(row[column])) for row in rows), default=0)
+        whole = longest <= self.short or _is_numeric(rows, column)
+        return whole, max(len(name), longest if whole else _FOLDED)
+
+    def fits(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int) -> bool:
+        """Whether every column has its least width."""
+        least = sum(self.widths(name, rows, i)[1] for i, name in enumerate(columns))
+        return least + self.between * len(columns) + 1 <= width
+
+
+_FOLDED = 12
+"""Cells that are folded get at least this width."""
+_ROOMY = _Layout(short=26, padding=(0, 1, 0, 1), between=3)
+_TIGHT = _Layout(short=_FOLDED, padding=(0, 1, 0, 0), between=2)
 
 
 class PlainTable:

@@ -21,8 +21,14 @@ from .trouble import KILL_AFTER, KILL_BEFORE, LOSE_ANSWER, RIVAL_AFTER_READ, RIV
 SCHEME = "faulty"
 
 
+_AGAIN = ". Expect it with pytest.raises(Killed), then run the job again as its scheduler would, and call assert_once"
+
+
 class Killed(BaseException):
-    """The process was killed here, on purpose. Not an `Exception`, so that a job that retries cannot survive it."""
+    """The process was killed here, on purpose. Not an `Exception`, so that a job that retries cannot survive it.
+
+    In a test: `with pytest.raises(Killed): job(url)`, then run the job again, and look at the table.
+    """
 
 
 def troubled_url(folder: Path, name: str) -> str:
@@ -60,7 +66,7 @@ class TroubledStore:
             self._store = FaultyStore(
                 self._store, settings.seed, plan, on_strike=lambda struck: noted(struck.fault, struck.key)
             )
-        self._dead = False
+        self._dead = ""
         self._blind_looks = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -137,7 +143,7 @@ class TroubledStore:
 
     def _live(self) -> None:
         if self._dead:
-            raise Killed
+            raise Killed(f"{self._url}: {self._dead}, earlier; what it opened sends nothing more{_AGAIN}")
 
     def _look(self, key: str) -> None:
         self._live()
@@ -147,8 +153,13 @@ class TroubledStore:
 
     def _may_die(self, strike: str, key: str) -> None:
         if self._trouble.take(strike, key):
-            self._dead = True
-            raise Killed
+            when = (
+                "just before the commit, which did not land"
+                if strike == KILL_BEFORE
+                else "just after the commit landed"
+            )
+            self._dead = f"this process was killed on purpose {when}"
+            raise Killed(f"{self._url}: {self._dead} ({key}){_AGAIN}")
 
     def _rival(self, strike: str, key: str) -> None:
         """Let another writer append its rows, through the store without faults."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
@@ -67,13 +68,24 @@ class Retention:
             least = options.get(opt.SNAPSHOT_RETAINED_MIN)
             least = least if retain_max is None else min(least, retain_max)
         limit = options.get(opt.SNAPSHOT_EXPIRE_LIMIT) if max_deletes is None else max_deletes
-        if least < 1 or limit < 1:
-            raise InvalidArgument(f"retain_min {least} and max_deletes {limit}: at least 1 each")
+        named = {
+            _name("retain_max", retain_max, opt.SNAPSHOT_RETAINED_MAX): most,
+            _name("retain_min", retain_min, opt.SNAPSHOT_RETAINED_MIN): least,
+            _name("max_deletes", max_deletes, opt.SNAPSHOT_EXPIRE_LIMIT): limit,
+        }
+        for name, number in named.items():
+            if number < 1:
+                raise InvalidArgument(f"{name} {number} is less than 1", next_step="give a number of at least 1")
         if most < least:
-            raise InvalidArgument(f"retain_max {most} is less than retain_min {least}")
+            of_most, of_least = list(named)[:2]
+            raise InvalidArgument(f"{of_most} {most} is less than {of_least} {least}")
         until_ms = now_ms - time_ms if older_than_ms is None else older_than_ms
         _refuse_decoupled_changelog(options, most, least, now_ms - until_ms)
         return Retention(least, most, until_ms, now_ms - DELAYS * longest_age_ms(time_ms), limit)
+
+
+def _name(argument: str, given: int | None, option: opt.Option[Any]) -> str:
+    return argument if given is not None else f"option '{option.key}'"
 
 
 def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, time_ms: int) -> None:

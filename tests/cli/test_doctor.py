@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -249,3 +250,22 @@ def test_race_with_a_racer_that_fails() -> None:
 
     with pytest.raises(StoreUnavailable, match="no answer"):
         race(Failing("memory://race-failing"), 3, 2, "r-", threads=True)
+
+
+def test_doctor_leaves_nothing_behind_and_its_advice_works(run: Any, tmp_path: Path) -> None:
+    """A path where nothing is yet stays so; the command that doctor suggests can be run as it is."""
+    url = tmp_path / "new lake" / "flights"
+    answer = run("doctor", url, "--json")
+    assert (answer.code, checks(answer)["table"]) == (0, "warn")
+    assert list(tmp_path.iterdir()) == []
+    advice = next(check for check in answer.json["checks"] if check["check"] == "table")["next_step"]
+    words = shlex.split(advice.partition("lakelatch ")[2])
+    assert run(*words).code == 0
+    assert checks(run("doctor", url, "--json"))["table"] == "ok"
+    assert ll.open_table(str(url)).schema.by_name.keys() == {"id", "name"}
+
+
+def test_doctor_keeps_folders_that_were_there(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    assert run("doctor", tmp_path / "lake" / "flights").code == 0
+    assert list(tmp_path.rglob("*")) == [tmp_path / "lake"]

@@ -60,6 +60,9 @@ def test_invalid_arguments_of_expire(run: Any, old_flights: ll.Table) -> None:
     wrong = run("expire", old_flights.url, "--retain-max", 1, "--retain-min", 2)
     assert wrong.code == 2
     assert "retain_max" in wrong.err
+    for option in ("--retain-max", "--retain-min", "--max-deletes"):
+        refused = run("expire", old_flights.url, option, 0)
+        assert (refused.code, refused.err) == (2, f"error: {option} 0: must be at least 1\n")
 
 
 def test_a_broken_tag_stops_expire(run: Any, old_flights: ll.Table) -> None:

@@ -31,7 +31,7 @@ def test_the_jobs_fail_and_pass_as_the_page_says(tmp_path: Path) -> None:
     java_home.wire()
     text = PAGE.read_text()
     found = files(text)
-    assert [name for name, _ in found] == ["conftest.py", "job.py", "test_job.py", "job.py"]
+    assert [name for name, _ in found] == ["conftest.py", "job.py", "test_job.py", "job.py", "test_killed.py"]
     for name, contents in found[:3]:
         (tmp_path / name).write_text(contents)
     code, buggy = run_tests(tmp_path)
@@ -41,11 +41,11 @@ def test_the_jobs_fail_and_pass_as_the_page_says(tmp_path: Path) -> None:
     assert told is not None
     for line in told[1].splitlines():
         assert line in buggy, line
-    name, mended = found[3]
-    (tmp_path / name).write_text(mended)
+    for name, mended in found[3:]:
+        (tmp_path / name).write_text(mended)
     code, passed = run_tests(tmp_path)
     assert code == 0, passed
-    assert "3 passed" in passed
+    assert "5 passed" in passed
 
 
 def test_the_fixtures_are_listed_with_what_they_do(tmp_path: Path) -> None:

@@ -59,10 +59,11 @@ def test_a_killed_process_sends_nothing_more(faulty: FaultyStore, when: str, the
     url = faulty.create(ROWS)
     getattr(faulty, f"kill_{when}_commit")()
     table = ll.open_table(url)
-    with pytest.raises(Killed):
+    landed = {"before": "just before the commit, which did not land", "after": "just after the commit landed"}[when]
+    with pytest.raises(Killed, match=rf"{landed} \(snapshot/snapshot-1\)\. Expect it with pytest\.raises\(Killed\)"):
         table.append(ROWS, commit_user="etl", identifier=1)
     assert len(faulty.rows()) == there
-    with pytest.raises(Killed):
+    with pytest.raises(Killed, match=rf"{landed}, earlier; what it opened sends nothing more"):
         table.snapshot()
     assert append(url, commit_user="etl", identifier=1).replayed == (when == "after")
     faulty.assert_once(ROWS)

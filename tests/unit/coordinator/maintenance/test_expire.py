@@ -177,10 +177,18 @@ def test_how_many_snapshots_expire(arguments: dict[str, Any], goes: int) -> None
     assert chosen(**arguments) == goes
 
 
-@pytest.mark.parametrize("wrong", [{"retain_min": 0}, {"max_deletes": 0}, {"retain_max": 2, "retain_min": 3}])
-def test_invalid_numbers_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(InvalidArgument, match="retain_min"):
-        Retention.of(TableOptions({}), 0, **wrong)
+def test_the_number_that_is_wrong_is_named() -> None:
+    """Each number by its argument, or by its option where no argument was given."""
+    for wrong, named in (
+        ({"retain_max": 0}, "retain_max 0 is less than 1"),
+        ({"retain_min": 0}, "retain_min 0 is less than 1"),
+        ({"max_deletes": -1}, "max_deletes -1 is less than 1"),
+        ({"retain_max": 2, "retain_min": 3}, "retain_max 2 is less than retain_min 3"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"^{named}"):
+            Retention.of(TableOptions({}), 0, **wrong)
+    with pytest.raises(InvalidArgument, match=r"option 'snapshot\.num-retained\.max' 2 is less than retain_min 3"):
+        Retention.of(TableOptions({"snapshot.num-retained.max": "2"}), 0, retain_min=3)
 
 
 @pytest.mark.parametrize(
