@@ -24,7 +24,6 @@ from .journals import JOURNAL, journal_path
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..core.rows.types import Field
     from ..table.table import Table
 
 MODES = ("append", "overwrite", "overwrite-partitions")
@@ -76,7 +75,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
         given, fields = _schema_file(args.schema_json)
         columns = Schema(fields)
     else:
-        columns = Schema([_column(text) for text in args.column])
+        columns = Schema([column_of(text) for text in args.column])
     table = create_table(
         args.url,
         columns,
@@ -96,10 +95,11 @@ def create(args: argparse.Namespace, output: Output) -> int:
     return OK
 
 
-def _column(text: str) -> tuple[str, Any] | Field:
+def column_of(text: str, argument: str = "--column") -> tuple[str, Any]:
+    """A column from NAME:TYPE: its name, and its type as SQL text or as the format's JSON."""
     from ..table.create import Schema
 
-    name, kind = named(text, "--column")
+    name, kind = named(text, argument)
     try:
         json_type = json.loads(kind) if kind.startswith("{") else kind
         Schema([(name, json_type)])
