@@ -103,12 +103,6 @@ class OpenTable:
         self._follow(schema)
         return timeline, snapshot, schema
 
-    def _schema_to_read(self) -> TableSchema:
-        """The newest schema; that of the snapshot where one was chosen."""
-        if self.pinned is None:
-            self._follow(self._newest_schema())
-        return self._schema
-
     def snapshot(self) -> Snapshot | None:
         """The snapshot that a read would see now; None for a table without one."""
         return self.pinned if self.pinned is not None else self.timeline.latest()

@@ -241,8 +241,8 @@ class Table(Changes, Maintenance):
             Unsupported: the table has a primary key.
         """
         predicate = parse_where(where) if isinstance(where, str) else where
-        timeline, pinned = self.timeline, self.pinned
-        window, schema = timeline.both(lambda: window_of(timeline, start, end, pinned), self._schema_to_read)
+        timeline, newest, schema = self._seen()
+        window = window_of(timeline, start, end, newest)
         return read_changes(timeline, window, schema, columns, predicate, overwrites)
 
     def count(self, where: Where = None) -> int:

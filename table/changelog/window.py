@@ -35,13 +35,13 @@ class Window:
         return list(zip((self.before, *self.snapshots), self.snapshots, strict=False))
 
 
-def window_of(timeline: Timeline, start: int | str, end: int | str | None, pinned: Snapshot | None = None) -> Window:
+def window_of(timeline: Timeline, start: int | str, end: int | str | None, newest: Snapshot | None) -> Window:
     """The snapshots after `start`, up to and with `end`.
 
     Args:
         start: the id of a snapshot, which is not part of the result (0 for the beginning), or a tag's name.
         end: the id of a snapshot, or a tag's name if `start` is one; None for the newest snapshot.
-        pinned: the newest snapshot that is looked at; None for the table's newest.
+        newest: the newest snapshot that a read sees; None for a table without one.
 
     Raises:
         InvalidArgument: there is no such range of snapshots, or part of it has expired; the error says what exists.
@@ -54,7 +54,6 @@ def window_of(timeline: Timeline, start: int | str, end: int | str | None, pinne
             raise InvalidArgument(
                 f"{name} {value!r} is not a snapshot id", next_step="give an id, 0 or more, or two tags"
             )
-    newest = pinned if pinned is not None else timeline.latest()
     top = 0 if newest is None else newest.id
     last = top if end is None else end
     if last > top:
