@@ -6,7 +6,8 @@ Owns: the index and the frame around a value. Must not know: stores, columns. So
 from __future__ import annotations
 
 import zlib
-from itertools import accumulate
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,34 @@ def decode_lengths(index: bytes, data_size: int) -> Any:
     if sum(length for length in lengths if length > 0) != data_size:
         raise ValueError("the lengths of its values do not add up to its size")
     return np.array(lengths, np.int64)
+
+
+def encode_end(lengths: Sequence[int]) -> bytes:
+    """The end of a file, after its values: the index, its size and the version.
+
+    Args:
+        lengths: of each value with its frame, or NULL, or PLACEHOLDER.
+
+    >>> encode_end([41, 44, 29]).hex()
+    '52061d0300000001'
+    """
+    index = bytearray()
+    for before, length in pairwise((0, *lengths)):
+        number = length - before
+        rest = (number << 1) ^ (number >> 63)
+        while rest > 127:
+            index.append(rest & 127 | 128)
+            rest >>= 7
+        index.append(rest)
+    return bytes(index) + len(index).to_bytes(4, "little") + bytes([VERSION])
+
+
+def framed(value: bytes | None) -> bytes | None:
+    """A value in its frame; None for null."""
+    if value is None:
+        return None
+    checked = _MAGIC + value + (len(value) + FRAME_BYTES).to_bytes(_LENGTH_BYTES, "little")
+    return checked + zlib.crc32(checked).to_bytes(_CRC_BYTES, "little")
 
 
 def unframed(frame: bytes) -> bytes:

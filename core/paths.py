@@ -22,6 +22,8 @@ IDENTITY_DIR = "lakelatch/identities"
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
 """The suffix after a data file's name that names the file with its indexes, in the same folder."""
+BLOB_FORMAT = "blob"
+"""The extension of files that hold the values of one BLOB column."""
 POSTPONE_BUCKET = -2
 
 

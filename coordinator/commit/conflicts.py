@@ -16,6 +16,7 @@ from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_place
 from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold
 from .request import CommitRequest, Target
+from .row_ids import RowRanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,15 @@ def rows_deleted_meanwhile(request: CommitRequest, change: Landed, group: Group,
     )
 
 
+def columns_updated_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
+    """Data evolution: columns of rows that it replaces were written anew. The new file would be left without its rows."""
+    if group.is_compaction or all(e.file.first_row_id is None for e in group.added):
+        return None
+    rows = RowRanges(e.file for e in replaced.values())
+    updated = [e for e in group.added if rows.meet(e.file)]
+    return _conflict("columns_updated_meanwhile", change, updated, "updated rows that it replaces") if updated else None
+
+
 def appended_meanwhile(request: CommitRequest, change: Landed, group: Group, replaced: Files) -> Conflict | None:
     """Serializable isolation: rows were added that the overwrite would have replaced, had the commits run in sequence."""
     if request.isolation != "serializable" or not group.added or group.is_compaction:
@@ -122,6 +132,7 @@ Check = Callable[[CommitRequest, Landed, Group, Files], "Conflict | None"]
 CHECKS: tuple[Check, ...] = (
     overwritten_meanwhile,
     rows_deleted_meanwhile,
+    columns_updated_meanwhile,
     appended_meanwhile,
     compacted_with_newer_rows,
 )

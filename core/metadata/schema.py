@@ -30,6 +30,7 @@ from ..rows.types import (
     RowType,
     VectorType,
     field_json,
+    is_blob_type,
     parse_field,
     sql,
     walk_fields,
@@ -218,6 +219,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema)
     schema.options.check()
     _check_buckets(schema)
+    _check_row_tracking(schema)
     index_specs(schema.fields, schema.option_texts)
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
     if manifest_format not in FORMATS:
@@ -283,6 +285,27 @@ def is_key_type(data_type: DataType) -> bool:
             return root not in _NOT_KEY_ROOTS
         case ArrayType() | MapType() | MultisetType() | RowType() | VectorType():
             return False
+
+
+def _check_row_tracking(schema: TableSchema) -> None:
+    """Refuse combinations with which Apache Paimon could not open the table."""
+    options, tracking, evolution = schema.options, opt.ROW_TRACKING.key, opt.DATA_EVOLUTION.key
+    if options.get(opt.ROW_TRACKING) and (schema.bucket != -1 or schema.primary_keys):
+        raise InvalidArgument(f"option '{tracking}' needs 'bucket' = -1 and no primary key")
+    if options.get(opt.DATA_EVOLUTION):
+        if not options.get(opt.ROW_TRACKING):
+            raise InvalidArgument(f"option '{evolution}' needs option '{tracking}'", next_step="set both to true")
+        for other in (opt.DELETION_VECTORS, opt.CLUSTERING_INCREMENTAL):
+            if options.get(other):
+                raise InvalidArgument(f"options '{evolution}' and '{other.key}' cannot both be true")
+    blobs = [f.name for f in schema.fields if is_blob_type(f.type)]
+    if blobs and not options.get(opt.DATA_EVOLUTION):
+        raise InvalidArgument(
+            f"column '{blobs[0]}' is a BLOB, which needs data evolution",
+            next_step=f"set options '{tracking}' and '{evolution}' to true",
+        )
+    if blobs and len(blobs) == len(schema.fields):
+        raise InvalidArgument("a table needs another column than BLOBs")
 
 
 def _check_buckets(schema: TableSchema) -> None:

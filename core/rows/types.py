@@ -95,6 +95,11 @@ class Field:
     default_value: str | None = None
 
 
+def is_blob_type(data_type: DataType) -> bool:
+    """Is it a BLOB, whose values are stored in files of their own?"""
+    return isinstance(data_type, AtomicType) and data_type.root == "BLOB"
+
+
 def with_nullable(data_type: DataType, nullable: bool) -> DataType:
     """A copy of the type with this nullability."""
     return replace(data_type, nullable=nullable)

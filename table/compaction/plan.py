@@ -14,7 +14,7 @@ from typing import Any
 
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.errors import InvalidArgument
+from ...core.errors import InvalidArgument, Unsupported
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.schema import TableSchema
@@ -111,7 +111,7 @@ def plan_compaction(
             `compaction.min.file-num`.
 
     Raises:
-        Unsupported: lakelatch cannot write the table.
+        Unsupported: lakelatch cannot write the table, or it has data evolution.
         InvalidArgument: an argument is not valid.
     """
     check_compactable(schema)
@@ -140,6 +140,12 @@ def plan_compaction(
 def check_compactable(schema: TableSchema) -> None:
     """Refuse tables whose files cannot be rewritten. The error names the feature and the option."""
     check_writable(schema)
+    if schema.options.get(opt.DATA_EVOLUTION):
+        raise Unsupported(
+            f"option '{opt.DATA_EVOLUTION.key}' = true: compacting files that hold columns of the same rows is not supported"
+            " yet",
+            next_step="compact the table with Apache Paimon",
+        )
 
 
 def _target_bytes(schema: TableSchema, given: int | str | None) -> int:

@@ -51,7 +51,7 @@ class Rewriter:
 
     @cached_property
     def _settings(self) -> FileSettings:
-        return replace(FileSettings.of(self._written), target_bytes=self.target_bytes)
+        return replace(FileSettings.of(self.schema, self._written.fields), target_bytes=self.target_bytes)
 
     @cached_property
     def _reader(self) -> SplitReader:
@@ -92,7 +92,6 @@ class Rewriter:
     def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
         """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon."""
         first = oldest.min_sequence_number
-        columns = None if self._written is self.schema else self._written.names
         for file in files:
             last = first + file.row_count - 1
             yield file._replace(
@@ -100,7 +99,6 @@ class Rewriter:
                 min_sequence_number=first,
                 max_sequence_number=last,
                 level=oldest.level,
-                write_cols=columns,
             )
             first = last + 1
 

@@ -6,7 +6,7 @@ Source: format/data-files §3, §4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
+from ...core.rows.types import Field, is_blob_type
 from . import avro_writer, orc_writer, parquet_writer
 
 
@@ -39,16 +40,20 @@ _SUFFIXES = {"zstd": "zst", "gzip": "gz"}
 _NO_CODEC = ("none", "uncompressed", "null")
 
 
-def output_of(schema: TableSchema, target_bytes: int = orc_writer.STRIPE_BYTES) -> OpenOutput:
+def output_of(
+    schema: TableSchema, target_bytes: int = orc_writer.STRIPE_BYTES, columns: Sequence[Field] | None = None
+) -> OpenOutput:
     """The function that starts data files of a table.
 
     Args:
         target_bytes: the size of files, which also limits the parts of a file that are held in memory.
+        columns: the columns of the files; by default all but BLOBs, which have files of their own.
 
     Raises:
         Unsupported: a format or codec that lakelatch does not write, or a column that the format cannot hold; names it.
     """
-    options, fields = schema.options, schema.fields
+    options = schema.options
+    fields = [f for f in (schema.fields if columns is None else columns) if not is_blob_type(f.type)]
     file_format, codec = options.get(opt.FILE_FORMAT), options.get(opt.FILE_COMPRESSION)
     if file_format not in _CODECS:
         raise Unsupported(

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
-from ...core.paths import format_of
+from ...core.paths import BLOB_FORMAT, format_of
 from ...core.rows.types import Field
-
-BLOB_FORMAT = "blob"
 
 SchemaOf = Callable[[int], TableSchema]
 

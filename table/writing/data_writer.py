@@ -10,31 +10,29 @@ Invariants: Memory is bounded by one row group. A file's statistics describe exa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import random
-from typing import Any
 
 import pyarrow as pa
 
-from ...backends.elsewhere import located
 from ...backends.store import Store
 from ...coordinator.commit.message import PendingUpload
 from ...core import options as opt
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import IndexSpec, index_specs
 from ...core.file_index.writing import FileIndexBuilder
-from ...core.metadata.data_file import SOURCE_APPEND, DataFile
+from ...core.metadata.data_file import SOURCE_APPEND, DataFile, SimpleStats
 from ...core.metadata.schema import TableSchema
 from ...core.paths import INDEX_SUFFIX
+from ...core.rows.types import Field, is_blob_type
 from ...core.statistics.collect import StatsCollector, StatsMode
 from ..formats.writing import OpenOutput, Output, output_of, suffix_of
+from .blob_writer import BlobFileWriter
+from .sink import SpillingSink
 
 ROW_GROUP_BYTES = 64 << 20
 """The Arrow bytes of a row group, which is also what a writer holds in memory."""
-TRAVELLING_BYTES = 4 << 20
-"""A finished file up to this size may be stored together with its commit."""
-SPILL_BYTES = 16 << 20
 DEFAULT_TARGET_BYTES = 256 << 20
 _ROLL_CHECK_ROWS = 1000
 _TURNS = 1 << 16
@@ -50,6 +48,10 @@ class FileSettings:
         indexes: the indexes that each file gets.
         most_embedded_bytes: larger indexes are stored beside their file, smaller ones in its manifest entry.
         external: where files are stored; None for the table's own folder.
+        fields: the columns of a file, without BLOBs.
+        blobs: the BLOB columns, which have files of their own.
+        blob_target_bytes: a file of BLOBs is closed when it has grown to this size.
+        write_cols: the names of `fields`, if these are not all columns of the schema.
     """
 
     schema: TableSchema
@@ -60,11 +62,18 @@ class FileSettings:
     dense: bool
     indexes: tuple[IndexSpec, ...]
     most_embedded_bytes: int
-    external: ExternalPaths | None = None
+    external: ExternalPaths | None
+    fields: tuple[Field, ...]
+    blobs: tuple[Field, ...]
+    blob_target_bytes: int
+    write_cols: tuple[str, ...] | None
 
     @staticmethod
-    def of(schema: TableSchema) -> FileSettings:
+    def of(schema: TableSchema, columns: Sequence[Field] | None = None) -> FileSettings:
         """Read the table's options.
+
+        Args:
+            columns: the columns that are written; by default those of the schema.
 
         Raises:
             Unsupported: a file format, codec or kind of index that lakelatch does not write, or a column that the format
@@ -73,91 +82,29 @@ class FileSettings:
         """
         options = schema.options
         target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
+        written = schema.fields if columns is None else tuple(columns)
+        blobs = tuple(f for f in written if is_blob_type(f.type))
+        fields = tuple(f for f in written if f not in blobs)
         modes = {
             f.name: StatsMode.parse(options.stats_mode_of(f.name, i), f"statistics mode of column {f.name!r}")
-            for i, f in enumerate(schema.fields)
+            for i, f in enumerate(written)
         }
+        names = tuple(f.name for f in fields)
         return FileSettings(
             schema=schema,
-            begin=output_of(schema, target_bytes),
+            begin=output_of(schema, target_bytes, fields),
             target_bytes=target_bytes,
             suffix=suffix_of(schema),
             modes=modes,
             dense=options.get(opt.STATS_DENSE),
-            indexes=index_specs(schema.fields, schema.option_texts),
+            indexes=tuple(s for s in index_specs(schema.fields, schema.option_texts) if s.column in names),
             most_embedded_bytes=options.get(opt.FILE_INDEX_IN_MANIFEST),
             external=ExternalPaths.of(options),
+            fields=fields,
+            blobs=blobs,
+            blob_target_bytes=options.get(opt.BLOB_TARGET_FILE_SIZE) or target_bytes,
+            write_cols=None if fields == schema.fields else names,
         )
-
-
-class SpillingSink:
-    """A file that stays in memory while it is small, and is streamed to the store once it is larger."""
-
-    def __init__(self, store: Store, key: str) -> None:
-        self._store, self._key = store, key
-        self._parts: list[bytes] = []
-        self._held = 0
-        self._output: Any = None
-        self._tail: list[bytes] | None = None
-        self.size = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        block = bytes(data)
-        self.size += len(block)
-        if self._tail is not None:
-            self._tail.append(block)
-            return len(block)
-        if self._output is not None:
-            self._output.write(block)
-            return len(block)
-        self._parts.append(block)
-        self._held += len(block)
-        if self._held > SPILL_BYTES:
-            self._output = self._store.open_output(self._key)
-            for part in self._parts:
-                self._output.write(part)
-            self._parts = []
-        return len(block)
-
-    def hold(self) -> None:
-        """Hold back the bytes that are written from now on."""
-        self._tail = []
-
-    def release(self, change: Callable[[bytes], bytes]) -> None:
-        """Write the bytes that were held back, after changing them."""
-        held = b"".join(self._tail or ())
-        self._tail = None
-        self.size -= len(held)
-        self.write(change(held))
-
-    def tell(self) -> int:
-        return self.size
-
-    def seekable(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        return
-
-    def close(self) -> None:
-        self.closed = True
-
-    def finish(self, travelling: bool) -> PendingUpload | None:
-        """Make the file durable, or return its bytes if it is small and may be stored with the commit."""
-        if self._output is not None:
-            self._output.close()
-            return None
-        data = b"".join(self._parts)
-        if travelling and len(data) <= TRAVELLING_BYTES:
-            return PendingUpload(self._key, data)
-        self._store.put(self._key, data)
-        return None
-
-    def abort(self) -> None:
-        self._parts = []
-        if self._output is not None:
-            self._output.abort()
 
 
 class DataFileWriter:
@@ -179,7 +126,7 @@ class DataFileWriter:
         self._output: Output | None = None
         self._stats: StatsCollector | None = None
         self._index: FileIndexBuilder | None = None
-        self._name, self._place = "", folder
+        self._blobs = {field.name: self._blob_writer(field) for field in settings.blobs}
         self._count, self._turn = 0, int(random() * _TURNS)
         self.files: list[DataFile] = []
         self.uploads: list[PendingUpload] = []
@@ -206,6 +153,10 @@ class DataFileWriter:
             return
         table = pa.Table.from_batches(self._held)
         self._held, self.held_bytes = [], 0
+        for name, writer in self._blobs.items():
+            writer.write(table.column(name))
+        if self._blobs:
+            table = table.drop_columns(list(self._blobs))
         if self._output is None:
             self._open(table)
         assert self._output is not None and self._stats is not None and self._sink is not None
@@ -227,59 +178,80 @@ class DataFileWriter:
         self._held = []
         if self._sink is not None:
             self._sink.abort()
+        for writer in self._blobs.values():
+            writer.abort()
 
     def _open(self, first_rows: pa.Table) -> None:
         settings = self._settings
-        self._name = f"{self._stem}-{self._count}{settings.suffix}"
-        self._count += 1
-        if settings.external is not None:
-            self._place = settings.external.folder(self._folder, self._name, self._turn + self._count, random())
-        self._sink = self._new_sink(self._place + self._name)
+        self._sink = self._new_file(settings.suffix)
         self._output = settings.begin(self._sink, first_rows)
         self._index = FileIndexBuilder(settings.indexes) if settings.indexes else None
         is_parquet = settings.suffix.endswith(".parquet")
-        self._stats = StatsCollector(settings.schema.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
+        self._stats = StatsCollector(settings.fields, settings.modes, settings.dense, parquet_footer=is_parquet)
 
     def _close(self) -> None:
         assert self._output is not None and self._stats is not None and self._sink is not None
         footer = self._output.close()
         value_stats, columns = self._stats.finish(footer)
         index = None if self._index is None else self._index.finish()
-        self._finish(self._sink, self._place + self._name)
-        is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
-        if index is not None and is_beside:
-            beside = self._new_sink(self._place + self._name + INDEX_SUFFIX)
-            beside.write(index)
-            self._finish(beside, self._place + self._name + INDEX_SUFFIX)
-        rows = self._stats.row_count
-        self.files.append(
-            DataFile(
-                file_name=self._name,
-                file_size=self._sink.size,
-                row_count=rows,
-                value_stats=value_stats,
-                value_stats_cols=columns,
-                min_sequence_number=0,
-                max_sequence_number=rows - 1,
-                schema_id=self._settings.schema.id,
-                extra_files=(self._name + INDEX_SUFFIX,) if is_beside else (),
-                creation_time=_local_wall_clock_ms(),
-                embedded_file_index=None if is_beside else index,
-                file_source=SOURCE_APPEND,
-                external_path=None if self._settings.external is None else self._place + self._name,
-            )
-        )
+        rows, names = self._stats.row_count, self._settings.write_cols
+        self.files.append(self._finished(self._sink, rows, value_stats, columns, names, index))
+        for writer in self._blobs.values():
+            self.files.extend(writer.close())
         self._output = self._sink = self._stats = self._index = None
 
-    def _new_sink(self, key: str) -> SpillingSink:
-        return SpillingSink(*located(self._store, key))
+    def _blob_writer(self, field: Field) -> BlobFileWriter:
+        settings = self._settings
+        return BlobFileWriter(
+            field, lambda: self._new_file(".blob"), self._finished, settings.blob_target_bytes, settings.dense
+        )
 
-    def _finish(self, sink: SpillingSink, key: str) -> None:
-        upload = sink.finish(self._travelling and self._settings.external is None)
+    def _new_file(self, suffix: str) -> SpillingSink:
+        name, place = f"{self._stem}-{self._count}{suffix}", self._folder
+        self._count += 1
+        if self._settings.external is not None:
+            place = self._settings.external.folder(place, name, self._turn + self._count, random())
+        return SpillingSink(self._store, place + name)
+
+    def _finished(
+        self,
+        sink: SpillingSink,
+        rows: int,
+        value_stats: SimpleStats,
+        stats_columns: tuple[str, ...] | None,
+        write_cols: tuple[str, ...] | None,
+        index: bytes | None = None,
+    ) -> DataFile:
+        """Make a file durable, with its index if that is stored beside it, and describe it."""
+        self._store_file(sink)
+        is_beside = index is not None and len(index) > self._settings.most_embedded_bytes
+        if index is not None and is_beside:
+            beside = SpillingSink(self._store, sink.key + INDEX_SUFFIX)
+            beside.write(index)
+            self._store_file(beside)
+        return DataFile(
+            file_name=sink.name,
+            file_size=sink.size,
+            row_count=rows,
+            value_stats=value_stats,
+            value_stats_cols=stats_columns,
+            min_sequence_number=0,
+            max_sequence_number=rows - 1,
+            schema_id=self._settings.schema.id,
+            extra_files=(sink.name + INDEX_SUFFIX,) if is_beside else (),
+            creation_time=_local_wall_clock_ms(),
+            embedded_file_index=None if is_beside else index,
+            file_source=SOURCE_APPEND,
+            external_path=None if self._settings.external is None else sink.key,
+            write_cols=write_cols,
+        )
+
+    def _store_file(self, sink: SpillingSink) -> None:
+        upload = sink.finish(self._travelling)
         if upload is not None:
             self.uploads.append(upload)
         else:
-            self.written_keys.append(key)
+            self.written_keys.append(sink.key)
 
 
 def _local_wall_clock_ms() -> int:

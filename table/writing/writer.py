@@ -40,6 +40,16 @@ UNAWARE_BUCKET = 0
 NO_TOTAL_BUCKETS = -1
 
 
+_DEDICATED = (
+    "blob-descriptor-field",
+    "blob.stored-descriptor-fields",
+    "blob-view-field",
+    "blob-external-storage-field",
+    "vector.file.format",
+)
+"""Options that store some columns as references, or in files of a form of their own."""
+
+
 def check_writable(schema: TableSchema) -> None:
     """Refuse tables that cannot be written yet. The error names the feature and the option."""
     options = schema.options
@@ -56,12 +66,14 @@ def check_writable(schema: TableSchema) -> None:
             " does not name the columns that choose the bucket"
         )
     check_manifest_format(schema)
-    if options.get(opt.DATA_EVOLUTION):
-        raise Unsupported(f"writing with option '{opt.DATA_EVOLUTION.key}' = true is not supported yet")
     ExternalPaths.of(options)
-    for field in schema.fields:
-        if getattr(field.type, "root", "") == "BLOB":
-            raise Unsupported(f"writing column {field.name!r} of type BLOB is not supported yet")
+    for option in _DEDICATED:
+        if schema.option_texts.get(option):
+            raise Unsupported(
+                f"writing with option '{option}' = {schema.option_texts[option]!r} is not supported: it stores columns in"
+                " another way",
+                next_step="write the table with Apache Paimon",
+            )
     output_of(schema)
     index_specs(schema.fields, schema.option_texts)
 

@@ -1,4 +1,4 @@
-"""Columns of the same rows in several files, written by Apache Paimon (Java) at random: lakelatch reads each row whole (G8).
+"""Columns of the same rows in several files, written by Apache Paimon (Java) and lakelatch at random: both read rows whole (G8).
 
 A seed gives the same history again; `LAKELATCH_NIGHTLY=1` runs ten times as many. On failure the changes are printed.
 """
@@ -15,7 +15,7 @@ from golden_filters import golden_predicate
 from interop.domains import ATOMIC
 from interop.filters import filters_of, kept
 from interop.random_steps import taken
-from values import Row, assert_same_rows, encode_rows
+from values import Row, assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
 from lakelatch.core.rows.types import Field, parse_type
@@ -72,7 +72,10 @@ class History:
         made = [{f.id: self._value(f) for f in self.fields} for _ in range(count)]
         self.ranges.append((len(self.rows), count))
         self.rows += made
-        self.java.commit_rows(self.path, self._encoded(made), identifier=number)
+        if self.rng.random() < 0.5:
+            self.java.commit_rows(self.path, self._encoded(made), identifier=number)
+            return f"Java appends {count} rows"
+        ll.open_table(str(self.path)).append(decode_rows(self._encoded(made), self.fields))
         return f"append {count} rows"
 
     def update(self, number: int) -> str:
