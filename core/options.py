@@ -98,6 +98,7 @@ STATS_DENSE = Option("metadata.stats-dense-store", parse_bool, True)
 STATS_KEEP_FIRST: Option[int | None] = Option("metadata.stats-keep-first-n-columns", int, None)
 PARTITION_DEFAULT_NAME = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
 PARTITION_LEGACY_NAME = Option("partition.legacy-name", parse_bool, True)
+PARTITION_SINK_STRATEGY: Option[str | None] = Option("partition.sink-strategy", str.lower, None)
 
 MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro")
 MANIFEST_COMPRESSION = Option("manifest.compression", str.lower, "zstd")

@@ -10,7 +10,7 @@ name of each one. So two columns of the same type cannot be swapped, and names t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,19 @@ class Columns:
         bucket = bucket_of(F.struct(*(places[name] for name in names)))
         parts = [places[name] for name in table.partition_keys if name in places]
         return frame.withColumn("bucket", bucket).repartition(*parts, "bucket").drop("bucket")
+
+    def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
+        """The selected frame, with the rows of each partition brought together, so that few tasks write files of a partition.
+
+        Spark keeps a partition apart that is much larger than the others, and joins small ones, if its adaptive execution is
+        on.
+
+        Args:
+            filled: the partition columns that have one value in the whole frame.
+        """
+        places = {name: f"c{i}" for i, name in enumerate(self.names)}
+        parts = [places[name] for name in table.partition_keys if name in places and name not in filled]
+        return frame.hint("rebalance", *parts) if parts else frame
 
 
 def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = ()) -> Columns:

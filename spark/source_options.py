@@ -31,6 +31,7 @@ KNOWN = (
     "read-snapshot",
     "partition",
     "partitionoverwritemode",
+    "mergeschema",
 )
 
 
@@ -48,6 +49,7 @@ class SourceOptions:
     | `partition` | writing | the partition that mode `overwrite` replaces, as `month=1/day=2`; by default the whole table |
     | `partitionOverwriteMode` | writing | `dynamic`: `overwrite` replaces each partition that has rows; `static`: everything.
       By default, what the session's setting `spark.sql.sources.partitionOverwriteMode` says |
+    | `mergeSchema` | writing | `true`: first add the columns that the table lacks, as a schema change of its own |
     | `property.<name>` | writing | a property to store in the snapshot; Spark converts names to lower case |
     | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
@@ -84,6 +86,7 @@ class SourceOptions:
                 "options 'partition' and partitionOverwriteMode 'dynamic' exclude each other",
                 next_step="leave one of them out: 'partition' names what is replaced, 'dynamic' takes it from the rows",
             )
+        self.merge_schema = _flag(given, "mergeschema", "mergeSchema")
         self.properties = {k[len(PROPERTY_PREFIX) :]: v for k, v in given.items() if k.startswith(PROPERTY_PREFIX)}
         self.storage_options = StorageOptions(
             {k[len(STORAGE_PREFIX) :]: _value(k, v) for k, v in given.items() if k.startswith(STORAGE_PREFIX)}
@@ -101,6 +104,13 @@ class SourceOptions:
         if (self.snapshot, self.tag, moment) == (None, None, None):
             return self.table()
         return self.table().at(snapshot=self.snapshot, tag=self.tag, timestamp=moment)
+
+
+def _flag(given: Mapping[str, str], key: str, name: str) -> bool:
+    text = given.get(key, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidArgument(f"option '{name}' is {text!r}", next_step="use true or false")
+    return text == "true"
 
 
 def _overwrite_mode(text: str | None) -> str | None:

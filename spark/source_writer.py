@@ -28,6 +28,7 @@ from ..table.table import Table
 from ..table.writing.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
 from ..table.writing.writer import check_writable, keys_of
 from .columns import match_columns
+from .evolving import with_new_columns
 from .session import OVERWRITE_MODE
 from .source_options import SourceOptions
 from .tasks import WriteTask
@@ -64,6 +65,9 @@ class TableSourceWriter(DataSourceArrowWriter):
         check_writable(table.schema)
         if not overwrite and (options.partition, options.read_snapshot) != (None, None):
             raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
+        if options.merge_schema:
+            filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
+            table = with_new_columns(options.table, schema, filled)
         spec = (overwrite_spec(table.schema, options.partition or {}, False) if overwrite else None) or {}
         columns = match_columns(schema, table.schema, tuple(spec))
         for name, cast in zip(columns.names, columns.casts, strict=True):

@@ -13,6 +13,7 @@ import logging
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from ..backends.store import Store
@@ -29,11 +30,13 @@ from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_re
 from ..table.writing.writer import UNAWARE_BUCKET, check_writable
 from .batch_size import large_batches
 from .columns import match_columns
-from .session import overwrites_dynamically
+from .evolving import with_new_columns
+from .session import overwrites_dynamically, tells_case
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
 
 Mode = Literal["append", "overwrite", "overwrite-partitions"]
+Cluster = Literal["auto", "none"]
 _MODES = ("append", "overwrite", "overwrite-partitions")
 _LOG = logging.getLogger("lakelatch.spark")
 _OURS = re.compile(r"lakelatch\.core\.errors\.(\w+): ([^\n]+)")
@@ -56,11 +59,13 @@ def write(
     partition_by: Sequence[str] | str | None = None,
     primary_key: Sequence[str] | str | None = None,
     options: Mapping[str, Any] | None = None,
+    evolve: bool = False,
+    cluster: Cluster = "auto",
 ) -> Receipt:
     """Write a DataFrame into a table in one commit.
 
     Args:
-        df: a DataFrame, classic or Connect; its columns are matched by name.
+        df: a DataFrame of Spark, classic or Connect; its columns are matched by name.
         url: the URL of the table, which must mean the same on the driver and on the executors.
         mode: `append` adds the rows. `overwrite` replaces `partition`, or everything if that is {} or the table has no
             partitions. `overwrite-partitions` replaces each partition for which the frame has rows, and so does `overwrite`
@@ -76,6 +81,11 @@ def write(
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
             must exist.
+        evolve: first add the columns that the table lacks, as a schema change of its own. They stay if the job fails.
+        cluster: with `auto`, the rows of a partition are brought together before they are written, so that a partition gets
+            few files instead of one from each task; this costs a shuffle. With `none`, or if the table's option
+            `partition.sink-strategy` is `none`, each task writes the rows that it has. Tables without partitions are never
+            shuffled, and those with fixed buckets always.
 
     Returns:
         The receipt.
@@ -90,18 +100,32 @@ def write(
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
     """
-    _check_arguments(mode, partition, read_snapshot)
+    _check_arguments(df, mode, partition, read_snapshot, cluster)
     table = _table(df, url, partition_by, primary_key, options, storage_options)
+    if evolve:
+        case = tells_case(df.sparkSession)
+        reopened = partial(open_table, url, storage_options=storage_options)
+        table = with_new_columns(reopened, df.schema, tuple(partition or ()), tells_case=case)
     check_writable(table.schema)
     with table.transaction(
         commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
     ) as tx:
         if not tx.replayed:
-            _fill(tx, table, df, mode, partition, read_snapshot)
+            _fill(tx, table, df, mode, partition, read_snapshot, cluster)
     return tx.receipt
 
 
-def _check_arguments(mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None) -> None:
+def _check_arguments(
+    df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None, cluster: Cluster
+) -> None:
+    if not hasattr(df, "mapInArrow"):
+        kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
+        raise InvalidArgument(
+            f"df is a {kind}, and lakelatch.spark.write takes a DataFrame of Spark",
+            next_step="write it without Spark, with lakelatch.open_table(url).append(df), or pass spark.createDataFrame(df)",
+        )
+    if cluster not in ("auto", "none"):
+        raise InvalidArgument(f"cluster {cluster!r}: use auto or none")
     if mode not in _MODES:
         raise InvalidArgument(f"mode {mode!r}: use one of {', '.join(_MODES)}")
     if partition is not None and mode != "overwrite":
@@ -111,7 +135,13 @@ def _check_arguments(mode: Mode, partition: Mapping[str, Any] | None, read_snaps
 
 
 def _fill(
-    tx: Transaction, table: Table, df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None
+    tx: Transaction,
+    table: Table,
+    df: Any,
+    mode: Mode,
+    partition: Mapping[str, Any] | None,
+    read_snapshot: int | None,
+    cluster: Cluster,
 ) -> None:
     """Run the job, and add its files to the transaction."""
     schema = table.schema
@@ -122,7 +152,10 @@ def _fill(
     columns = match_columns(df.schema, schema, tuple(spec or ()))
     before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
     task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {})
-    messages = run_job(columns.routed(columns.select(df), schema), task)
+    rows = columns.routed(columns.select(df), schema)
+    if cluster == "auto" and schema.bucket < 1 and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
+        rows = columns.clustered(rows, schema, spec or {})
+    messages = run_job(rows, task)
     if mode == "append":
         tx.append_messages(messages)
     else:
@@ -141,8 +174,9 @@ def _table(
     made = None
     try:
         table = open_table(url, storage_options=storage_options)
-    except TableNotFound:
+    except TableNotFound as error:
         if partition_by is None and primary_key is None and options is None:
+            error.next_step = "check the URL, or pass partition_by=[...] or options={} to create the table"
             raise
         made = table = create_table(
             url,

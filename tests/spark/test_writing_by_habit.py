@@ -102,3 +102,65 @@ def test_a_static_session_replaces_the_whole_table(spark: Any, url: str) -> None
         lake.write(march, url, mode="overwrite")
     receipt = lake.write(march, url, mode="overwrite", partition={})
     assert (receipt.partitions_replaced, months(url)) == (1, [(3, "new")])
+
+
+def test_new_columns_are_added_only_on_request(spark: Any, url: str) -> None:
+    """`evolve=True` and option `mergeSchema` add them; names that differ only in case are refused, and nothing is added."""
+    lake.register(spark)
+    lake.write(spark.createDataFrame([(1, "a")], DDL), url, partition_by="month")
+    wider = spark.createDataFrame([(2, "b", 2.5)], DDL + ", delay double")
+    with pytest.raises(ll.InvalidArgument, match="no column 'delay'"):
+        lake.write(wider, url)
+    lake.write(wider, url, evolve=True)
+    again = wider.selectExpr("*", "array(1) AS parts")
+    again.write.format("lakelatch").mode("append").option("mergeSchema", "true").save(url)
+    assert ll.open_table(url).to_arrow(columns=["month", "delay", "parts"]).to_pylist() == [
+        {"month": 1, "delay": None, "parts": None},
+        {"month": 2, "delay": 2.5, "parts": None},
+        {"month": 2, "delay": 2.5, "parts": [1]},
+    ]
+    for odd, said in (("'x' AS V", "only in case"), ("'x' AS extra, cast(1 AS timestamp) AS delay", "'delay'")):
+        with pytest.raises(ll.InvalidArgument, match=said):
+            lake.write(spark.sql(f"SELECT 1 AS month, {odd}"), url, evolve=True)
+    assert ll.open_table(url).schema.names == ("month", "v", "delay", "parts")
+    with settings(spark, spark_sql_caseSensitive="true"):
+        lake.write(spark.sql("SELECT 1 AS month, 'x' AS V"), url, evolve=True)
+    assert "V" in ll.open_table(url).schema.names
+
+
+def test_frames_that_are_not_sparks_are_refused_by_name(url: str) -> None:
+    """pandas, polars and Arrow tables have another way in, and the error says which."""
+    import pandas as pd
+
+    for frame, name in ((pd.DataFrame({"a": [1]}), "pandas.DataFrame"), (pa.table({"a": [1]}), "pyarrow.Table")):
+        with pytest.raises(ll.InvalidArgument, match=rf"{name}.*open_table\(url\).append\(df\)"):
+            lake.write(frame, url, options={})
+    assert not ll.is_table(url)
+
+
+def test_each_way_to_say_how_creates_a_missing_table(spark: Any, url: str) -> None:
+    """`partition_by` alone is enough, as are options; without either, a misspelt URL is not taken for a new table."""
+    df = spark.createDataFrame([(1, "a")], DDL)
+    with pytest.raises(ll.TableNotFound, match="partition_by"):
+        lake.write(df, url, evolve=True)
+    lake.write(df, url, partition_by="month")
+    assert ll.open_table(url).schema.partition_keys == ("month",)
+
+
+def test_a_partitioned_write_makes_few_files(spark: Any, url: str) -> None:
+    """Rows are brought together by partition; an argument and an option of the table turn it off."""
+    rows = spark.range(200).repartition(4).selectExpr("cast(id % 10 AS int) AS month", "'x' AS v")
+
+    def files(name: str, **how: Any) -> int:
+        lake.write(rows, url + name, partition_by="month", **how)
+        table = ll.open_table(url + name)
+        assert table.count() == 200
+        return len(table.entries())
+
+    assert files("auto") == 10
+    assert files("none", cluster="none") > 30
+    assert files("option", options={"partition.sink-strategy": "none"}) > 30
+    lake.write(rows.drop("month"), url + "auto", mode="overwrite", partition={"month": 3})
+    assert ll.open_table(url + "auto").count(where="month = 3") == 200
+    with pytest.raises(ll.InvalidArgument, match="auto or none"):
+        lake.write(rows, url, cluster="hash")

@@ -1,0 +1,66 @@
+"""Adds the columns to a table that a frame has and the table lacks (`evolve=True`, option `mergeSchema`).
+
+Owns: which columns are added, and the schema change. Must not know: jobs, commits of rows. Source: format/schema §5.
+
+Invariant: nothing is added if another column of the frame cannot be written, or if a name differs from a column of the table
+only in case and the session does not distinguish case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from pyspark.sql import types as spark
+
+from ..core.errors import InvalidArgument
+from ..core.metadata.schema_changes import add_column
+from ..table.table import Table
+from .columns import match_columns
+from .types import from_spark_schema
+
+_TRIES = 3
+
+
+def with_new_columns(
+    opened: Callable[[], Table], frame: spark.StructType, filled: Sequence[str] = (), *, tells_case: bool = False
+) -> Table:
+    """The table, to which the frame's new columns are added as one schema change of their own.
+
+    Args:
+        opened: opens the table.
+        frame: the schema of the frame.
+        filled: columns that the frame may omit because their values come from elsewhere.
+        tells_case: whether the session distinguishes the columns `a` and `A`.
+
+    Raises:
+        InvalidArgument: A column cannot be written or added; nothing was changed.
+    """
+    for last in (False,) * (_TRIES - 1) + (True,):
+        table = opened()
+        known = spark.StructType([f for f in frame.fields if f.name in table.schema.by_name])
+        new = new_columns(frame, table.schema.names, tells_case=tells_case)
+        if not new.fields:
+            break
+        if known.fields:
+            match_columns(known, table.schema, filled)
+        try:
+            table.alter(*(add_column(f.name, f.type) for f in from_spark_schema(new)))
+            break
+        except InvalidArgument:
+            if last or not set(new.names).intersection(opened().schema.names):
+                raise  # else another writer has added one of them meanwhile
+    return table
+
+
+def new_columns(frame: spark.StructType, names: Collection[str], *, tells_case: bool) -> spark.StructType:
+    """The columns of a frame that are not among the names."""
+    folded = {name.lower(): name for name in names}
+    new = [f for f in frame.fields if f.name not in names]
+    for field in new:
+        same = folded.get(field.name.lower())
+        if same is not None and not tells_case:
+            raise InvalidArgument(
+                f"column '{field.name}' of the frame differs from the table's '{same}' only in case, so it is not added",
+                next_step=f"rename it to '{same}', or set spark.sql.caseSensitive to true",
+            )
+    return spark.StructType(new)
