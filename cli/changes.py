@@ -59,6 +59,11 @@ def _register_create(commands: Commands) -> None:
     parser.add_argument("--partition-by", metavar="A,B", help="partition columns")
     parser.add_argument("--primary-key", metavar="A,B", help="primary key columns")
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="a table option (repeatable)")
+    parser.add_argument(
+        "--allow-unknown",
+        action="store_true",
+        help="accept table options that neither lakelatch nor Apache Paimon knows",
+    )
     parser.add_argument("--comment", metavar="TEXT", help="the comment of the table")
     parser.add_argument("--exist-ok", action="store_true", help="do not fail if the table exists")
 
@@ -85,6 +90,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
         comment=args.comment if args.comment is not None else given.get("comment"),
         exist_ok=args.exist_ok,
         storage_options=storage_options_of(args),
+        allow_unknown=args.allow_unknown,
     )
     if output.as_json:
         from .layout import schema_record

@@ -18,6 +18,7 @@ from ..coordinator.journal.lines import Journal
 from ..coordinator.schema_commit import create_first_schema
 from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
 from ..core.metadata.schema import new_schema
+from ..core.option_names import check_option_name
 from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..core.rows.arrow import from_arrow_schema
 from ..core.rows.types import Field
@@ -76,6 +77,7 @@ def create_table(
     exist_ok: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     journal: str | Journal | None = None,
+    allow_unknown: bool = False,
 ) -> Table:
     """Create a table.
 
@@ -86,13 +88,17 @@ def create_table(
         options: the format's table options.
         exist_ok: return the existing table instead of raising.
         storage_options: options of the store, as in fsspec. They are never stored in the table.
+        journal: as for `open_table`.
+        allow_unknown: accept options that neither lakelatch nor Apache Paimon knows.
 
     Raises:
         TableExists: there is a table at the URL, and `exist_ok` is False.
-        InvalidArgument: a name, type, key or option that the format refuses.
+        InvalidArgument: a name, type, key or option that the format refuses; or an unknown option, with similar names.
         StoreUnavailable: the store cannot be reached, or refused; no table was created.
         OutcomeUnknown: the store did not confirm that the table was created.
     """
+    for key in options or {}:
+        check_option_name(str(key), allow_unknown)
     fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
     made = new_schema(
         fields,

@@ -15,6 +15,7 @@ from .. import options as opt
 from ..casts.allowed import retyping
 from ..errors import InvalidArgument, TableCorrupt
 from ..file_index.options import renamed as renamed_indexes
+from ..option_names import check_option_name
 from ..options import parse_bool
 from ..rows.literals import coerce_literal
 from ..rows.type_text import parse_sql_type
@@ -271,10 +272,17 @@ def move_column(name: str, *, first: bool = False, after: str | None = None, bef
 # ------------------------------------------------------------------------------------------------------------ options
 
 
-def set_option(key: str, value: Any) -> SchemaChange:
-    """Set a table option."""
+def set_option(key: str, value: Any, *, allow_unknown: bool = False) -> SchemaChange:
+    """Set a table option.
+
+    Args:
+        allow_unknown: accept a name that neither lakelatch nor Apache Paimon knows, for an option that only your own programs
+            read. An unknown name is most often a misspelt one, so it is refused with similar names.
+    """
 
     def change(draft: Draft) -> Draft:
+        if key not in draft.schema.option_texts:
+            check_option_name(key, allow_unknown)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         _check_option(draft, key, text)
         return replace(draft, schema=replace(draft.schema, option_texts={**draft.schema.option_texts, key: text}))

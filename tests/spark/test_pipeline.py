@@ -81,6 +81,25 @@ def test_a_missing_table_is_created_only_on_request(spark: Any, url: str) -> Non
     assert ll.open_table(url).options["commit.max-retries"] == "3"
 
 
+def test_a_misspelt_table_option_creates_no_table(spark: Any, url: str) -> None:
+    with pytest.raises(ll.InvalidArgument, match=r"did you mean 'snapshot\.time-retained'"):
+        lake.write(frame(spark, [(1, 1, "a")]), url, options={"snapshot.time-retaned": "1 h"})
+    assert not ll.is_table(url)
+
+
+def test_a_column_that_another_handle_added_is_read_and_written(spark: Any, url: str) -> None:
+    """By Spark, by the data source, and by a handle that was opened before the change."""
+    lake.write(frame(spark, [(1, 1, "a")]), url, options={})
+    before, other = ll.open_table(url), ll.open_table(url)
+    other.alter(ll.add_column("w", "INT"))
+    lake.write(frame(spark, [(2, 2, "b", 5)], f"{DDL}, w int"), url)
+    lake.register(spark)
+    expected = [(1, None), (2, 5)]
+    for found in (lake.read(spark, url), spark.read.format("lakelatch").load(url)):
+        assert sorted((row.k, row.w) for row in found.collect()) == expected
+    assert sorted(zip(*before.to_arrow(columns=["k", "w"]).to_pydict().values(), strict=True)) == expected
+
+
 def test_one_task_writes_all_rows_of_a_bucket(spark: Any, url: str) -> None:
     """Each partition and bucket gets one file, whatever the frame's number of tasks and type of keys."""
     schema = ll.Schema([("part", "INT"), ("k", "BIGINT"), ("t", "TIME(3)"), ("v", "STRING")])
