@@ -21,6 +21,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, changed
 from ..core.metadata.snapshot import Snapshot
 from .history.timeline import Timeline
+from .stored_values import StoredValues
 from .surroundings import MACHINE, Surroundings
 
 _SENDS = 4
@@ -156,7 +157,8 @@ def _race(
 ) -> Changed | None:
     """One attempt; None where another schema was created meanwhile."""
     newest = timeline.latest_schema()
-    holds_files = held_files(timeline.latest(seen))
-    made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms)
+    latest = timeline.latest(seen)
+    holds_files, values = held_files(latest), StoredValues(timeline, latest)
+    made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms, check_values=values.check)
     won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
     return Changed(newest, made, holds_files) if won else None

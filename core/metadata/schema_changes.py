@@ -47,16 +47,22 @@ _IMMUTABLE = frozenset(
 """Options on which the table's files depend. They cannot change once there is a snapshot."""
 
 
+CheckValues: TypeAlias = Callable[[str, "Field | None", DataType, DataType], None]
+"""Takes a column's path, the column (None for a part of a nested one), its old and its new type."""
+
+
 @dataclass(frozen=True)
 class Draft:
     """A schema that is being changed.
 
     Attributes:
         has_snapshots: the table has files, so options on which they depend must not change.
+        check_values: raises InvalidArgument if a change of type does not keep the stored values; None = not checked.
     """
 
     schema: TableSchema
     has_snapshots: bool
+    check_values: CheckValues | None = None
 
     def edited(self, path: str, edit: Edit) -> Draft:
         """Edit the field that a path names: `a.b` is field b of ROW a; `a.element` and `a.value` are parts of ARRAY or MAP a."""
@@ -73,8 +79,18 @@ class Draft:
 SchemaChange: TypeAlias = Callable[[Draft], Draft]
 
 
-def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, time_ms: int) -> TableSchema:
+def changed(
+    schema: TableSchema,
+    changes: Sequence[SchemaChange],
+    *,
+    has_snapshots: bool,
+    time_ms: int,
+    check_values: CheckValues | None = None,
+) -> TableSchema:
     """The next schema.
+
+    Args:
+        check_values: see `Draft`.
 
     Raises:
         InvalidArgument: the format does not allow a change; names the column or option.
@@ -84,7 +100,7 @@ def changed(schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapsho
     >>> new.id, [(f.id, f.name) for f in new.fields]
     (1, [(0, 'c'), (1, 'b')])
     """
-    draft = Draft(schema, has_snapshots)
+    draft = Draft(schema, has_snapshots, check_values)
     for change in changes:
         draft = change(draft)
     made = with_zone_option(draft.schema, schema if has_snapshots else None)
@@ -195,11 +211,16 @@ def rename_column(name: str, new_name: str) -> SchemaChange:
     return change
 
 
-def update_type(name: str, data_type: Any) -> SchemaChange:
+def update_type(name: str, data_type: Any, *, force: bool = False) -> SchemaChange:
     """Change the type of a column. Existing values are cast when they are read. The column's nullability does not change.
+
+    The change is refused if a stored value would be lost or could not be read any more: a text that is no number makes every
+    read fail, a number that is too large becomes another one or null, a longer text is cut. The types or the statistics of the
+    files must show that this does not happen.
 
     Args:
         data_type: SQL text, a `DataType`, or an Arrow type.
+        force: make the change without a look at the stored values.
     """
 
     def change(draft: Draft) -> Draft:
@@ -212,6 +233,9 @@ def update_type(name: str, data_type: Any) -> SchemaChange:
             if allowed is None or (implicit_only and allowed == "explicit"):
                 why = " (option 'disable-explicit-type-casting')" if allowed else ""
                 raise InvalidArgument(f"column '{name}' cannot change from {sql(old)} to {sql(new)}{why}")
+            if draft.check_values is not None and not force:
+                whole = fields[index] if name in draft.schema.by_name else None
+                draft.check_values(name, whole, old, new)
             return with_field(fields, index, type=new)
 
         return _no_key(draft, name, "given another type").edited(name, retype)

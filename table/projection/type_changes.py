@@ -11,43 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...core.casts.keeping import widens
 from ...core.casts.rules import cast_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.types import (
-    BINARY_ROOTS,
-    INTEGER_ROOTS,
-    STRING_ROOTS,
-    TIMESTAMP_ROOTS,
     AtomicType,
     DataType,
-    with_nullable,
 )
 from .physical import in_unit
-
-
-def widens(source: AtomicType, target: AtomicType) -> bool:
-    """Does every value of the old type have its own, equal value in the new type?
-
-    >>> widens(AtomicType("INT"), AtomicType("BIGINT")), widens(AtomicType("BIGINT"), AtomicType("INT"))
-    (True, False)
-    """
-    old, new = source.root, target.root
-    if old in INTEGER_ROOTS and new in INTEGER_ROOTS:
-        return INTEGER_ROOTS.index(old) <= INTEGER_ROOTS.index(new)
-    if (old, new) == ("FLOAT", "DOUBLE"):
-        return True
-    if old == new == "DECIMAL":
-        return target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
-    if old in STRING_ROOTS and new in STRING_ROOTS:
-        # CHAR(n) would have to be padded with blanks. So only an equal CHAR is allowed, or the change to VARCHAR.
-        return target.length >= source.length if new == "VARCHAR" else source == with_nullable(target, source.nullable)
-    if old in BINARY_ROOTS and new in BINARY_ROOTS:
-        return (
-            target.length >= source.length if new == "VARBINARY" else source == with_nullable(target, source.nullable)
-        )
-    if old == new and old in (*TIMESTAMP_ROOTS, "TIME"):
-        return target.precision >= source.precision
-    return source == with_nullable(target, source.nullable)
 
 
 def same_bounds(source: DataType, target: DataType) -> bool:

@@ -16,6 +16,7 @@ from pyroaring import BitMap
 
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
+from ...core.casts.keeping import widens
 from ...core.errors import TableCorrupt
 from ...core.file_index.asking import Asked, IndexedColumn, asked_of
 from ...core.file_index.reading import FileIndex
@@ -25,7 +26,6 @@ from ...core.paths import INDEX_SUFFIX, format_of, safe_name
 from ...core.predicates.predicate import Predicate, columns_of
 from ...core.rows.types import AtomicType, Field
 from ..formats.external import located
-from ..projection.type_changes import widens
 
 HEAD_BYTES = 64 << 10
 """The bytes of an index file that are fetched first. Most index files are not larger."""
