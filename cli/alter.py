@@ -53,6 +53,14 @@ def register(commands: Commands) -> None:
     add_branch(parser)
     for argument, (shown, about) in _ARGUMENTS.items():
         parser.add_argument(argument, action=_InOrder, dest="changes", default=[], metavar=shown, help=about)
+    parser.add_argument(
+        "--force", action="store_true", help="with --type: do not check that the stored values are kept"
+    )
+    parser.add_argument(
+        "--allow-unknown",
+        action="store_true",
+        help="with --set: accept options that neither lakelatch nor Apache Paimon knows",
+    )
     add_apply(parser)
 
 
@@ -64,20 +72,22 @@ class _InOrder(argparse.Action):
 
 
 def alter(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.stored_values import StoredValues
     from ..core.metadata.layout import held_files
     from ..core.metadata.schema_changes import changed
 
     if not args.changes:
         raise InvalidArgument("no change is given", next_step="see `lakelatch alter --help`")
-    changes = [_change(argument, value) for argument, value in args.changes]
+    changes = [_change(argument, value, args) for argument, value in args.changes]
     table = open_table_of(args)
     before = table.schema
     if args.apply:
         after = table.alter(*changes)
     else:
         # The answer may be another one later: --apply decides on the schema that is the newest then.
-        held = held_files(table.snapshot())
-        after = changed(before, changes, has_snapshots=held, time_ms=int(time.time() * 1000))
+        latest, now_ms = table.snapshot(), int(time.time() * 1000)
+        check = StoredValues(table.timeline, latest).check
+        after = changed(before, changes, has_snapshots=held_files(latest), time_ms=now_ms, check_values=check)
     differences = list(_differences(before, after))
     if output.as_json:
         from .layout import schema_record
@@ -97,7 +107,7 @@ def alter(args: argparse.Namespace, output: Output) -> int:
 # -------------------------------------------------------------------------------------------------------- the changes
 
 
-def _change(argument: str, value: str) -> SchemaChange:
+def _change(argument: str, value: str, args: argparse.Namespace) -> SchemaChange:
     from ..core.metadata import schema_changes as of
 
     def pair() -> tuple[str, str]:
@@ -124,13 +134,13 @@ def _change(argument: str, value: str) -> SchemaChange:
         "--add-column": lambda: of.add_column(*column_of(value, argument)),
         "--rename": lambda: of.rename_column(*pair()),
         "--drop": lambda: of.drop_column(value),
-        "--type": lambda: of.update_type(*named(value, argument)),
+        "--type": lambda: of.update_type(*named(value, argument), force=args.force),
         "--nullable": lambda: of.update_nullability(value, True),
         "--not-null": lambda: of.update_nullability(value, False),
         "--default": lambda: of.update_default(pair()[0], pair()[1] or None),
         "--column-comment": lambda: of.update_comment(pair()[0], pair()[1] or None),
         "--move": move,
-        "--set": lambda: of.set_option(*pair()),
+        "--set": lambda: of.set_option(*pair(), allow_unknown=args.allow_unknown),
         "--unset": lambda: of.remove_option(value),
         "--comment": lambda: of.set_comment(value or None),
     }

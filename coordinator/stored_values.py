@@ -99,5 +99,5 @@ def _same_values(one: DataType, other: DataType) -> bool:
     return with_nullable(one, True) == with_nullable(other, True) or roots <= set(INTEGER_ROOTS)
 
 
-_FORCE = "look at the values, change those that do not fit, then use update_type(..., force=True)"
+_FORCE = "look at the values, change those that do not fit, then use force=True of update_type (--force in the shell)"
 _SILENTLY = "a value that does not fit is read as another one or as null"

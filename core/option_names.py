@@ -230,7 +230,7 @@ def check_option_name(key: str, allow_unknown: bool = False) -> None:
     meant = f"did you mean {' or '.join(repr(name) for name in close)}? An" if close else "an"
     raise InvalidArgument(
         f"there is no table option {key!r}",
-        next_step=f"{meant} option that only your own programs read needs allow_unknown=True of create_table or set_option",
+        next_step=f"{meant} option that only your own programs read needs allow_unknown=True, in the shell --allow-unknown",
     )
 
 

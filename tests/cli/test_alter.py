@@ -78,6 +78,10 @@ def test_every_change_can_be_taken_back(run: Any, flights: ll.Table) -> None:
         (["--move", "carrier=up"], "'up' is no place"),
         (["--set", "bucket=4"], "option 'bucket' cannot change"),
         (["--not-null", "carrier"], "may already have nulls"),
+        (["--type", "carrier:INT"], "which is no INT, so every read of it would fail"),
+        (["--type", "carrier:INT"], "--force"),
+        (["--set", "snapshot.time-retaned=1 h"], "did you mean 'snapshot.time-retained'?"),
+        (["--set", "team.owner=air"], "--allow-unknown"),
         (["--add-column", "x:INT", "--drop", "y"], "there is no column 'y'"),
     ],
 )
@@ -88,3 +92,11 @@ def test_what_is_refused_changes_nothing(run: Any, flights: ll.Table, words: lis
         assert answer.code == 2, answer
         assert said in answer.err
     assert ll.open_table(flights.url).schemas() == flights.schemas()
+
+
+def test_force_and_unknown_options_are_said_in_so_many_words(run: Any, flights: ll.Table) -> None:
+    words = ("--type", "carrier:INT", "--force", "--set", "team.owner=air", "--allow-unknown", "--apply")
+    done = run("alter", flights.url, *words)
+    assert done.code == 0, done.err
+    after = ll.open_table(flights.url)
+    assert (sql(after.schema.by_name["carrier"].type), after.options["team.owner"]) == ("INT", "air")
