@@ -155,6 +155,25 @@ class TableCorrupt(LakelatchError):
 
     code = "table-corrupt"
     advice = "run `lakelatch verify` on the table; snapshots that do not use the file still read"
+    missing: str = ""
+    """The file that is missing, where that is what is wrong."""
+    needed_by: str = ""
+    """The file that names the missing one, if it is known."""
+
+
+def missing(file: str, needed_by: str = "", what: str = "") -> TableCorrupt:
+    """The error about a missing file.
+
+    Args:
+        needed_by: the file that names it.
+        what: words before the name of the file.
+
+    >>> missing("manifest/manifest-1", "manifest/manifest-list-0").message
+    'manifest/manifest-1 is missing; manifest/manifest-list-0 needs it'
+    """
+    error = TableCorrupt(f"{what}{file} is missing" + (f"; {needed_by} needs it" if needed_by else ""))
+    error.missing, error.needed_by = file, needed_by
+    return error
 
 
 class Unsupported(LakelatchError):

@@ -99,7 +99,7 @@ class OpenTable:
             return timeline, self.pinned, schema
         snapshot, schema = timeline.both(timeline.latest, self._newest_schema)
         if snapshot is not None and snapshot.schema_id > schema.id:  # both came after the look at the schemas
-            schema = timeline.schema(snapshot.schema_id)
+            schema = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))
         self._follow(schema)
         return timeline, snapshot, schema
 

@@ -68,7 +68,8 @@ def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> Ta
     Args:
         latest: the table's newest schema.
     """
-    return replace(timeline.schema(snapshot.schema_id), option_texts=latest.option_texts)
+    written = timeline.schema(snapshot.schema_id, timeline.file_of(snapshot))
+    return replace(written, option_texts=latest.option_texts)
 
 
 def epoch_millis(moment: Any, name: str = "timestamp") -> int:
@@ -103,8 +104,10 @@ def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
         return found
     ids = timeline.snapshot_ids()
     if ids and ids[0] < snapshot_id < ids[-1]:
+        before, after = max(i for i in ids if i < snapshot_id), min(i for i in ids if i > snapshot_id)
         raise TableCorrupt(
-            f"{timeline.paths.snapshot(snapshot_id)} is missing, though later and earlier snapshots exist"
+            f"{timeline.paths.snapshot(snapshot_id)} is missing, though later and earlier snapshots exist:"
+            f" {timeline.paths.snapshot(before)} and {timeline.paths.snapshot(after)}"
         )
     raise InvalidArgument(f"there is no snapshot {snapshot_id}", next_step=_range(ids))
 

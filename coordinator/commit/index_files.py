@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ...backends.store import ObjectNotFound, Store
-from ...core.errors import TableCorrupt, Unsupported
+from ...core.errors import Unsupported, missing
 from ...core.metadata.change import Owner
 from ...core.metadata.data_file import ADD, DELETE, DeletionVectorRange, IndexEntry, IndexFile
 from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, vector_bytes
@@ -49,7 +49,7 @@ def with_vectors_of(
             continue
         deleted.append(replace(entry, kind=DELETE))
         if kept:
-            data, ranges = _rest(store, keys.index(entry), kept)
+            data, ranges = _rest(store, keys.index(entry), kept, entry.listed_in)
             file = IndexFile(INDEX_TYPE, name(), len(data), len(ranges), ranges)
             new = IndexEntry(ADD, entry.partition, entry.bucket, file)
             added.append(new)
@@ -57,7 +57,9 @@ def with_vectors_of(
     return (*deleted, *added), tuple(uploads)
 
 
-def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
+def _rest(
+    store: Store, key: str, kept: Iterable[DeletionVectorRange], needed_by: str
+) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
     """A new index file with some of the vectors of an existing one."""
     if is_external(key):
         raise Unsupported(
@@ -67,7 +69,7 @@ def _rest(store: Store, key: str, kept: Iterable[DeletionVectorRange]) -> tuple[
     try:
         old = store.get(key)
     except ObjectNotFound:
-        raise TableCorrupt(f"{key} is missing; it holds deletion vectors") from None
+        raise missing(key, needed_by, what="deletion vectors: ") from None
     data, ranges = INDEX_VERSION, []
     for vector in kept:
         ranges.append(replace(vector, offset=len(data)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...backends.store import ObjectNotFound, Store
-from ...core.errors import TableCorrupt, TableNotFound
+from ...core.errors import TableCorrupt, TableNotFound, missing
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.manifest import (
     ManifestFile,
@@ -90,12 +90,16 @@ class Timeline:
         found = (version_of(info.key[len(folder) :], "schema") for info in self.store.list(folder))
         return sorted(version for version in found if version is not None)
 
-    def schema(self, schema_id: int) -> TableSchema:
-        """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged."""
+    def schema(self, schema_id: int, needed_by: str = "") -> TableSchema:
+        """Read schema `schema_id`. Raises TableCorrupt where its file is missing or damaged.
+
+        Args:
+            needed_by: the file that names it, for the error.
+        """
         if schema_id not in self._schemas:
             data, key = self._schema_bytes(schema_id), self.paths.schema(schema_id)
             if data is None:
-                raise TableCorrupt(f"{key} is missing")
+                raise missing(key, needed_by)
             self._schemas[schema_id] = parse_schema(data, key)
         return self._schemas[schema_id]
 
@@ -139,9 +143,10 @@ class Timeline:
     def _newest_schema_id(self) -> int:
         ids = self.schema_ids()
         if not ids:
-            if self.snapshot_ids():
+            if snapshots := self.snapshot_ids():
                 raise TableCorrupt(
-                    f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema"
+                    f"{self.paths.schema(0)} is missing at {self.store.url}: there are snapshots, but no schema;"
+                    f" {self.paths.snapshot(snapshots[-1])} needs one"
                 )
             raise TableNotFound(f"there is no table at {self.store.url}")
         return ids[-1]
@@ -324,14 +329,19 @@ class Timeline:
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """All manifests of a snapshot's state: those of the base list, then those of the delta list."""
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        base, delta = self.parallel(self.manifest_list, names)
+        base, delta = self.parallel(lambda name: self.manifest_list(name, self.file_of(snapshot)), names)
         return (*base, *delta)
 
     def delta_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        return self.manifest_list(snapshot.delta_manifest_list)
+        return self.manifest_list(snapshot.delta_manifest_list, self.file_of(snapshot))
 
-    def manifest_list(self, name: str) -> tuple[ManifestFile, ...]:
-        return tuple(decode_manifest_list(self._metadata(name), name))
+    def file_of(self, snapshot: Snapshot) -> str:
+        """The file that holds a snapshot: its own, or that of the tag that it was read from."""
+        return snapshot.read_from or self.paths.snapshot(snapshot.id)
+
+    def manifest_list(self, name: str, needed_by: str = "") -> tuple[ManifestFile, ...]:
+        """The manifests of a list. `needed_by` is the file that names the list, for the error."""
+        return tuple(decode_manifest_list(self._metadata(name, needed_by), name))
 
     def entries(self, manifests: Iterable[ManifestFile]) -> list[ManifestEntry]:
         """The entries of manifests, in order."""
@@ -344,23 +354,28 @@ class Timeline:
         if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
             return list(self.parallel(self.entries_of, todo))
         names = [m.file_name for m in todo]
-        return list(decode_manifests(list(zip(names, self.parallel(self._metadata, names), strict=True))))
+        return list(decode_manifests(list(zip(names, self.parallel(self._manifest, todo), strict=True))))
 
     def entries_of(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        return decode_manifest(self._metadata(manifest.file_name), manifest.file_name)
+        return decode_manifest(self._manifest(manifest), manifest.file_name)
+
+    def _manifest(self, manifest: ManifestFile) -> bytes:
+        listed_in = manifest.listed_in and self.paths.manifest(manifest.listed_in)
+        return self._metadata(manifest.file_name, listed_in)
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexEntry]:
         """The live index files of a snapshot."""
         if snapshot.index_manifest is None:
             return []
-        return decode_index_manifest(self._metadata(snapshot.index_manifest), snapshot.index_manifest)
+        data = self._metadata(snapshot.index_manifest, self.file_of(snapshot))
+        return decode_index_manifest(data, snapshot.index_manifest)
 
-    def _metadata(self, name: str) -> bytes:
+    def _metadata(self, name: str, needed_by: str) -> bytes:
         key = self.paths.manifest(name)
         try:
             return self.store.get(key)
         except ObjectNotFound:
-            raise TableCorrupt(f"{key} is missing") from None
+            raise missing(key, needed_by) from None
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:
         """The results of two calls that run at the same time."""

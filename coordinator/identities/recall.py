@@ -60,8 +60,11 @@ class Known:
             while len(self._memories) > _KEPT_MEMORIES:
                 self._memories.popitem(last=False)
 
-    def file(self, name: str, timeline: Timeline) -> bytes:
+    def file(self, name: str, timeline: Timeline, needed_by: str = "") -> bytes:
         """The bytes of a page or leaf.
+
+        Args:
+            needed_by: the file that names it, for the error; empty if it is not known.
 
         Raises:
             TableCorrupt: it is missing.
@@ -75,8 +78,9 @@ class Known:
         try:
             data = timeline.store.get(key)
         except ObjectNotFound:
+            told = f"; {needed_by} needs it" if needed_by else ""
             raise TableCorrupt(
-                f"{key} is missing: it is not known which commits landed earlier",
+                f"{key} is missing: it is not known which commits landed earlier{told}",
                 next_step="restore it; commits without commit_user and identifier do not need it",
             ) from None
         self.keep_file(IdentityFile(name, data))
@@ -142,37 +146,45 @@ def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: K
     page: Page | None = None
     leaf: Leaf | None = None
     if name is not None and found is None and memory.page is not None:
-        page = _page(memory.page, timeline, known)
+        page = _page(memory.page, timeline, known, _naming(base, memory.page, timeline))
         found = page.users.get(name)
         if found is None and page.leaves:
-            leaf = _leaf(page, page.prefix_of(name), timeline, known)
+            leaf = _leaf(page, page.prefix_of(name), timeline, known, timeline.paths.identities(memory.page))
             found = leaf.users.get(name)
     inspected = base.id if base is not None and user is not None else 0
-    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), name, timeline, known)
+    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), name, base, timeline, known)
 
 
-def _ready_to_spill(recalled: Recalled, name: str | None, timeline: Timeline, known: Known) -> Recalled:
+def _ready_to_spill(
+    recalled: Recalled, name: str | None, base: Snapshot | None, timeline: Timeline, known: Known
+) -> Recalled:
     """Read page and leaf if the next memory will overflow, so that making it needs no more reads."""
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
     if not memory.overflows_with(name):
         return recalled
     if memory.page is not None and page is None:
-        page = _page(memory.page, timeline, known)
+        page = _page(memory.page, timeline, known, _naming(base, memory.page, timeline))
     page = page or Page()
     if leaf is None and len(page.users) + len(memory.users) >= pages.PAGE_USERS:
-        leaf = _leaf(page, page.fullest_prefix(memory.users), timeline, known)
+        named_in = "" if memory.page is None else timeline.paths.identities(memory.page)
+        leaf = _leaf(page, page.fullest_prefix(memory.users), timeline, known, named_in)
     return replace(recalled, page=page, leaf=leaf)
 
 
-def _page(name: str, timeline: Timeline, known: Known) -> Page:
-    return parse_page(known.file(name, timeline), timeline.paths.identities(name))
+def _naming(base: Snapshot | None, page: str, timeline: Timeline) -> str:
+    """The base's file, if the base itself names a page."""
+    return timeline.file_of(base) if base is not None and memory_of(base).page == page else ""
 
 
-def _leaf(page: Page, prefix: str, timeline: Timeline, known: Known) -> Leaf:
+def _page(name: str, timeline: Timeline, known: Known, needed_by: str) -> Page:
+    return parse_page(known.file(name, timeline, needed_by), timeline.paths.identities(name))
+
+
+def _leaf(page: Page, prefix: str, timeline: Timeline, known: Known, needed_by: str) -> Leaf:
     name = page.leaves.get(prefix)
     if name is None:
         return Leaf(prefix)
-    return parse_leaf(known.file(name, timeline), prefix, timeline.paths.identities(name))
+    return parse_leaf(known.file(name, timeline, needed_by), prefix, timeline.paths.identities(name))
 
 
 def _memory_through(base: Snapshot | None, timeline: Timeline, known: Known, *, to_the_end: bool) -> Memory:
@@ -220,5 +232,5 @@ def named_files(snapshot: Snapshot, timeline: Timeline, known: Known) -> list[st
         TableCorrupt: the page is damaged or missing.
     """
     name = memory_of(snapshot).page
-    names = () if name is None else (name, *_page(name, timeline, known).leaves.values())
+    names = () if name is None else (name, *_page(name, timeline, known, timeline.file_of(snapshot)).leaves.values())
     return [timeline.paths.identities(name) for name in names]

@@ -10,7 +10,7 @@ hundreds of thousands of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ADD = 0
@@ -153,3 +153,5 @@ class IndexEntry:
     partition: bytes
     bucket: int
     file: IndexFile
+    listed_in: str = field(default="", compare=False, repr=False)
+    """The name of the index manifest that it was read from."""

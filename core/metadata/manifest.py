@@ -8,7 +8,7 @@ Invariants: A field that an older writer left out is read as null. An unknown `_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -48,6 +48,8 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    listed_in: str = field(default="", compare=False, repr=False)
+    """The name of the manifest list that it was read from."""
 
 
 # ----------------------------------------------------------------------------------------------------------- writing
@@ -246,6 +248,7 @@ def decode_manifest_list(data: bytes, where: str) -> list[ManifestFile]:
                 max_level=r.get("_MAX_LEVEL"),
                 min_row_id=r.get("_MIN_ROW_ID"),
                 max_row_id=r.get("_MAX_ROW_ID"),
+                listed_in=where,
             )
             for r in avro.read_records(data, where)
             if _check_version(r, MANIFEST_VERSION, where)
@@ -269,7 +272,7 @@ def decode_index_manifest(data: bytes, where: str) -> list[IndexEntry]:
                 external_path=r.get("_EXTERNAL_PATH"),
                 global_index=_global_index(r.get("_GLOBAL_INDEX")),
             )
-            entries.append(IndexEntry(r["_KIND"], r["_PARTITION"], r["_BUCKET"], file))
+            entries.append(IndexEntry(r["_KIND"], r["_PARTITION"], r["_BUCKET"], file, listed_in=where))
         return entries
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableCorrupt(f"{where}: a field of an index manifest entry is missing or wrong: {error!r}") from error

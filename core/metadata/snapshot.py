@@ -53,6 +53,8 @@ class Snapshot:
     operation: str | None = None
     writer_version: str | None = None
     version: int = SNAPSHOT_VERSION
+    read_from: str = field(default="", compare=False, repr=False)
+    """The file that it was read from, a snapshot's or a tag's; empty if it was not read."""
 
     @property
     def identity(self) -> str:
@@ -149,6 +151,7 @@ def _from_raw(raw: dict[str, Any], version: int, where: str) -> Snapshot:
         properties={str(k): str(v) for k, v in (raw.get("properties") or {}).items()},
         next_row_id=_optional(raw, "nextRowId", where),
         operation=_text(raw, "operation", where),
+        read_from=where,
     )
 
 

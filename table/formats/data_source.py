@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...backends.store import ObjectNotFound, Store
-from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt, missing
 from ...core.metadata.data_file import DataFile
 from ...core.options import TableOptions
 
@@ -34,6 +34,7 @@ class DataSource:
     """
 
     def __init__(self, store: Store, key: str, file: DataFile, options: TableOptions) -> None:
+        self.name = key
         self.where = f"data file {key}"
         self.file = file
         self.options = options
@@ -74,7 +75,7 @@ class DataSource:
         try:
             yield
         except ObjectNotFound:
-            raise TableCorrupt(f"{self.where} is missing") from None
+            raise missing(self.name, what="data file ") from None
         except LakelatchError:
             raise
         except MemoryError as error:  # a damaged length can also ask for too much memory

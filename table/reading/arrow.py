@@ -21,7 +21,7 @@ from pyroaring import BitMap
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.errors import InvalidArgument
+from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
 from ...core.predicates.arrow import to_arrow_mask
@@ -39,6 +39,7 @@ from ..scan.plan import ScanPlan
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask, selected_mask
 from .read_ahead import in_order
+from .referrers import with_referrer
 from .run_reader import RunReader
 
 READ_THREADS = 8
@@ -151,7 +152,16 @@ class SplitReader:
         return gathered(_limited(in_order(tasks, threads), limit))
 
     def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one run of files that belong to the result."""
+        """The rows of one run of files that belong to the result. An error about a missing file says who names it."""
+        try:
+            yield from self._rows_of_run(store, split, run, alone)
+        except TableCorrupt as error:
+            told = with_referrer(error, store, split)
+            if told is error:
+                raise
+            raise told from None
+
+    def _rows_of_run(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
         files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
         wanted = self._wanted(store, split, run)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ...backends.store import ObjectNotFound, Store
-from ...core.errors import TableCorrupt
+from ...core.errors import TableCorrupt, missing
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.deletion_vector import decode_vector, vector_end
 from ..formats.external import located
@@ -44,7 +44,7 @@ def _positions(store: Store, place: DeletionVectorPlace, file: DataFile) -> Any:
         where, key = located(store, place.key)
         data = where.get_range(key, found.offset, vector_end(found))
     except ObjectNotFound:
-        raise TableCorrupt(f"{place.key} is missing; it holds the deletion vector of {found.data_file}") from None
+        raise missing(place.key, what=f"the deletion vector of {found.data_file}: ") from None
     return decode_vector(data, found, file.row_count, place.key)
 
 

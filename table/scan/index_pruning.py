@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.casts.keeping import widens
-from ...core.errors import TableCorrupt
+from ...core.errors import TableCorrupt, missing
 from ...core.file_index.asking import Asked, IndexedColumn, asked_of
 from ...core.file_index.reading import FileIndex
 from ...core.metadata.data_file import DataFile
@@ -120,7 +120,7 @@ def embedded_index(file: DataFile) -> FileIndex:
 
 def beside(store: Store, sidecar: str, file: DataFile) -> FileIndex:
     """The index in an object beside a file (see `sidecar_of`). Raises TableCorrupt."""
-    return FileIndex(SidecarBytes(store, sidecar), None, file.row_count, sidecar)
+    return FileIndex(SidecarBytes(store, sidecar, f"data file {file.file_name}"), None, file.row_count, sidecar)
 
 
 def sidecar_of(file: DataFile, key: str) -> str | None:
@@ -144,8 +144,9 @@ class SidecarBytes:
         TableCorrupt: the file is missing.
     """
 
-    def __init__(self, store: Store, key: str) -> None:
+    def __init__(self, store: Store, key: str, named_by: str = "") -> None:
         self._store, self._key = located(store, key)
+        self._named_by = named_by
         self._shown = key
         self._size: int | None = None
         self._chunks: list[tuple[int, bytes]] = []
@@ -157,7 +158,7 @@ class SidecarBytes:
         try:
             return self._fetched(start, end)
         except ObjectNotFound:
-            raise TableCorrupt(f"{self._shown} is missing; it is the index of a data file") from None
+            raise missing(self._shown, self._named_by, what="file index ") from None
 
     def _fetched(self, start: int, end: int) -> bytes:
         if not self._chunks:

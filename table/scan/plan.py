@@ -204,7 +204,9 @@ def _plan_branch(
     on_partition, residual = (None, None) if bound is None else split_predicate(bound, schema.partition_keys)
 
     def schema_of(schema_id: int) -> TableSchema:
-        return schema if schema_id == schema.id and not stands_in else timeline.schema(schema_id)
+        if schema_id == schema.id and not stands_in:
+            return schema
+        return timeline.schema(schema_id, f"a data file of {timeline.file_of(snapshot)}")
 
     manifests = timeline.manifests(snapshot)
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
@@ -229,7 +231,7 @@ def _plan_branch(
     plan = ScanPlan(
         snapshot,
         schema.id,
-        splits=SplitPlanner(schema, schema_of, index, timeline.paths.branch).splits(kept),
+        splits=SplitPlanner(schema, schema_of, index, timeline.paths.branch, timeline.file_of(snapshot)).splits(kept),
         where=bound,
         residual=residual,
         manifests_considered=len(manifests),

@@ -8,7 +8,7 @@ and in the order of their sequence numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -47,6 +47,7 @@ class Split:
         deletions: the location of each file's deletion vector, None for a file without one; empty if no file has one.
         is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
         branch: the branch whose schemas the files name.
+        named_by: the file of the snapshot or tag that was planned, for errors.
     """
 
     partition: bytes
@@ -59,6 +60,7 @@ class Split:
     deletions: tuple[DeletionVectorPlace | None, ...] = ()
     is_one_run: bool = False
     branch: str = DEFAULT_BRANCH
+    named_by: str = field(default="", compare=False, repr=False)
 
     @property
     def runs(self) -> tuple[tuple[int, ...], ...]:

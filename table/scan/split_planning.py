@@ -33,6 +33,7 @@ class SplitPlanner:
         schema_of: returns any schema of the table by id.
         index: the snapshot's live index files.
         branch: the branch of the snapshot.
+        named_by: the snapshot's file, for errors.
 
     Raises:
         TableCorrupt: a data file has two deletion vectors.
@@ -44,8 +45,9 @@ class SplitPlanner:
         schema_of: Callable[[int], TableSchema],
         index: Iterable[IndexEntry],
         branch: str = DEFAULT_BRANCH,
+        named_by: str = "",
     ) -> None:
-        self._schema, self._schema_of, self._branch = schema, schema_of, branch
+        self._schema, self._schema_of, self._branch, self._named_by = schema, schema_of, branch, named_by
         self._codec, self._places, self._keys = codec_of(schema), FilePlaces.of(schema.options), FileKeys(schema)
         self._vectors = _vectors(index)
         self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
@@ -67,7 +69,8 @@ class SplitPlanner:
             split
             for (partition, bucket, total), files in groups.items()
             for split in self._of_bucket(
-                Split(partition, paths[partition], bucket, total, (), (), branch=self._branch), files
+                Split(partition, paths[partition], bucket, total, (), (), branch=self._branch, named_by=self._named_by),
+                files,
             )
         )
 

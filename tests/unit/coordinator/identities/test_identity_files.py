@@ -189,6 +189,14 @@ def test_orphan_cleaning_stops_where_a_page_is_missing() -> None:
         plan_orphans(table.timeline, table.schema, 2**62)
 
 
+def test_a_missing_page_is_named_with_the_snapshot_that_needs_it() -> None:
+    store, table, memory = many()
+    store.delete_many([f"{FOLDER}{memory.page}"])
+    named = rf"{memory.page} is missing: .* landed earlier; snapshot/snapshot-{top(table).id} needs it"
+    with pytest.raises(TableCorrupt, match=named):
+        commit(opened(store), "query-0", 7)
+
+
 def test_a_page_that_came_after_the_plan_keeps_its_leaves() -> None:
     """H10: the second look sees the snapshots that came since."""
     store, table, memory = many()

@@ -144,7 +144,10 @@ def test_a_missing_vector() -> None:
     table = table_of(range(5))
     mark(table, {file_names(table)[0]: [1]})
     table.store.delete_many([INDEX])
-    assert f"{INDEX} is missing" in told(table)
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    needed_by = f"manifest/{snapshot.index_manifest} of snapshot/snapshot-{snapshot.id}"
+    assert f": {INDEX} is missing; {needed_by} needs it" in told(table)
 
 
 @pytest.mark.parametrize("bits", [32, 64])
