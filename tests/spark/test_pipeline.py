@@ -335,3 +335,26 @@ def test_which_stores_the_session_can_open(spark: Any, caplog: pytest.LogCapture
     assert [
         record.getMessage().partition(" so ")[0] for record in caplog.records if record.name == "lakelatch.spark"
     ] == ["this session cannot open s3a:// URLs,"]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_filters_on_the_fields_of_rows(spark: Any, tmp_path: Path, file_format: str) -> None:
+    """`st.a` as text and as a column, on Spark's own scan (Parquet), on Arrow's (ORC) and through the source."""
+    url = str(tmp_path / "table")
+    schema = ll.Schema([("id", "INT"), ("st", "ROW<a INT, `b c` STRING>")])
+    table = ll.create_table(url, schema, options={"file.format": file_format})
+    sts = [{"a": 1, "b c": "x"}, None, {"a": None, "b c": "y"}, {"a": 4, "b c": None}]
+    table.append(pa.Table.from_pylist([{"id": i, "st": st} for i, st in enumerate(sts)], table.arrow_schema))
+    for where, expected in [
+        ("st.a > 1", [3]),
+        (ll.col("st.a") <= 1, [0]),
+        ("st.a IS NULL", [1, 2]),
+        ("st.`b c` LIKE 'y%' OR st.a IN (4)", [2, 3]),
+        ("NOT (st.a = 1)", [3]),
+    ]:
+        found = lake.read(spark, url, columns=["id"], where=where)
+        assert sorted(row.id for row in found.collect()) == expected, where
+        assert table.to_arrow(columns=["id"], where=where)["id"].to_pylist() == expected, where
+    lake.register(spark)
+    loaded = spark.read.format("lakelatch").load(url).where("st.a > 1")
+    assert [row.id for row in loaded.collect()] == [3]
