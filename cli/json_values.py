@@ -27,6 +27,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.rows.dates import FarDate, date_to_days, days_to_date, moment_text
+from ..core.rows.literals import coerce_literal
+from ..core.rows.types import AtomicType
+from ..core.rows.values import NANOS_PER_SECOND, NANOS_PER_UNIT, SECONDS_PER_DAY
+
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -65,10 +71,41 @@ def to_json(array: pa.Array) -> list[Any]:
     if types.is_decimal(kind):
         return [None if value is None else f"{value:f}" for value in array.to_pylist()]
     if types.is_timestamp(kind) or types.is_date(kind) or types.is_time(kind):
-        return [None if text is None else text.replace(" ", "T") for text in pc.cast(array, pa.string()).to_pylist()]
+        texts = _far_texts(array) or pc.cast(array, pa.string()).to_pylist()
+        return [None if text is None else text.replace(" ", "T") for text in texts]
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return [None if value is None else f"0x{value.hex()}" for value in array.to_pylist()]
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _far_texts(array: pa.Array) -> list[str | None] | None:
+    """The texts of dates and times if one is outside the years 1 to 9999, which Arrow spells in another way or not at all."""
+    kind = array.type
+    if pa.types.is_time(kind) or pa.types.is_date64(kind) or array.null_count == len(array):
+        return None
+    ticks = array.cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
+    per_day = 1 if pa.types.is_date(kind) else SECONDS_PER_DAY * NANOS_PER_SECOND // NANOS_PER_UNIT[kind.unit]
+    ends = pc.min_max(ticks)
+    days = (ends["min"].as_py() // per_day, ends["max"].as_py() // per_day)
+    if not any(isinstance(days_to_date(day), FarDate) for day in days):
+        return None
+    if pa.types.is_date(kind):
+        return [None if value is None else days_to_date(value).isoformat() for value in ticks.to_pylist()]
+    nanos, digits = NANOS_PER_UNIT[kind.unit], _DIGITS[kind.unit]
+    zone = "" if kind.tz is None else "Z"
+    return [None if value is None else moment_text(value * nanos, digits) + zone for value in ticks.to_pylist()]
+
+
+def _times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, pa.string()).cast(kind)
+    except pa.ArrowInvalid:  # Arrow does not read years with a sign or of five digits
+        if pa.types.is_date(kind):
+            days = [None if v is None else coerce_literal(v, AtomicType("DATE"), "the value") for v in values]
+            return pa.array([None if v is None else date_to_days(v) for v in days], pa.int32()).cast(kind)
+        type_ = AtomicType("TIMESTAMP" if kind.tz is None else "TIMESTAMP_LTZ", precision=_DIGITS[kind.unit])
+        nanos = [coerce_literal(v, type_, "the value") for v in values]
+        return pa.array([None if v is None else v // NANOS_PER_UNIT[kind.unit] for v in nanos], pa.int64()).cast(kind)
 
 
 def _number(value: float | None) -> float | str | None:
@@ -150,7 +187,7 @@ def from_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         texts = pc.binary_join_element_wise("1970-01-01", pa.array(values, pa.string()), "T")
         return texts.cast(pa.timestamp(kind.unit)).cast(kind)
     if types.is_timestamp(kind) or types.is_date(kind):
-        return pa.array(values, pa.string()).cast(kind)
+        return _times(values, kind)
     if types.is_integer(kind):
         return pa.array([_whole(v) for v in values], kind)
     return pa.array(values, kind)

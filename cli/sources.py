@@ -151,7 +151,8 @@ def _arrow_rows(source: Any) -> Iterator[Any]:
 def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> Iterator[Any]:
     from pyarrow import csv
 
-    as_text = [f.name for f in schema if pa.types.is_nested(f.type) or _is_binary(f.type)]
+    # Arrow's CSV reader takes no dates and times of years with a sign or of five digits.
+    as_text = [f.name for f in schema if pa.types.is_nested(f.type) or _is_binary(f.type) or _is_moment(f.type)]
     types = {f.name: pa.string() if f.name in as_text else f.type for f in schema}
     convert = csv.ConvertOptions(
         column_types=types, null_values=["", *nulls], strings_can_be_null=True, quoted_strings_can_be_null=False
@@ -159,16 +160,25 @@ def _csv_rows(source: BinaryIO, schema: pa.Schema, nulls: tuple[str, ...]) -> It
     for batch in csv.open_csv(source, convert_options=convert):
         for i, name in enumerate(batch.schema.names):
             if name in as_text:
-                column = _from_text(batch.column(i).to_pylist(), schema.field(name).type)
+                column = _from_text(batch.column(i), schema.field(name).type)
                 batch = batch.set_column(i, name, column)
         yield batch
 
 
-def _from_text(texts: list[str | None], kind: pa.DataType) -> pa.Array:
-    """A column of a type that CSV cannot hold, from hex text or JSON."""
+def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column of a type that CSV cannot hold, from hex text or JSON, or of dates or times."""
+    if _is_moment(kind):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            return from_json(texts.to_pylist(), kind)
     if _is_binary(kind):
-        return from_json(texts, kind)
-    return from_json([None if t is None else json.loads(t, parse_float=Decimal) for t in texts], kind)
+        return from_json(texts.to_pylist(), kind)
+    return from_json([None if t is None else json.loads(t, parse_float=Decimal) for t in texts.to_pylist()], kind)
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -10,7 +10,6 @@ the format.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -20,11 +19,14 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..core.predicates.predicate import And, Comparison, Not, Or, Predicate, type_at
+from ..core.rows.dates import date_to_days, moment_text
 from ..core.rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
+from ..core.rows.values import SECONDS_PER_DAY
 from .types import to_spark
 
 _MICRO = 1000
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_MOST_DAYS = 36_000_000
+"""Dates and times this far from 1970 (about 98 000 years) are not filtered by Spark, whose literals take years of six digits."""
 
 
 class Untranslatable(Exception):
@@ -186,16 +188,16 @@ def _literal(value: Any, data_type: AtomicType) -> Column:
     if root in INTEGER_ROOTS or root == "DECIMAL":
         return F.lit(value).cast(to_spark(data_type))
     if root == "DATE":
+        if abs(date_to_days(value)) > _MOST_DAYS:
+            raise Untranslatable(str(value))
         return F.expr(f"DATE '{value.isoformat()}'")  # F.lit cannot express years before 1000
     return F.lit(value)
 
 
 def _timestamp(micros: int, data_type: AtomicType) -> Column:
-    try:
-        moment = (_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=None)
-    except OverflowError as error:
-        raise Untranslatable(str(error)) from error
-    text = moment.isoformat(sep=" ", timespec="microseconds")
+    if abs(micros) > _MOST_DAYS * SECONDS_PER_DAY * 1_000_000:
+        raise Untranslatable(str(micros))
+    text = moment_text(micros * 1000, 6)
     if data_type.root == "TIMESTAMP":
         return F.expr(f"TIMESTAMP_NTZ '{text}'")
     return F.expr(f"TIMESTAMP_LTZ '{text}+00:00'")

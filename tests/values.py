@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelatch.core.rows.arrow import arrow_schema, timestamp_unit, to_arrow
+from lakelatch.core.rows.dates import date_to_days, days_to_date, parsed_date
 from lakelatch.core.rows.types import (
     ArrayType,
     AtomicType,
@@ -33,7 +33,6 @@ from lakelatch.core.rows.types import (
 )
 
 Row = list[Any]
-EPOCH = date(1970, 1, 1).toordinal()
 NANOS_PER = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -167,7 +166,7 @@ def encode_binary(value: bytes) -> str:
 
 def encode_date(days: int) -> str:
     """ISO date of days since 1970-01-01."""
-    return date.fromordinal(EPOCH + days).isoformat()
+    return days_to_date(days).isoformat()
 
 
 def encode_time(millis: int) -> str:
@@ -226,7 +225,7 @@ def _decode_atomic(value: Any, data_type: AtomicType) -> Any:
         case "DECIMAL":
             return Decimal(value)
         case "DATE":
-            return date.fromisoformat(value)
+            return decode_date(value)
         case "TIME":
             return decode_time(value)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
@@ -237,6 +236,13 @@ def _decode_atomic(value: Any, data_type: AtomicType) -> Any:
             raise NotImplementedError("a VARIANT is written by Java or Spark, not by this encoder")
         case _:
             return value
+
+
+def decode_date(text: str) -> int:
+    """Days since 1970-01-01; years may have a sign and more than four digits."""
+    date = parsed_date(text)
+    assert date is not None, text
+    return date_to_days(date)
 
 
 def decode_time(text: str) -> int:
@@ -252,4 +258,4 @@ def decode_timestamp(text: str) -> int:
     hours, minutes, seconds = clock.split(":")
     whole, fraction = seconds.split(".")
     of_day = int(hours) * 3600 + int(minutes) * 60 + int(whole)
-    return ((date.fromisoformat(day).toordinal() - EPOCH) * 86_400 + of_day) * 1_000_000_000 + int(fraction)
+    return (decode_date(day) * 86_400 + of_day) * 1_000_000_000 + int(fraction)

@@ -27,8 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..predicates.predicate import COMPLEMENT, NULL_TESTS, TEXT_TESTS, Comparison
+from ..rows.dates import date_to_days
 from ..rows.types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType
-from ..rows.values import EXACT, date_to_days, plain_array, time_to_millis
+from ..rows.values import EXACT, plain_array, time_to_millis
 from ..typed import Array
 
 Key = int | bytes

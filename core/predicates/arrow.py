@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
+from ..rows.dates import date_to_days
 from ..rows.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, DataType, Field
 from ..rows.values import (
     NANOS_PER_MILLI,
     NANOS_PER_UNIT,
-    date_to_days,
     order_key,
     plain_array,
     root_of,

@@ -16,11 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import InvalidArgument, TableCorrupt
+from .dates import date_to_days, days_to_date
 from .types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
 from .values import (
     NANOS_PER_MILLI,
-    date_to_days,
-    days_to_date,
     decimal_of,
     decimal_unscaled,
     millis_to_time,

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..errors import InvalidArgument
+from .dates import date_to_days
 from .types import BINARY_ROOTS, STRING_ROOTS, DataType, sql
-from .values import EXACT, column_values, date_to_days, decimal_unscaled, plain_array, root_of, time_to_millis
+from .values import EXACT, column_values, decimal_unscaled, plain_array, root_of, time_to_millis
 
 _MASK = 0xFFFFFFFF
 _SMALL = ("TINYINT", "SMALLINT", "INT")

@@ -11,7 +11,8 @@ import datetime as dt
 import math
 import struct
 
-from .values import NANOS_PER_SECOND, SECONDS_PER_DAY, days_to_date
+from .dates import AnyDate, FarDate, days_to_date
+from .values import NANOS_PER_SECOND, SECONDS_PER_DAY
 
 
 def float_text(value: float, *, single: bool = False) -> str:
@@ -59,12 +60,8 @@ def _same(text_value: float, value: float, single: bool) -> bool:
         return False
 
 
-def split_nanos(nanos: int) -> tuple[dt.date, int, int]:
-    """The date, second of the day and nanosecond of a timestamp.
-
-    Raises:
-        ValueError: The timestamp is outside the years 1 to 9999.
-    """
+def split_nanos(nanos: int) -> tuple[AnyDate, int, int]:
+    """The date, second of the day and nanosecond of a timestamp."""
     seconds, nano = divmod(nanos, NANOS_PER_SECOND)
     days, second = divmod(seconds, SECONDS_PER_DAY)
     return days_to_date(days), second, nano
@@ -89,6 +86,52 @@ def timestamp_iso(nanos: int) -> str:
     return f"{text}.{digits}"
 
 
+def date_sql(days: int) -> str:
+    """`yyyy-MM-dd` of days since 1970. A year has four characters, so that those of far years are not digits of the year.
+
+    >>> date_sql(19_909), date_sql(-719_831), date_sql(2_932_897), date_sql(-(2**31))
+    ('2024-07-05', '000/-03-04', '0000-01-01', ')*,0-0+-0)')
+    """
+    date = days_to_date(days)
+    if not isinstance(date, FarDate):
+        return date.isoformat()
+    # Java's integers have 32 bits, and its division rounds towards zero, which gives strange days before the year -4800.
+    cycle, rest = _divided((days + 2_440_588 + 32_044 + _HALF) % (2 * _HALF) - _HALF, 146_097)
+    century = _quotient((_quotient(rest, 36_524) + 1) * 3, 4)
+    four, rest = _divided(rest - century * 36_524, 1461)
+    one = _quotient((_quotient(rest, 365) + 1) * 3, 4)
+    rest -= one * 365
+    month = _quotient(rest * 5 + 308, 153) - 2
+    day = rest - _quotient((month + 4) * 153, 5) + 122 + 1
+    later, month = _divided(month + 2, 12)
+    year = cycle * 400 + century * 100 + four * 4 + one - 4800 + later
+    return f"{_year_digits(year)}-{_digits(month + 1, 10)}-{_digits(day, 10)}"
+
+
+_HALF = 1 << 31
+
+
+def _quotient(number: int, by: int) -> int:
+    return number // by if number >= 0 else -(-number // by)
+
+
+def _divided(number: int, by: int) -> tuple[int, int]:
+    return _quotient(number, by), number - _quotient(number, by) * by
+
+
+def _year_digits(year: int) -> str:
+    return _digits(year, 1000)
+
+
+def _digits(number: int, highest: int) -> str:
+    """As many characters as `highest` has; of numbers below 0 they are those before "0"."""
+    text = ""
+    while highest:
+        text += chr(ord("0") + _divided(_quotient(number, highest), 10)[1])
+        highest //= 10
+    return text
+
+
 def timestamp_sql(nanos: int, precision: int) -> str:
     """`yyyy-MM-dd HH:mm:ss` and the fraction, with at least `precision` digits and more if they are not zero.
 
@@ -96,7 +139,7 @@ def timestamp_sql(nanos: int, precision: int) -> str:
     ('1970-01-01 00:00:00.000', '1970-01-01 00:00:01.5')
     """
     date, second, nano = split_nanos(nanos)
-    clock = f"{date.isoformat()} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+    clock = f"{_year_digits(date.year)}-{date.month:02}-{date.day:02} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     fraction = f"{nano:09}".rstrip("0").ljust(precision, "0")
     return f"{clock}.{fraction}" if fraction else clock
 

@@ -18,11 +18,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ..errors import InvalidArgument
+from .dates import AnyDate, FarDate, date_to_days, days_to_date, parsed_date
 from .types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
 from .values import (
     NANOS_PER_SECOND,
     SECONDS_PER_DAY,
-    date_to_days,
     datetime_to_nanos,
     decimal_of,
     decimal_unscaled,
@@ -31,11 +31,10 @@ from .values import (
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME_PART = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?"
 _TIME = re.compile(_TIME_PART)
 _TIMESTAMP = re.compile(
-    rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[Tt ]{_TIME_PART})?\s*([Zz]|[+-][0-9]{{2}}:?[0-9]{{2}})?"
+    rf"([+-]?[0-9]{{4,7}}-[0-9]{{2}}-[0-9]{{2}})(?:[Tt ]{_TIME_PART})?\s*([Zz]|[+-][0-9]{{2}}:?[0-9]{{2}})?"
 )
 _NANOS_OF_NUMPY = {
     "ns": 1,
@@ -203,17 +202,17 @@ def _binary(value: Any, _: AtomicType) -> bytes:
     raise ValueError("bytes are needed, which SQL writes as X'00ff'")
 
 
-def _date(value: Any, _: AtomicType) -> dt.date:
-    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
-        return dt.date.fromisoformat(value.strip())
+def _date(value: Any, _: AtomicType) -> AnyDate:
+    if isinstance(value, str) and (found := parsed_date(value.strip())) is not None:
+        return found
     if isinstance(value, Nanos):
         days, rest = divmod(int(value), SECONDS_PER_DAY * NANOS_PER_SECOND)
         if not rest:
-            return dt.date.fromordinal(days + dt.date(1970, 1, 1).toordinal())
+            return days_to_date(days)
     if isinstance(value, dt.datetime):
         if value.tzinfo is None and value.time() == dt.time():
             return value.date()
-    elif isinstance(value, dt.date):
+    elif isinstance(value, (dt.date, FarDate)):
         return value
     raise ValueError("a date is needed, such as '2024-07-05'")
 
@@ -243,14 +242,16 @@ def _timestamp(value: Any, data_type: AtomicType) -> Nanos:
         if value.tzinfo is not None and not zoned:
             raise ValueError("the column has no time zone")
         return Nanos(datetime_to_nanos(value))
-    if isinstance(value, dt.date):
+    if isinstance(value, (dt.date, FarDate)):
         return Nanos(date_to_days(value) * SECONDS_PER_DAY * NANOS_PER_SECOND)
     raise ValueError("a datetime is needed, or text such as '2024-07-05 12:34:56.789'")
 
 
 def _parsed_nanos(found: re.Match[str]) -> int:
     clock = dt.time(int(found[2] or 0), int(found[3] or 0), int(found[4] or 0))
-    seconds = date_to_days(dt.date.fromisoformat(found[1])) * SECONDS_PER_DAY
+    date = parsed_date(found[1])
+    assert date is not None
+    seconds = date_to_days(date) * SECONDS_PER_DAY
     seconds += (clock.hour * 60 + clock.minute) * 60 + clock.second
     zone = found[6]
     if zone and zone not in "Zz":

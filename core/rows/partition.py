@@ -19,13 +19,12 @@ from typing import Any
 
 from ..errors import InvalidArgument, TableCorrupt, Unsupported
 from .binary_row import decode_row, encode_row
-from .java_text import float_text, time_sql, timestamp_iso, timestamp_sql
+from .dates import date_to_days, whole_date
+from .java_text import date_sql, float_text, time_sql, timestamp_iso, timestamp_sql
 from .literals import Nanos, coerce_literal
 from .types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from .values import (
     NANOS_PER_MILLI,
-    date_to_days,
-    days_to_date,
     millis_to_time,
     order_key,
     root_of,
@@ -79,7 +78,7 @@ class PartitionCodec:
 
     >>> from .types import AtomicType, Field, string
     >>> codec = PartitionCodec((Field(0, "dt", AtomicType("DATE")), Field(1, "c", string())))
-    >>> codec.path([days_to_date(19909), "a/b"]), codec.parse_spec("c=a%2Fb")
+    >>> codec.path([whole_date(19909), "a/b"]), codec.parse_spec("c=a%2Fb")
     ('dt=19909/c=a%2Fb', {'c': 'a/b'})
     """
 
@@ -222,7 +221,7 @@ def _plain_text(value: Any, field: Field) -> str:
     if root == "DECIMAL":
         return f"{value:f}"
     if root == "DATE":
-        return str(value.isoformat())
+        return date_sql(date_to_days(value))
     if root == "TIME":
         return time_sql(value, precision)
     if root in TIMESTAMP_ROOTS:
@@ -252,7 +251,7 @@ def _from_number_text(text: str, field: Field) -> Any:
     if root in ("DATE", "TIME", *TIMESTAMP_ROOTS) and re.fullmatch(r"-?[0-9]+", folded):
         try:
             if root == "DATE":
-                return days_to_date(int(folded))
+                return whole_date(int(folded))
             if root == "TIME":
                 return millis_to_time(int(folded))
         except ValueError as error:

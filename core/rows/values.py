@@ -7,7 +7,7 @@ Must not know: bytes of rows, files, literals of users (see `literals`). Source:
 |---|---|
 | BOOLEAN, integers, FLOAT, DOUBLE, strings, binaries | `bool`, `int`, `float`, `str`, `bytes` |
 | DECIMAL | `decimal.Decimal` with the type's scale |
-| DATE, TIME | `datetime.date`, `datetime.time` of whole milliseconds |
+| DATE, TIME | `datetime.date` or, outside the years 1 to 9999, `FarDate`; `datetime.time` of whole milliseconds |
 | TIMESTAMP, TIMESTAMP_LTZ | `int`: nanoseconds since 1970-01-01T00:00 (UTC for LTZ); it never overflows |
 
 Invariant: `column_values(to_arrow_array(v, t, a), t) == v`. Null is None everywhere.
@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidArgument, Unsupported
+from .dates import FarDate, date_to_days, days_to_date
 from .types import TIMESTAMP_ROOTS, AtomicType, DataType, sql
 
 NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -34,10 +35,6 @@ MILLIS_PER_DAY = 86_400_000
 EXACT = Context(prec=120)
 """A context with enough digits for every value of the format; the default context rounds to 28 digits."""
 
-_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
-_LAST_DAY = dt.date.max.toordinal() - _EPOCH_ORDINAL
-_FIRST_DAY = dt.date.min.toordinal() - _EPOCH_ORDINAL
-
 
 def root_of(data_type: DataType) -> str:
     """The root of an atomic type, or "" for a type with parts."""
@@ -45,22 +42,6 @@ def root_of(data_type: DataType) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------ date and time
-
-
-def date_to_days(value: dt.date) -> int:
-    """Days since 1970-01-01."""
-    return value.toordinal() - _EPOCH_ORDINAL
-
-
-def days_to_date(days: int) -> dt.date:
-    """The date of a number of days since 1970-01-01.
-
-    Raises:
-        ValueError: The date is outside the years 1 to 9999.
-    """
-    if not _FIRST_DAY <= days <= _LAST_DAY:
-        raise ValueError(f"day {days} is outside the years 1 to 9999")
-    return dt.date.fromordinal(days + _EPOCH_ORDINAL)
 
 
 def time_to_millis(value: dt.time) -> int:
@@ -84,9 +65,7 @@ def datetime_to_nanos(value: dt.datetime) -> int:
     """Nanoseconds since 1970 of a wall clock time, or of the instant if there is a zone; includes pandas' nanoseconds."""
     if value.tzinfo is not None:
         value = value.astimezone(dt.timezone.utc)
-    seconds = (
-        (value.toordinal() - _EPOCH_ORDINAL) * SECONDS_PER_DAY + (value.hour * 60 + value.minute) * 60 + value.second
-    )
+    seconds = date_to_days(value) * SECONDS_PER_DAY + (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * NANOS_PER_SECOND + value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
 
 
@@ -136,7 +115,7 @@ def column_values(array: Any, data_type: DataType) -> list[Any]:
         data_type: the type of the column. Values of types with parts are Arrow's own Python objects.
 
     Raises:
-        InvalidArgument: A DATE is outside the years 1 to 9999, or a TIME has fractions of a millisecond.
+        InvalidArgument: A TIME has fractions of a millisecond, or is not a time of day.
 
     >>> from .types import timestamp
     >>> column_values(pa.array([0, None], pa.timestamp("us")), timestamp(6))
@@ -197,6 +176,9 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) 
         if root == "TIME":
             millis = [None if v is None else time_to_millis(v) for v in values]
             return pa.array(millis, pa.int32()).cast(pa.time32("ms")).cast(arrow_type)
+        if any(isinstance(v, FarDate) for v in values):
+            days = [None if v is None else date_to_days(v) for v in values]
+            return pa.array(days, pa.int32()).cast(pa.date32()).cast(arrow_type)
         return pa.array(values, type=arrow_type)
     except OverflowError as error:
         raise Unsupported(

@@ -65,7 +65,7 @@ def array_bounds(array: Any, data_type: DataType) -> Bounds | None:
     try:
         return Bounds(arrow_scalar_value(pair["min"], data_type), arrow_scalar_value(pair["max"], data_type))
     except (InvalidArgument, UnicodeDecodeError):
-        return _UNKNOWN  # a date beyond the year 9999, or invalid text: unknown bounds are safe
+        return _UNKNOWN  # invalid text, or a number that is no time of day: unknown bounds are safe
 
 
 def _enclosing(found: list[Bounds]) -> Bounds | None:

@@ -242,13 +242,7 @@ def _decode_bound(row: bytes, index: int, fields: Sequence[Field], where: str) -
     if not has_bounds(data_type):
         check_arity(row, len(fields), where)
         return None
-    try:
-        return decode_field(row, index, len(fields), data_type, where)
-    except TableCorrupt:
-        if root_of(data_type) == "DATE":
-            check_arity(row, len(fields), where)
-            return None  # Java has years that Python's dates lack: such a bound is unknown, not damaged
-        raise
+    return decode_field(row, index, len(fields), data_type, where)
 
 
 SYSTEM_FIELDS = {

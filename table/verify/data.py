@@ -20,6 +20,7 @@ from ...core.metadata.data_file import DataFile
 from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 from ...core.metadata.schema import TableSchema
 from ...core.paths import format_of
+from ...core.rows.dates import days_to_date
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
 from ...core.rows.values import order_key, root_of
 from ...core.statistics.collect import ColumnStats, decode_stats, file_stats_fields
@@ -117,12 +118,16 @@ class DataCheck:
             if nulls != said.null_count:
                 message = f"count {said.null_count} nulls in column {field.name!r}, but the file has {nulls}"
                 self._findings.error(key, "_VALUE_STATS", message)
-        if root_of(field.type) not in _COMPARED:
+        root = root_of(field.type)
+        if root not in _COMPARED:
             return
         for chunk in chunks:
             if not chunk.has_min_max:
                 continue
-            low, high = chunk.min, chunk.max
+            if root == "DATE" and chunk.physical_type == "INT32":  # Python's dates end with the year 9999
+                low, high = days_to_date(chunk.min_raw), days_to_date(chunk.max_raw)
+            else:
+                low, high = chunk.min, chunk.max
             if any(isinstance(v, str | bytes) and len(v) >= _SURELY_WHOLE for v in (low, high)):
                 continue
             try:

@@ -23,6 +23,8 @@ ARRAYS = {
     "timestamp ns": pa.array([1, -1, None], pa.timestamp("ns")),
     "timestamp ltz": pa.array([1, -1, None], pa.timestamp("us", "UTC")),
     "date": pa.array([-719162, 0, None], pa.date32()),
+    "date far": pa.array([-719_164, 2_932_897, -(2**31), None], pa.int32()).cast(pa.date32()),
+    "timestamp far": pa.array([-719_164 * 86_400_000_001, 2**60, None], pa.timestamp("us")),
     "time": pa.array([0, 86_399_999, None], pa.time32("ms")),
     "binary": pa.array([b"", b"\x00\xff", None]),
     "text": pa.array(["", 'ä\n"', "null", None]),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from values import Row
+from values import Row, decode_date, decode_timestamp
 
 from lakelatch.core.rows.types import BINARY_ROOTS, AtomicType, Field
 from lakelatch.core.rows.values import root_of
@@ -38,7 +38,11 @@ def order_of(field: Field) -> Callable[[Any], Any]:
         return Decimal
     if root in ("CHAR", "VARCHAR"):
         return lambda v: v.encode()
-    return lambda v: v  # hexadecimal, ISO dates and times of the years 1 to 9999 sort as their text
+    if root == "DATE":
+        return decode_date
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return decode_timestamp
+    return lambda v: v  # hexadecimal and times of day sort as their text
 
 
 def keeps(filter_: Sequence[Any], field: Field) -> Callable[[Any], bool]:

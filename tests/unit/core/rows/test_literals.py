@@ -14,6 +14,7 @@ import pytest
 
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.rows.arrow import to_arrow
+from lakelatch.core.rows.dates import FarDate
 from lakelatch.core.rows.literals import coerce_literal
 from lakelatch.core.rows.types import AtomicType, DataType, decimal, string, timestamp, varbinary
 from lakelatch.core.rows.values import arrow_scalar_value, column_values, order_key, to_arrow_array, to_arrow_scalar
@@ -60,6 +61,11 @@ NOON = 1_720_180_800_000_000_000  # 2024-07-05T12:00 UTC
         ("2024-07-05 12:00:00.123456789", timestamp(9), NOON + 123_456_789),
         ("9999-12-31 23:59:59.999999999", timestamp(9), 253_402_300_799_999_999_999),
         ("0001-01-01", timestamp(3), -62_135_596_800_000_000_000),
+        ("0000-12-30", DATE, FarDate(-719_164)),
+        ("+10000-01-01", DATE, FarDate(2_932_897)),
+        ("10000-01-01", DATE, FarDate(2_932_897)),
+        ("0000-12-30 00:00:01", timestamp(3), (-719_164 * 86_400 + 1) * 10**9),
+        ("-0001-03-04", timestamp(3), -719_831 * 86_400 * 10**9),
         ("2024-07-05T12:00:00Z", LTZ, NOON),
         ("2024-07-05T14:00:00+02:00", LTZ, NOON),
         ("2024-07-05T12:00:00", LTZ, NOON),
@@ -140,6 +146,7 @@ def test_columns_as_values(arrow: Any, data_type: DataType, values: list[Any]) -
         ([1, None], timestamp(9)),
         ([dt.time(1, 2, 3, 4000)], TIME),
         ([dt.date(9999, 12, 31)], DATE),
+        ([FarDate(-719_164), None, FarDate(2**31 - 1), dt.date(1970, 1, 1)], DATE),
         ([Decimal(-99999999999999999999999999999999999999)], decimal(38, 0)),
         ([0.5, None], FLOAT),
         ([b"", None], varbinary()),
@@ -159,8 +166,6 @@ def test_values_that_arrow_cannot_hold_are_an_error() -> None:
         to_arrow_scalar(253_402_300_799_999_999_999, timestamp(9), pa.timestamp("ns"))
     with pytest.raises(InvalidArgument, match="digits"):
         to_arrow_scalar(1, timestamp(9), pa.timestamp("us"))
-    with pytest.raises(InvalidArgument, match="years 1 to 9999"):
-        column_values(pa.array([10_000_000], pa.int32()).cast(pa.date32()), DATE)
     with pytest.raises(InvalidArgument, match="TIME"):
         column_values(pa.array([1], pa.time64("us")), TIME)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import math
 from collections import Counter
@@ -24,6 +25,7 @@ from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.schema import TableSchema, parse_schema
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.dates import FarDate
 from lakelatch.core.rows.types import ArrayType, AtomicType, Field, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import order_key
 from lakelatch.core.statistics.bounds import Bounds, truncated
@@ -164,7 +166,11 @@ def test_every_nan_is_one() -> None:
         (pa.array([], pa.int32()), AtomicType("INT"), ColumnStats(None, None, 0)),
         (pa.array([[1], None]), ArrayType(AtomicType("INT")), ColumnStats(None, None, 1)),
         (pa.array([b"x", None]), AtomicType("BLOB"), ColumnStats(None, None, 1)),
-        (pa.array([0, 10_000_000], pa.int32()).cast(pa.date32()), AtomicType("DATE"), ColumnStats(None, None, 0)),
+        (
+            pa.array([0, 10_000_000], pa.int32()).cast(pa.date32()),
+            AtomicType("DATE"),
+            ColumnStats(dt.date(1970, 1, 1), FarDate(10_000_000), 0),
+        ),
     ],
 )
 def test_types(array: Any, data_type: Any, expected: ColumnStats) -> None:
@@ -233,7 +239,9 @@ def test_reading_foreign_statistics() -> None:
     with pytest.raises(TableCorrupt, match="null counts"):
         decode_stats(SimpleStats(good.min_values, good.max_values, (1,)), fields, "f.parquet")
     far = bytes.fromhex("000000010000000000000000ffffff7f00000000")
-    assert decode_stats(SimpleStats(far, far, (0,)), fields[1:]) == [ColumnStats(None, None, 0)]
+    assert decode_stats(SimpleStats(far, far, (0,)), fields[1:]) == [
+        ColumnStats(FarDate(2**31 - 1), FarDate(2**31 - 1), 0)
+    ]
 
 
 def test_the_columns_of_statistics() -> None:
