@@ -28,8 +28,12 @@ def register(commands: Commands) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--snapshot", type=int, action="append", metavar="N", help="check this snapshot (repeatable)")
     which.add_argument("--all", action="store_true", help="check every snapshot and tag")
-    parser.add_argument(
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument(
         "--data", action="store_true", help="also compare row counts and statistics with each file's footer"
+    )
+    depth.add_argument(
+        "--deep", action="store_true", help="also read every row, and compute counts, bounds and checksums anew"
     )
     about = (
         "Check a store and the table in it. Reports permissions, whether the store creates files atomically, whether listings"
@@ -52,7 +56,7 @@ def verify(args: argparse.Namespace, output: Output) -> int:
 
     store = open_store_of(args)
     which: Any = "all" if args.all else args.snapshot
-    found = verify_store(store, branch=args.branch, snapshots=which, data=args.data)
+    found = verify_store(store, branch=args.branch, snapshots=which, data="deep" if args.deep else args.data)
     errors = sum(finding.severity == "error" for finding in found)
     if output.as_json:
         output.record(

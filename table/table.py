@@ -31,7 +31,7 @@ from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
 from .scan.plan import ScanPlan, count_rows, plan_scan
 from .travel import schema_at, snapshot_at
-from .verify.whole import Which, verify_store
+from .verify.whole import Depth, Which, verify_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +105,7 @@ class Table(Changes, Maintenance):
             raise InvalidArgument(f"{self.url} has no snapshot yet")
         return explain(self.timeline, found)
 
-    def verify(self, snapshots: Which = None, data: bool = False) -> list[Finding]:
+    def verify(self, snapshots: Which = None, data: Depth = False) -> list[Finding]:
         """Check the table's files and report every problem. The result is empty for a sound table.
 
         All schemas, snapshots, tags and hints are read, and the lineage of the snapshots is checked. For the chosen
@@ -115,7 +115,8 @@ class Table(Changes, Maintenance):
         Args:
             snapshots: ids; "all" for every snapshot and tag; None for the newest snapshot (or the one chosen with `at`)
                 and the one that it was built on.
-            data: also read the footer of each data file, and compare row counts and statistics.
+            data: also read the footer of each data file, and compare row counts and statistics. "deep" reads every row as well,
+                compares every checksum, and computes counts, bounds and null counts anew; it takes as long as reading the table.
 
         Raises:
             StoreUnavailable: the store did not answer, so that the check could not be finished.

@@ -89,11 +89,10 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
     """
     script = postscript_of(tail)
     compression, block_size = number_of(script, 2), number_of(script, 3, 262_144)
-    end = len(tail) - 1 - tail[-1]
     footer_size = number_of(script, 1)
-    if not 0 < footer_size <= end or number_of(script, 5) > file_size:
+    if not 0 < footer_size <= len(tail) - 1 - tail[-1] or number_of(script, 5) > file_size:
         raise ValueError(f"a footer of {footer_size} bytes and statistics of {number_of(script, 5)} bytes")
-    footer = decode_message(plain(tail[end - footer_size : end], compression, block_size))
+    footer = footer_of(tail)
     columns = _columns([message_of(each) for each in footer.get(4, [])])
     stripes = tuple(_stripe(message_of(each)) for each in footer.get(3, []))
     if any(s.end > file_size for s in stripes):
@@ -101,6 +100,18 @@ def parse_tail(tail: bytes, file_size: int) -> OrcTail:
     if sum(s.rows for s in stripes) != number_of(footer, 6):
         raise ValueError("the number of rows in its stripes is wrong")
     return OrcTail(stripes, columns, compression, block_size)
+
+
+def footer_of(tail: bytes) -> Message:
+    """The fields of a file's footer, from at least the last `tail_size` bytes of the file.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    script = postscript_of(tail)
+    end = len(tail) - 1 - tail[-1]
+    footer = tail[max(0, end - number_of(script, 1)) : end]
+    return decode_message(plain(footer, number_of(script, 2), number_of(script, 3, 262_144)))
 
 
 def writer_zone(stripe_footer: bytes, tail: OrcTail) -> str:

@@ -11,6 +11,7 @@ the other way round. Memory holds a few blocks. A record takes at least one byte
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterator
 from itertools import count
 from operator import itemgetter
@@ -19,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
+from ...core.avro.checksum import NO_CHECKSUM, place_of
 from ...core.errors import Unsupported
 from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
@@ -125,7 +127,7 @@ class AvroFile:
 
         if block.num_records <= 0:
             raise ValueError(f"a block of {block.num_records} records")
-        data = b"".join((_long(block.num_records), block.bytes_.getbuffer(), b"\0"))
+        data = b"".join((long_bytes(block.num_records), block.bytes_.getbuffer(), b"\0"))
         encoded = io.BytesIO(data)
         found: list[dict[str, Any]] = fastavro.schemaless_reader(encoded, self._rows, None)
         if encoded.tell() != len(data):
@@ -133,10 +135,34 @@ class AvroFile:
         return found
 
 
-def _long(number: int) -> bytes:
+def check_checksum(source: DataSource) -> None:
+    """Compare a file with the checksum that lakelatch wrote into it; files without one pass.
+
+    Raises:
+        TableCorrupt: the file is missing or damaged.
+    """
+    with source.blamed():
+        opened = source.open()
+        part = bytes(opened.read(_BUFFER_BYTES))
+        place = place_of(part)
+        if place is None:
+            return
+        end = place + len(NO_CHECKSUM)
+        said = part[place:end].decode()
+        if said == NO_CHECKSUM:
+            return
+        found, part = zlib.crc32(part[:place] + NO_CHECKSUM.encode()), part[end:]
+        while part:
+            found = zlib.crc32(part, found)
+            part = bytes(opened.read(_BUFFER_BYTES))
+        if said != f"{found:08x}":
+            raise ValueError("its bytes do not have the checksum in its header")
+
+
+def long_bytes(number: int) -> bytes:
     """A count in Avro's encoding.
 
-    >>> _long(64)
+    >>> long_bytes(64)
     b'\\x80\\x01'
     """
     number <<= 1

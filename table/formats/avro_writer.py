@@ -10,12 +10,14 @@ fastavro encodes row by row, so writing an Avro file takes ten times as long as 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...core.avro.checksum import KEY, NO_CHECKSUM, with_checksum
 from ...core.errors import Unsupported
 from ...core.rows.types import (
     STRING_ROOTS,
@@ -33,6 +35,7 @@ from ...core.rows.types import (
 from ...core.rows.values import root_of
 from ...core.typed import assert_never
 from ..projection.physical import list_of, map_of, struct_of
+from .avro_reader import long_bytes
 
 CODECS = {
     "zstd": "zstandard",
@@ -40,6 +43,10 @@ CODECS = {
     **{codec: codec for codec in ("null", "snappy", "deflate", "bzip2", "xz", "zstandard")},
 }
 """The codecs, by Apache Paimon's names."""
+_UNCHECKED = ("null", "deflate", "snappy")
+"""The codecs whose blocks have no checksum, or one that fastavro does not compare."""
+_MOST_HELD_BYTES = 64 << 20
+"""Files without checksums in their blocks are held in memory up to this size, because the checksum is in the header."""
 _BATCH_ROWS = 4096
 _BLOCK_BYTES = 64_000
 _NAMESPACE = "org.apache.paimon.avro.generated"
@@ -98,14 +105,20 @@ class AvroOutput:
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, level: int | None) -> None:
         from fastavro.write import Writer
 
-        self._fields = tuple(fields)
+        self._fields, self._sink = tuple(fields), sink
+        self._is_held = CODECS[codec] in _UNCHECKED
+        if self._is_held:
+            sink.hold()
         self._writer = Writer(
             sink,
             avro_schema(fields),
             codec=CODECS[codec],
             sync_interval=_BLOCK_BYTES,
+            metadata={KEY: NO_CHECKSUM} if self._is_held else None,
             compression_level=level if CODECS[codec] == "zstandard" else None,
         )
+        if CODECS[codec] == "zstandard":
+            self._writer.block_writer = _checked_block
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns."""
@@ -114,10 +127,26 @@ class AvroOutput:
             plain = pa.RecordBatch.from_arrays(columns, [field.name for field in self._fields])
             for row in plain.to_pylist(maps_as_pydicts="strict"):
                 self._writer.write(row)
+        if self._is_held and self._sink.tell() > _MOST_HELD_BYTES:
+            self._is_held = False
+            self._sink.release(lambda data: data)
 
     def close(self) -> None:
-        """Write the last block."""
+        """Write the last block, and the checksum of the file if its codec has none."""
         self._writer.flush()
+        if self._is_held:
+            self._sink.release(lambda data: with_checksum(data, zlib.crc32(data)))
+
+
+def _checked_block(sink: Any, data: bytes, level: int | None) -> None:
+    """Write a block compressed by zstd, with the checksum that every reader of zstd compares. fastavro leaves it out."""
+    from backports import zstd
+
+    options: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
+    if level is not None:
+        options[zstd.CompressionParameter.compression_level] = level
+    packed = zstd.compress(bytes(data), options=options)
+    sink.write(long_bytes(len(packed)) + packed)
 
 
 # ---------------------------------------------------------------------------------------------------------- the schema

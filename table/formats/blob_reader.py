@@ -55,6 +55,15 @@ def blob_values(sources: Sequence[DataSource], first_row: int, rows: int) -> Ite
         yield pa.array([_value(oldest_first, giver[i], starts[i], lengths[i]) for i in range(begin, end)], pa.binary())
 
 
+def blob_count(source: DataSource) -> int:
+    """The number of values of a file, from its index.
+
+    Raises:
+        TableCorrupt: the file is missing or damaged, or has another number of values than its manifest says.
+    """
+    return len(_lengths_of(source, source.file))
+
+
 def _lengths_of(source: DataSource, file: DataFile) -> Any:
     with source.blamed():
         size = file.file_size

@@ -50,6 +50,11 @@ class FileRows:
     def __len__(self) -> int:
         return int(self._batch.num_rows)
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The wanted columns that were found in the file, under the file's names."""
+        return self._batch.schema
+
     def column(self, name: str) -> Any:
         """A column of the result, converted once.
 

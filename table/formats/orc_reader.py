@@ -11,6 +11,7 @@ passed `core.orc.streams`.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from pyroaring import BitMap
 
 from ...core import options as opt
 from ...core.errors import Unsupported
+from ...core.orc.checksum import checksum_in
+from ...core.orc.statistics import OrcStatistics, statistics_of
 from ...core.orc.streams import check_streams
 from ...core.orc.tail import OrcTail, parse_tail, tail_size, writer_zone
 from ...core.predicates.predicate import Predicate
@@ -32,6 +35,7 @@ from .data_source import BATCH_ROWS, DataSource
 from .file_rows import FileRows
 
 _TAIL_BYTES = 16 << 10
+_PART_BYTES = 8 << 20
 _OUT_OF_RANGE = "out of range for nanosecond"
 _UTC = ("", "UTC", "GMT")
 _STORED_OTHERWISE = ("CHAR", "TIMESTAMP_LTZ", "TIMESTAMP")
@@ -178,10 +182,50 @@ def tail_of(source: Any) -> OrcTail:
     Raises:
         ValueError: the tail is damaged.
     """
+    last, size = _tail_bytes(source)
+    return parse_tail(last, size)
+
+
+def check_checksum(source: DataSource) -> None:
+    """Compare a file with the checksum that lakelatch wrote into it; files without one pass.
+
+    Raises:
+        TableCorrupt: the file is missing or damaged.
+    """
+    with source.blamed():
+        opened = source.open()
+        last, size = _tail_bytes(opened)
+        found = checksum_in(last, size)
+        if found is None:
+            return
+        before = at = 0
+        while at < found.footer_start:
+            opened.seek(at)
+            part = bytes(opened.read(min(_PART_BYTES, found.footer_start - at)))
+            if not part:
+                raise ValueError("it is cut off")
+            before, at = zlib.crc32(part, before), at + len(part)
+        if not found.matches(before):
+            raise ValueError("its bytes do not have the checksum in its footer")
+
+
+def statistics_in(source: DataSource) -> dict[str, OrcStatistics]:
+    """The statistics in a file's footer, by top-level column.
+
+    Raises:
+        TableCorrupt: the file is missing or damaged.
+    """
+    with source.blamed():
+        last, size = _tail_bytes(source.open())
+        return statistics_of(last, parse_tail(last, size))
+
+
+def _tail_bytes(source: Any) -> tuple[bytes, int]:
+    """The tail of a file, and the file's size."""
     size = source.seek(0, os.SEEK_END)
     last = _last(source, size, _TAIL_BYTES)
     needed = tail_size(last)
-    return parse_tail(last if needed <= len(last) else _last(source, size, needed), size)
+    return last if needed <= len(last) else _last(source, size, needed), size
 
 
 def _last(source: Any, size: int, count: int) -> bytes:

@@ -10,7 +10,8 @@ Columns and fields of ROWs have field ids. Arrow's writer cannot store those of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pyarrow import orc
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.options import TableOptions
+from ...core.orc.checksum import with_checksum
 from ...core.orc.times import split_times, with_plain_fractions
 from ...core.rows.arrow import FIELD_ID, file_schema
 from ...core.rows.types import Field, sql, walk_types
@@ -64,9 +66,9 @@ class OrcOutput:
 
     def __init__(self, sink: Any, fields: Sequence[Field], codec: str, stripe_bytes: int) -> None:
         self._schema = pa.schema([_orc_field(field) for field in file_schema(fields)])
-        self._sink = sink
-        self._held_from: int | None = None
-        self._writer = orc.ORCWriter(sink, compression=CODECS[codec] or codec, stripe_size=stripe_bytes)
+        self._sink = _Summed(sink)
+        self._has_split_times = False
+        self._writer = orc.ORCWriter(self._sink, compression=CODECS[codec] or codec, stripe_size=stripe_bytes)
 
     def write(self, rows: pa.Table) -> None:
         """Add rows of the table's columns.
@@ -76,17 +78,67 @@ class OrcOutput:
                 ORC can hold it; names the column.
         """
         columns = [_stored(column, field) for column, field in zip(rows.columns, self._schema, strict=True)]
-        if self._held_from is None and any(changed for _, changed in columns):
-            self._held_from = self._sink.tell()
+        if any(changed for _, changed in columns):
+            self._has_split_times = True
             self._sink.hold()
         self._writer.write(pa.Table.from_arrays([column for column, _ in columns], schema=self._schema))
 
     def close(self) -> None:
         """Write the end of the file."""
+        self._sink.hold()
         self._writer.close()
-        start = self._held_from
-        if start is not None:
-            self._sink.release(lambda end: with_plain_fractions(end, start))
+        start, before = self._sink.held_from, self._sink.checksum
+
+        def ended(end: bytes) -> bytes:
+            return with_checksum(with_plain_fractions(end, start) if self._has_split_times else end, before)
+
+        self._sink.release(ended)
+
+
+class _Summed:
+    """The sink of a file, with the checksum of its bytes up to those that are held back.
+
+    Attributes:
+        checksum: the CRC-32 of the bytes that are not held back.
+        held_from: the number of these bytes.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+        self._holds = False
+        self.checksum = self.held_from = 0
+
+    def write(self, data: Any) -> int:
+        block = bytes(data)
+        if not self._holds:
+            self.checksum = zlib.crc32(block, self.checksum)
+            self.held_from += len(block)
+        self._sink.write(block)
+        return len(block)
+
+    def hold(self) -> None:
+        """Hold back the bytes that are written from now on, unless some are held back already."""
+        if not self._holds:
+            self._holds = True
+            self._sink.hold()
+
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write the bytes that were held back, after changing them."""
+        self._sink.release(change)
+
+    def tell(self) -> int:
+        return int(self._sink.tell())
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        return
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def _stored(column: Any, field: pa.Field) -> tuple[Any, bool]:

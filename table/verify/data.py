@@ -1,6 +1,6 @@
 """Check the contents of data files, their indexes and deletion vectors against their manifests.
 
-Owns: comparing row counts, null counts and bounds with footers. Must not know: rows (no page is read), how files were found.
+Owns: comparing row counts, null counts and bounds with footers. Must not know: rows (see `rows`), how files were found.
 Source: format/statistics §1; format/manifests §6; format/deletion-vectors §1; format/data-files §1. Invariants: Statistics may
 be wider than the data, never narrower. Where a footer has no value, nothing is compared. One damaged file does not end the
 check.
@@ -19,15 +19,20 @@ from ...core.file_index.reading import FileIndex
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.deletion_vector import INDEX_TYPE, INDEX_VERSION, decode_vector, vector_end
 from ...core.metadata.schema import TableSchema
-from ...core.paths import format_of
+from ...core.options import TableOptions
+from ...core.paths import BLOB_FORMAT, format_of
 from ...core.rows.dates import days_to_date
 from ...core.rows.types import INTEGER_ROOTS, STRING_ROOTS, AtomicType, Field, MapType
 from ...core.rows.values import order_key, root_of
 from ...core.statistics.collect import ColumnStats, decode_stats, file_stats_fields
+from ..formats.blob_reader import blob_count
+from ..formats.data_source import DataSource
+from ..formats.external import located
 from ..formats.orc_reader import tail_of
 from ..scan.index_pruning import beside, embedded_index, sidecar_of
 from .files import Expected
 from .finding import Findings
+from .rows import RowCheck
 
 _COMPARED = frozenset(("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", *INTEGER_ROOTS, *STRING_ROOTS))
 """The types whose footer bounds have the Python form of `core.rows.values`."""
@@ -40,10 +45,14 @@ class DataCheck:
 
     Args:
         schemas: every readable schema by id, since a file is described by the schema with which it was written.
+        deep: also read every row (see `rows`).
     """
 
-    def __init__(self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings) -> None:
+    def __init__(
+        self, timeline: Timeline, schemas: Mapping[int, TableSchema], findings: Findings, deep: bool = False
+    ) -> None:
         self._timeline, self._schemas, self._findings = timeline, schemas, findings
+        self._rows = RowCheck(schemas[max(schemas)].options, findings) if deep and schemas else None
 
     def check(self, files: Sequence[Expected]) -> None:
         """Check each file's footer and each deletion vector, several at a time."""
@@ -57,7 +66,8 @@ class DataCheck:
     def _check_data(self, expected: Expected) -> None:
         assert expected.entry is not None
         key, file = expected.key, expected.entry.file
-        self._findings.attempt(key, lambda: self._open(key, file))
+        if self._reads(key, file):  # pyarrow may end the process at a damaged footer whose rows it refuses to read
+            self._findings.attempt(key, lambda: self._open(key, file))
         if file.embedded_file_index is not None:
             self._findings.attempt(key, lambda: self._check_index(embedded_index(file), file))
         sidecar = self._findings.attempt(key, lambda: sidecar_of(file, key))
@@ -66,13 +76,25 @@ class DataCheck:
                 sidecar, lambda: self._check_index(beside(self._timeline.store, sidecar, file), file)
             )
 
+    def _reads(self, key: str, file: DataFile) -> bool:
+        """Read every row, if that was asked for. False if the file cannot be read."""
+        schema, rows = self._schemas.get(file.schema_id), self._rows
+        if rows is None or schema is None:
+            return True
+        store, inside = located(self._timeline.store, key)
+        return bool(self._findings.attempt(key, lambda: rows.check(store, inside, key, file, schema)))
+
     def _check_index(self, index: FileIndex, file: DataFile) -> None:
         """Check that each index is complete and covers the file's rows. Values are not compared."""
         schema = self._schemas.get(file.schema_id)
         index.check(lambda name: None if schema is None else _indexed_type(schema, name))
 
     def _open(self, key: str, file: DataFile) -> None:
-        source = self._timeline.store.open_input(key)
+        store, inside = located(self._timeline.store, key)
+        if format_of(file.file_name) == BLOB_FORMAT:
+            self._check_rows(key, file, blob_count(DataSource(store, inside, file, TableOptions({}))))
+            return
+        source = store.open_input(inside)
         try:
             match format_of(file.file_name):
                 case "parquet":
@@ -146,7 +168,8 @@ class DataCheck:
 
     def _check_vectors(self, expected: Expected, rows: Mapping[str, int]) -> None:
         assert expected.index is not None
-        data = self._findings.attempt(expected.key, lambda: self._timeline.store.get(expected.key))
+        store, key = located(self._timeline.store, expected.key)
+        data = self._findings.attempt(expected.key, lambda: store.get(key))
         if data is None:
             return
         if data[:1] != INDEX_VERSION:

@@ -2,20 +2,23 @@
 
 Owns: collecting the expected files, and the findings for missing ones. Must not know: the contents of the files (see `data`),
 how a snapshot's state is computed, requests to the store. Source: format/snapshot §1; format/manifests §6, §7.
-Invariants: Nothing outside the table's folder is ever requested (H16). A file that several snapshots need is requested once.
+Invariants: Outside the table's folder, only locations are looked at that an option of the table names (H16). A file that
+several snapshots need is requested once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...backends.store import ObjectNotFound
 from ...coordinator.history.presence import sizes_of
 from ...coordinator.history.timeline import Timeline
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.schema import TableSchema
-from ...core.places import FileKeys, is_external
+from ...core.places import FileKeys, FilePlaces, is_external
+from ..formats.external import located
 from .finding import Findings
 
 
@@ -47,18 +50,14 @@ class FileCheck:
 
     def __init__(self, timeline: Timeline, schema: TableSchema, findings: Findings) -> None:
         self._timeline, self._findings = timeline, findings
-        self._keys = FileKeys(schema)
+        self._keys, self._places = FileKeys(schema), FilePlaces.of(schema.options)
         self._expected: dict[str, Expected] = {}
-        self._outside: list[str] = []
 
     def expect_data(self, entry: ManifestEntry, manifest: str) -> None:
         """Expect a data or changelog file, and the files that belong to it."""
         where = f"manifest/{manifest}"
         keys = self._findings.attempt(where, lambda: self._keys.data(entry))
         if keys is None:
-            return
-        if is_external(keys[0]):
-            self._outside.append(keys[0])
             return
         if keys[0] in self._expected:
             return
@@ -72,10 +71,7 @@ class FileCheck:
             live: the live data files of the snapshot.
         """
         where = f"manifest/{manifest}"
-        if entry.file.external_path is not None:
-            self._outside.append(entry.file.external_path)
-            return
-        key = self._findings.attempt(where, lambda: self._keys.index(entry))
+        key = self._findings.attempt(where, lambda: self._index_key(entry))
         if key is None:
             return
         self._expected.setdefault(key, Expected(key, entry.file.file_size, where, index=entry))
@@ -89,17 +85,19 @@ class FileCheck:
                     message = f"name {found.data_file}, which is not a live file"
                     self._findings.warning(where, "_DELETIONS_VECTORS_RANGES", message)
 
+    def _index_key(self, entry: IndexEntry) -> str:
+        outside = entry.file.external_path
+        return self._keys.index(entry) if outside is None else self._places.external(outside)
+
     def expect_file(self, key: str, named_by: str) -> None:
         """Expect any other file, such as statistics."""
         self._expected.setdefault(key, Expected(key, None, named_by))
 
     def check(self) -> list[Expected]:
         """Look for all collected files. Returns those that exist."""
-        if self._outside:
-            count = f" and {len(self._outside) - 1} others" if len(self._outside) > 1 else ""
-            message = f"is outside the table's folder{count}, so it was not checked"
-            self._findings.warning(self._outside[0], "_EXTERNAL_PATH", message)
-        sizes = sizes_of(self._timeline, list(self._expected))
+        outside = [key for key in self._expected if is_external(key)]
+        sizes = sizes_of(self._timeline, [key for key in self._expected if not is_external(key)])
+        sizes.update(self._sizes_outside(outside))
         present = []
         for key, expected in self._expected.items():
             size = sizes.get(key)
@@ -110,3 +108,16 @@ class FileCheck:
                 self._findings.error(key, "_FILE_SIZE", f"has {size} bytes; {expected.named_by} says {expected.size}")
             present.append(expected)
         return present
+
+    def _sizes_outside(self, keys: Sequence[str]) -> dict[str, int]:
+        """The sizes of files in external paths, which are looked at one by one."""
+
+        def size(key: str) -> int | None:
+            store, inside = located(self._timeline.store, key)
+            try:
+                return store.head(inside).size
+            except ObjectNotFound:
+                return None
+
+        found = zip(keys, self._timeline.parallel(size, keys), strict=True)
+        return {key: size for key, size in found if size is not None}

@@ -13,7 +13,7 @@ from typing import Literal
 
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
-from ...core.errors import TableCorrupt, TableNotFound
+from ...core.errors import InvalidArgument, TableCorrupt, TableNotFound
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from .data import DataCheck
@@ -24,10 +24,12 @@ from .identities import check_identities
 from .state import StateCheck
 
 Which = Iterable[int] | Literal["all"] | None
+Depth = bool | Literal["deep"]
+"""How data files are checked: not at all, by their footers, or row by row."""
 
 
 def verify_store(
-    store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: bool = False
+    store: Store, *, branch: str = DEFAULT_BRANCH, snapshots: Which = None, data: Depth = False
 ) -> list[Finding]:
     """Check a table, which may be too damaged to be opened.
 
@@ -43,6 +45,8 @@ def verify_store(
         TableNotFound: there is neither a schema nor a snapshot.
         StoreUnavailable: the store did not answer.
     """
+    if data not in (False, True, "deep"):
+        raise InvalidArgument(f"data={data!r} is no depth of a check", next_step='use False, True or "deep"')
     timeline = Timeline(store, TablePaths(branch))
     findings = Findings()
     roots = read_roots(timeline, findings)
@@ -76,7 +80,7 @@ def _chosen(timeline: Timeline, roots: Roots, snapshots: Which, findings: Findin
 
 
 def _check_states(
-    timeline: Timeline, roots: Roots, chosen: list[tuple[str, Snapshot]], data: bool, findings: Findings
+    timeline: Timeline, roots: Roots, chosen: list[tuple[str, Snapshot]], data: Depth, findings: Findings
 ) -> None:
     states = StateCheck(timeline, roots.schemas, findings)
     files = FileCheck(timeline, roots.schemas[max(roots.schemas)], findings) if roots.schemas else None
@@ -100,4 +104,4 @@ def _check_states(
     if files is not None:
         present = files.check()
         if data:
-            DataCheck(timeline, roots.schemas, findings).check(present)
+            DataCheck(timeline, roots.schemas, findings, deep=data == "deep").check(present)

@@ -39,7 +39,7 @@ def test_damage_is_found(damage: Damage, run: Any, flights: ll.Table) -> None:
 
 def test_a_sound_table(run: Any, flights: ll.Table) -> None:
     """A sound table has no findings, whichever snapshots are checked, with data files or without."""
-    for words in ((), ("--all",), ("--snapshot", 1), ("--all", "--data")):
+    for words in ((), ("--all",), ("--snapshot", 1), ("--all", "--data"), ("--all", "--deep")):
         answer = run("verify", flights.url, *words, "--json")
         assert (answer.code, answer.json["findings"]) == (0, [])
     assert flights.verify("all", data=True) == []

@@ -29,6 +29,7 @@ from lakelatch.table.formats.avro_reader import AvroFile
 from lakelatch.table.formats.orc_writer import OrcOutput
 from lakelatch.table.formats.reading import OpenDataFile, open_data_file
 from lakelatch.table.projection.plan import plan_projection
+from lakelatch.table.writing.data_writer import SpillingSink
 
 COUNTER = itertools.count()
 COLUMNS = {"id": "INT", "s": "STRING", "d": "DECIMAL(9, 2)", "t": "TIMESTAMP(3)"}
@@ -120,11 +121,13 @@ def test_orc_rows_within_rows_keep_their_nulls(shape: str) -> None:
 
     rows = pa.table({"v": pa.array([value(to_arrow(field.type)) for _ in range(60)], to_arrow(field.type))})
     for start, count in ((0, 60), (1, 59), *((start, 2 + start % 3) for start in range(55))):
-        sink, part = io.BytesIO(), rows.slice(start, count)
+        store, part = MemoryStore("memory://orc-rows"), rows.slice(start, count)
+        sink = SpillingSink(store, "file")
         output = OrcOutput(sink, [field], "none", 1 << 20)
         output.write(part)
         output.close()
-        found = values_of(opened(sink.getvalue(), count, "orc", {"v": kind}))
+        sink.finish(travelling=False)
+        found = values_of(opened(store.get("file"), count, "orc", {"v": kind}))
         assert [v for (v,) in found] == part["v"].to_pylist(), f"rows {start} to {start + count}"
 
 
@@ -338,7 +341,7 @@ def test_avro_counts_cannot_run_away() -> None:
     schema = record(("a", {"type": "array", "items": "int"}))
     data = bytearray(avro_bytes(schema, [{"a": [1, 2]}], sync_marker=b"0123456789abcdef"))
     start = len(avro_bytes(schema, [], sync_marker=b"0123456789abcdef"))
-    count = avro_reader._long(2**60)
+    count = avro_reader.long_bytes(2**60)
     for hostile in (count + data[start + 1 : start + 2], data[start : start + 1] + bytes([2 * len(count)]) + count):
         before = time.monotonic()
         with pytest.raises(TableCorrupt, match=r"data-1\.avro"):

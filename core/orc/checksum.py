@@ -1,0 +1,97 @@
+"""A checksum over a whole ORC file, since ORC has none of its own.
+
+Owns: adding it to a finished file, and finding it. Must not know: stores, values.
+Source: ORC's own specification (user metadata in the footer); format/data-files §3.
+
+The checksum is an item of the footer's user metadata, which other readers ignore. It is the CRC-32 of all bytes before the
+footer, and of the decompressed footer without the item.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from .blocks import framed, plain
+from .protobuf import encode_message, fields_of, number_of
+from .tail import postscript_of
+
+KEY = b"lakelatch.crc32"
+_FOOTER_LENGTH, _USER_METADATA, _NAME, _VALUE, _BYTES = 1, 5, 1, 2, 2
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """The checksum of a file.
+
+    Attributes:
+        said: the checksum that the footer states.
+        footer_start: the offset of the footer. The checksum begins with the bytes before it.
+        footer: the decompressed footer without the checksum, with which it ends.
+    """
+
+    said: int
+    footer_start: int
+    footer: bytes
+
+    def matches(self, before: int) -> bool:
+        """Is this the checksum of the file?
+
+        Args:
+            before: the CRC-32 of the bytes before the footer.
+        """
+        return zlib.crc32(self.footer, before) == self.said
+
+
+def with_checksum(end: bytes, before: int = 0) -> bytes:
+    """The end of an ORC file, with the checksum of the file in its footer.
+
+    Args:
+        end: a file's last bytes, at least the footer and the postscript.
+        before: the CRC-32 of the bytes before them.
+
+    Raises:
+        ValueError: the bytes are not the end of an ORC file.
+    """
+    script = postscript_of(end)
+    script_start = len(end) - 1 - end[-1]
+    start = script_start - number_of(script, _FOOTER_LENGTH)
+    footer = _plain_footer(end, start, script_start)
+    made = footer + _item(zlib.crc32(footer, zlib.crc32(end[:start], before)))
+    packed = framed(made, number_of(script, 2), number_of(script, 3, 262_144))
+    sizes = {_FOOTER_LENGTH: len(packed)}
+    told = encode_message((key, sizes.get(key >> 3, value)) for key, value in fields_of(end[script_start:-1]))
+    return end[:start] + packed + told + bytes((len(told),))
+
+
+def checksum_in(tail: bytes, file_size: int) -> Checksum | None:
+    """The checksum that a file states; None if it has none.
+
+    Args:
+        tail: at least the last `tail_size` bytes of the file.
+
+    Raises:
+        ValueError: the bytes are not the end of an ORC file.
+    """
+    script = postscript_of(tail)
+    script_start = len(tail) - 1 - tail[-1]
+    start = script_start - number_of(script, _FOOTER_LENGTH)
+    footer = _plain_footer(tail, start, script_start)
+    size = len(_item(0))
+    if len(footer) < size or footer[-size:-_DIGITS] != _item(0)[:-_DIGITS]:
+        return None
+    return Checksum(int(footer[-_DIGITS:], 16), file_size - len(tail) + start, footer[:-size])
+
+
+def _plain_footer(tail: bytes, start: int, end: int) -> bytes:
+    if not 0 <= start < end:
+        raise ValueError(f"a footer of {end - start} bytes")
+    script = postscript_of(tail)
+    return plain(tail[start:end], number_of(script, 2), number_of(script, 3, 262_144))
+
+
+def _item(checksum: int) -> bytes:
+    """The item of the user metadata, as the last field of a footer."""
+    item = encode_message([(_NAME << 3 | _BYTES, KEY), (_VALUE << 3 | _BYTES, b"%08x" % checksum)])
+    return encode_message([(_USER_METADATA << 3 | _BYTES, item)])
