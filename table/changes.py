@@ -16,6 +16,7 @@ from ..coordinator.commit.request import Isolation
 from ..core.errors import CommitConflict, InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
+from .column_update import updated_columns
 from .opened import OpenTable
 from .writing.conform import batches_of, can_be_read_again
 from .writing.transaction import Transaction, snapshot_read
@@ -146,6 +147,49 @@ class Changes(OpenTable):
             lambda: snapshot_read(self.timeline, read_snapshot)
         )  # "meanwhile" begins once, however often it starts
         return self._written(data, lambda tx: tx.overwrite_since(look, data, partition, dynamic), **about)
+
+    def update_columns(
+        self,
+        data: Any,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        read_snapshot: int | None = None,
+    ) -> Receipt:
+        """Give existing rows new values for some columns, in one commit. Only these columns are written.
+
+        The table needs option `data-evolution.enabled`. Files that hold an updated row get these columns anew for all of their
+        rows; the other columns are neither read nor written.
+
+        Args:
+            data: the rows, in any form that `append` takes: the column `_ROW_ID`, as read with `to_arrow(columns=["_ROW_ID",
+                …])`, and the columns to change. A null is stored as null. Partition and BLOB columns cannot be changed.
+            commit_user, identifier, properties: as for `append`.
+            read_snapshot: id of the snapshot that `data` was computed from. If another writer has updated or deleted any of
+                these rows since, even in other columns, that is a conflict. The latest snapshot by default.
+
+        Raises:
+            CommitConflict: another writer changed some of the rows first; read them again.
+            InvalidArgument: there is no such column, or no row with an id.
+            Unsupported: the table has no data evolution, or a column cannot be updated.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+        >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
+        >>> table = ll.create_table("memory://columns-doctest/t", schema, options=options)
+        >>> receipt = table.append(pa.table({"id": [1, 2], "note": ["a", "b"]}))
+        >>> rows = table.to_arrow(columns=["_ROW_ID"], where="id = 2")
+        >>> receipt = table.update_columns(rows.append_column("note", pa.array(["new"])))
+        >>> table.to_arrow().to_pylist()
+        [{'id': 1, 'note': 'a'}, {'id': 2, 'note': 'new'}]
+        """
+        self.refresh()
+        with self.transaction(commit_user=commit_user, identifier=identifier, properties=properties) as tx:
+            if not tx.replayed:
+                read = snapshot_read(self.timeline, read_snapshot)
+                tx.update_messages(updated_columns(self.store, self.timeline, self._schema, read, data), read)
+        return tx.receipt
 
     def drop_partitions(
         self,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_places
-from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, SOURCE_COMPACT, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold
 from .request import CommitRequest, Target
 from .row_ids import RowRanges
@@ -175,6 +175,32 @@ def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Confli
     inputs = {owner_of(e) for e in request.entries if e.kind != ADD}
     names = [owner[2] for owner in vector_places(index) if owner in inputs]
     return _inputs_marked("", names) if names else None
+
+
+def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict | None:
+    """Data evolution: another writer deleted rows of which this commit updates columns, or updated any of their columns.
+
+    As in Apache Paimon, two updates of the same rows conflict even if they are of different columns. A compaction is no conflict
+    if it leaves one file with the same rows.
+    """
+    ours = [e.file for e in request.entries if e.kind == ADD]
+    rows, same = RowRanges(ours), {(f.first_row_id, f.row_count) for f in ours}
+    for change in changes:
+        touched = [e for e in change.change.entries if rows.meet(e.file)]
+        kept = {
+            (e.file.first_row_id, e.file.row_count)
+            for e in touched
+            if e.kind == ADD and e.file.file_source == SOURCE_COMPACT
+        }
+        others = [
+            e
+            for e in touched
+            if (e.file.first_row_id, e.file.row_count) not in kept & same
+            or (e.kind == ADD and e.file.file_source != SOURCE_COMPACT)
+        ]
+        if others:
+            return _conflict("rows_changed", change, others, "changed rows that this commit updates")
+    return None
 
 
 def inputs_of(request: CommitRequest) -> set[Owner]:

@@ -1,7 +1,7 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `LayoutDecision`; `Target` (which partitions an overwrite
-replaces), `Isolation`. Must not know: how a commit is carried out.
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ColumnUpdate`, `LayoutDecision`; `Target` (which
+partitions an overwrite replaces), `Isolation`. Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class CommitRequest:
     properties: dict[str, str] = field(default_factory=dict)
 
     restores: ClassVar[bool] = False
+    updates_rows: ClassVar[bool] = False
     settles_layout: ClassVar[bool] = False
     newest_schema: ClassVar[bool] = False
 
@@ -83,6 +84,12 @@ class Restoration(CommitRequest):
     """
 
     restores = True
+
+
+class ColumnUpdate(CommitRequest):
+    """An append of files with new columns for rows that `read_snapshot` has (data evolution)."""
+
+    updates_rows = True
 
 
 class LayoutDecision(CommitRequest):

@@ -35,6 +35,7 @@ from .conflicts import (
     inputs_marked,
     inputs_of,
     replaced_files,
+    rows_changed,
 )
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
@@ -126,6 +127,8 @@ class Settler:
         """The files that the request replaces on this base; a conflict if other writers changed what it read."""
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
+        if request.updates_rows:
+            return (None if is_read else self._rows_conflict(base)) or Followed({})
         if request.target is None:
             stands = not inputs_of(request) or (is_read and read is not None)
             return (None if stands else self._inputs_conflict(base)) or Followed({})
@@ -136,6 +139,11 @@ class Settler:
             return Followed(self._read_files)
         changes = self._since.since(read, base.snapshot)
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
+
+    def _rows_conflict(self, base: Base) -> Conflict | None:
+        """Check that nobody else changed the rows of which columns are updated."""
+        changes = self._since.since(self.request.read_snapshot, base.snapshot)
+        return changes if isinstance(changes, Conflict) else rows_changed(self.request, changes)
 
     def _inputs_conflict(self, base: Base) -> Conflict | None:
         """Check that the input files of a compaction are still live. If the history allows it, only later changes are read."""

@@ -21,7 +21,7 @@ from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest, Isolation, RepeatableRequest, Target
+from ...coordinator.commit.request import ColumnUpdate, CommitRequest, Isolation, RepeatableRequest, Target
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.schema import TableSchema
@@ -72,6 +72,7 @@ class Transaction:
         self._writer: TableWriter | None = None
         self._given: list[CommitMessage] = []
         self._operation: str | None = None
+        self._updates_rows = False
         self._target: Callable[[list[CommitMessage]], Target] | None = None
         self._read: Snapshot | None = None
         self._receipt: Receipt | None = None
@@ -151,6 +152,16 @@ class Transaction:
         spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, read_snapshot)
         self._refuse_outside([m.partition for m in self._given], spec)
+
+    def update_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None) -> None:
+        """Add files with new columns for existing rows.
+
+        Args:
+            read_snapshot: the snapshot that has these rows. Changes of them since are a conflict.
+        """
+        self._begin("WRITE", read_snapshot)
+        self._updates_rows = True
+        self._given.extend(messages)
 
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
         """Delete the rows of partitions."""
@@ -237,7 +248,12 @@ class Transaction:
             raise
 
     def _request(self, messages: list[CommitMessage]) -> CommitRequest:
-        return (RepeatableRequest if self._newest_schema else CommitRequest)(
+        request = CommitRequest
+        if self._updates_rows:
+            request = ColumnUpdate
+        elif self._newest_schema:
+            request = RepeatableRequest
+        return request(
             kind="APPEND" if self._target is None else "OVERWRITE",
             entries=entries_of(messages),
             commit_user=self._user,

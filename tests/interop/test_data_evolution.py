@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from golden_filters import golden_predicate
 from interop.domains import ATOMIC
@@ -58,8 +59,8 @@ class History:
         changes = [
             self.append,
             self.update,
-            self.update,
-            self.update,
+            self.update_some,
+            self.update_some,
             self.use_format,
             self.add,
             self.rename,
@@ -85,7 +86,16 @@ class History:
             row.update({f.id: self._value(f) for f in chosen})
         values = [[row[f.id] for f in chosen] for row in self.rows[first : first + count]]
         self.java.write_columns(self.path, [f.name for f in chosen], values, first, number)
-        return f"{[f.name for f in chosen]} of rows {first} to {first + count - 1}"
+        return f"Java updates {[f.name for f in chosen]} of rows {first} to {first + count - 1}"
+
+    def update_some(self, number: int) -> str:
+        chosen = self.rng.sample(self.fields, self.rng.randint(1, len(self.fields)))
+        ids = self.rng.sample(range(len(self.rows)), self.rng.randint(1, len(self.rows)))
+        for i in ids:
+            self.rows[i].update({f.id: self._value(f) for f in chosen})
+        values = decode_rows([[self.rows[i][f.id] for f in chosen] for i in ids], chosen)
+        ll.open_table(str(self.path)).update_columns(values.append_column("_ROW_ID", pa.array(ids, pa.int64())))
+        return f"update {[f.name for f in chosen]} of rows {ids}"
 
     def use_format(self, number: int) -> str:
         chosen = self.rng.choice(FORMATS)

@@ -1,0 +1,222 @@
+"""New values for some columns of existing rows, in tables with data evolution.
+
+Owns: `updated_columns`, which writes files that hold only these columns, for the rows of existing files. Must not know: how
+files are committed, what conflicts. Source: format/data-files §7.
+Invariants: A new file has exactly the rows of an existing one, in their order: rows without a new value keep the old one. Only
+the named columns are read. Files of an update that fails are deleted, or become orphans.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..backends.elsewhere import delete_located
+from ..backends.store import Store
+from ..coordinator.commit.message import CommitMessage
+from ..coordinator.history.timeline import Timeline
+from ..core import options as opt
+from ..core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported
+from ..core.metadata.schema import ROW_ID, TableSchema
+from ..core.metadata.snapshot import Snapshot
+from ..core.paths import TablePaths
+from ..core.rows.types import Field, is_blob_type
+from ..core.typed import Array
+from .reading.arrow import SplitReader
+from .scan.fallback import file_schemas_of
+from .scan.plan import plan_scan
+from .scan.row_runs import first_row, row_count
+from .scan.split import Split
+from .writing.conform import Conformer, batches_of
+from .writing.data_writer import DataFileWriter, FileSettings
+from .writing.writer import check_writable
+
+_ONE_FILE = 1 << 62
+"""A size that no file reaches: the new columns of a file's rows must be in one file."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The files that hold the columns of the same rows.
+
+    Attributes:
+        start: the row id of the first row.
+        rows: the number of rows.
+    """
+
+    start: int
+    rows: int
+    split: Split
+
+
+def updated_columns(
+    store: Store, timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None, data: Any
+) -> list[CommitMessage]:
+    """Write files with new values for some columns.
+
+    Args:
+        snapshot: the snapshot whose rows are updated.
+        data: rows in any form that `batches_of` accepts: the column `_ROW_ID`, and the columns to change.
+
+    Returns:
+        The new files; not committed yet.
+
+    Raises:
+        Unsupported: the table has no data evolution, or a column cannot be updated; names the option or the column.
+        InvalidArgument: there is no such column, or no row with an id; or a row is given twice.
+    """
+    check_writable(schema)
+    if not schema.options.get(opt.DATA_EVOLUTION):
+        raise Unsupported(
+            f"updating single columns needs option '{opt.DATA_EVOLUTION.key}' = true, which this table was created without",
+            next_step="overwrite the partitions of the rows instead",
+        )
+    given = _given(schema, data)
+    ids = given.column(ROW_ID.name).to_numpy()
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    if len(ids) and (ids[1:] == ids[:-1]).any():
+        twice = int(ids[:-1][ids[1:] == ids[:-1]][0])
+        raise InvalidArgument(f"the row with _ROW_ID {twice} is given twice")
+    values = given.drop_columns([ROW_ID.name]).take(pa.array(order))
+    fields = [f for f in schema.fields if f.name in values.column_names]
+    work = _Updates(store, timeline, schema, tuple(fields))
+    try:
+        return list(work.messages(_runs(timeline, schema, snapshot), ids, values))
+    except BaseException:
+        with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
+            delete_located(store, work.written)
+        raise
+
+
+def _given(schema: TableSchema, data: Any) -> pa.Table:
+    """The rows with the table's types. A null stays null, whatever the column's default is."""
+    batches = [batch for batch in batches_of(data) if batch.num_rows]
+    names = list(batches[0].schema.names) if batches else [ROW_ID.name]
+    if ROW_ID.name not in names:
+        raise InvalidArgument(
+            f"the rows have no column '{ROW_ID.name}', which says which rows are updated",
+            next_step=f"read it with columns=['{ROW_ID.name}', …]",
+        )
+    for name in names:
+        field = schema.by_name.get(name)
+        if name in schema.partition_keys:
+            raise Unsupported(f"partition column '{name}' cannot be updated: the row would move to another file")
+        if field is not None and is_blob_type(field.type):
+            raise Unsupported(f"updating column '{name}' of type BLOB is not supported yet")
+    fields = [replace(f, default_value=None) for f in schema.fields if f.name in names]
+    row_id = replace(ROW_ID, type=replace(ROW_ID.type, nullable=False))
+    conform = Conformer((row_id, *fields))
+    if batches and not fields and len(names) == 1:
+        raise InvalidArgument(f"the rows have only '{ROW_ID.name}': add the columns to change")
+    return pa.Table.from_batches([conform(batch) for batch in batches], schema=conform.schema).combine_chunks()
+
+
+def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) -> list[_Run]:
+    """The runs of a snapshot, by row id."""
+    found = []
+    for split in plan_scan(timeline, snapshot, schema, None).splits:
+        if split.branch != timeline.paths.branch:
+            continue
+        for run in split.runs:
+            files = [split.files[i] for i in run]
+            if files[0].first_row_id is not None:
+                part = replace(
+                    split,
+                    files=tuple(files),
+                    keys=tuple(split.keys[i] for i in run),
+                    deletions=(),
+                    is_one_run=len(run) > 1,
+                )
+                found.append(_Run(first_row(files), row_count(files), part))
+    return sorted(found, key=lambda run: run.start)
+
+
+class _Updates:
+    """Writes the files of one update.
+
+    Attributes:
+        written: the keys of the files that are in the store.
+    """
+
+    def __init__(self, store: Store, timeline: Timeline, schema: TableSchema, fields: tuple[Field, ...]) -> None:
+        self._store, self._timeline, self._schema = store, timeline, schema
+        self._names = [f.name for f in fields]
+        self._settings = replace(FileSettings.of(schema, fields), target_bytes=_ONE_FILE)
+        self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
+        self._stem = f"{schema.options.get(opt.DATA_FILE_PREFIX)}{uuid.uuid4()}"
+        self.written: list[str] = []
+
+    def messages(self, runs: Sequence[_Run], ids: Array, values: pa.Table) -> Iterator[CommitMessage]:
+        """One message for each run that has some of the rows.
+
+        Args:
+            ids: the row ids, ascending.
+            values: the new values, in the order of the ids.
+        """
+        starts = np.array([run.start for run in runs], np.int64)
+        ends = starts + np.array([run.rows for run in runs], np.int64)
+        owners = np.searchsorted(starts, ids, side="right") - 1
+        if runs:
+            missing = ids[(owners < 0) | (ids >= ends[owners])]
+        else:
+            missing = ids
+        if len(missing):
+            raise InvalidArgument(
+                f"there is no row with _ROW_ID {int(missing[0])}",
+                next_step="the row was deleted, or its id was read from another table",
+            )
+        for owner in np.unique(owners).tolist():
+            first, last = np.searchsorted(owners, [owner, owner + 1]).tolist()
+            run = runs[owner]
+            yield self._written(run, self._whole(run, ids[first:last] - run.start, values.slice(first, last - first)))
+
+    def _whole(self, run: _Run, places: Array, values: pa.Table) -> pa.Table:
+        """The columns of all rows of a run.
+
+        Args:
+            places: the positions of the new values.
+        """
+        values = values.select(self._names)
+        if len(places) == run.rows:
+            return values
+        reader = SplitReader(
+            self._schema, self._names, None, file_schemas_of(self._timeline, self._schema, [run.split])
+        )
+        old = pa.Table.from_batches(list(reader.batches(self._store, [run.split])), reader.arrow_schema)
+        if old.num_rows != run.rows:
+            raise TableCorrupt(
+                f"{run.split.keys[0]} has {old.num_rows} rows, but its manifest says {run.rows}; no column was updated"
+            )
+        chosen = np.arange(run.rows)
+        chosen[places] = run.rows + np.arange(len(places))
+        both = pa.concat_tables([old, values.cast(old.schema)])
+        return both.take(pa.array(chosen))
+
+    def _written(self, run: _Run, columns: pa.Table) -> CommitMessage:
+        split = run.split
+        folder = self._paths.bucket_dir(split.partition_path, split.bucket)
+        writer = DataFileWriter(self._store, self._settings, folder, f"{self._stem}-{run.start}", travelling=True)
+        try:
+            for batch in columns.to_batches():
+                writer.write(batch)
+            writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            self.written.extend(writer.written_keys)
+        (file,) = writer.files
+        return CommitMessage(
+            split.partition,
+            split.bucket,
+            split.total_buckets,
+            new_files=(file._replace(first_row_id=run.start),),
+            uploads=tuple(writer.uploads),
+        )
