@@ -43,13 +43,15 @@ from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import plan_scan
 from ..table.scan.split import Split
 from ..table.table import Table
+from .catalog import NAME, marked, options_of_mark, options_of_statement
+from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
 from .source_options import SourceOptions
 from .source_writer import TableSourceWriter
+from .statements import Statements
 from .tasks import ReadTask
 from .types import spark_schema
 
-NAME = "lakelatch"
 _TASKS = 4
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -62,6 +64,10 @@ def register(session: Any) -> None:
 
     A temporary view shows the snapshot that was the latest when the view was first used, as with Spark's own file sources.
     Create the view again to see newer rows. `VERSION AS OF` needs a catalog in the JVM, so time travel is an option here.
+
+    `session.sql` is replaced on this session object: Spark does not tell a Python source where a table of its catalog lies, so
+    `CREATE TABLE … USING lakelatch` and `INSERT` into such tables are carried out by lakelatch, as jobs of the session. Every
+    other statement is passed on as it is (docs/spark-by-habit.md).
     Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
     `batch_size`); `lakelatch.spark.write` sets it itself.
 
@@ -71,6 +77,9 @@ def register(session: Any) -> None:
     Example:
         ``lakelatch.spark.register(spark); spark.read.format("lakelatch").option("snapshot", 3).load(url)``
     """
+    if not isinstance(session.sql, Statements):
+        session.sql = Statements(session, session.sql)
+    understand_save_as_table(session)
     pushes = str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
     session.dataSource.register(FilteringSource if pushes else TableSource)
 
@@ -86,10 +95,19 @@ class TableSource(DataSource):
         return SourceOptions(self.options)
 
     def schema(self) -> spark.StructType:
-        return spark_schema(self._options().table_to_read().schema.fields)
+        stated = options_of_statement(self.options)
+        options = self._options() if stated is None else SourceOptions(stated)
+        schema = spark_schema(options.table_to_read().schema.fields)
+        return schema if stated is None else marked(schema, stated)
+
+    def _table_to_read(self, schema: spark.StructType) -> Table:
+        given = dict(self.options)
+        if "path" not in given:  # a table of the catalog
+            given = {**options_of_mark(schema), **given}
+        return SourceOptions(given).table_to_read()
 
     def reader(self, schema: spark.StructType) -> DataSourceReader:
-        return TableSourceReader(self._options().table_to_read(), schema)
+        return TableSourceReader(self._table_to_read(schema), schema)
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
         return TableSourceWriter(self._options(), schema, overwrite)
@@ -99,7 +117,7 @@ class FilteringSource(TableSource):
     """The source for sessions that push filters down to Python sources."""
 
     def reader(self, schema: spark.StructType) -> DataSourceReader:
-        return FilteringReader(self._options().table_to_read(), schema)
+        return FilteringReader(self._table_to_read(schema), schema)
 
 
 @dataclass

@@ -70,7 +70,10 @@ class SourceOptions:
                 raise InvalidArgument(f"option '{key}' is unknown", next_step=closest(key, KNOWN))
         if not given.get("path"):
             raise InvalidArgument(
-                "the source needs the table's URL", next_step="pass it to load() or save(), or as option 'path'"
+                "the source needs the table's URL, and Spark does not tell it where a table of its catalog lies",
+                next_step="pass it to load() or save(), or as option 'path'; to use a table of the catalog, call"
+                " lakelatch.spark.register(spark), create it with CREATE TABLE … USING lakelatch LOCATION 'url', and write"
+                " with INSERT INTO in spark.sql(...)",
             )
         self.url = given["path"]
         self.branch = given.get("branch", DEFAULT_BRANCH)

@@ -16,7 +16,7 @@ import pytest
 from report import tell
 
 HERE = Path(__file__).parent
-FILES = ["test_pipeline.py", "test_writing_by_habit.py", "test_habit_page.py"]
+FILES = ["test_pipeline.py", "test_writing_by_habit.py", "test_habit_page.py", "test_tables_of_the_catalog.py"]
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += ["test_legs.py", "test_commit_safety.py"]
 

@@ -1,0 +1,164 @@
+"""SQL on tables of Spark's catalog: rows reach the table that a statement names, or none. Runs again under Spark Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+import lakelatch.spark as lake
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
+    """The tables `a` and `b` of the catalog, with the same columns and a row each, and the folder that they are in."""
+    lake.register(spark)
+    home = str(tmp_path_factory.mktemp("lake"))
+    for name in "ab":
+        spark.sql(f"CREATE TABLE {name} (k INT, p INT) USING lakelatch PARTITIONED BY (p) LOCATION '{home}/{name}'")
+        ll.open_table(f"{home}/{name}").append(
+            pa.table({"k": pa.array([1], pa.int32()), "p": pa.array([1], pa.int32())})
+        )
+    yield spark, home
+    for name in "ab":
+        spark.sql(f"DROP TABLE {name}")
+
+
+def counts(home: str) -> tuple[int, int]:
+    return ll.open_table(f"{home}/a").count(), ll.open_table(f"{home}/b").count()
+
+
+def test_a_statement_creates_the_table_from_its_columns(spark: Any, tmp_path: Path) -> None:
+    lake.register(spark)
+    url = str(tmp_path / "it's new")
+    quoted = url.replace("'", "\\'")
+    columns = "id BIGINT NOT NULL COMMENT 'the key', `day` DATE, st STRUCT<a: INT, b: ARRAY<STRING>>, c CHAR(3)"
+    statement = (
+        f"CREATE TABLE IF NOT EXISTS made ({columns}) USING `LakeLatch` -- a comment\n"
+        f"PARTITIONED BY (day) LOCATION '{quoted}' COMMENT 'people' TBLPROPERTIES ('target-file-size' = '1 mb')"
+    )
+    for _ in range(2):
+        spark.sql(statement)
+    schema = ll.open_table(url).schema
+    assert [(f.name, str(f.type.nullable), f.description) for f in schema.fields[:2]] == [
+        ("id", "False", "the key"),
+        ("day", "True", None),
+    ]
+    assert (schema.partition_keys, schema.comment) == (("day",), "people")
+    assert ll.open_table(url).options["target-file-size"] == "1 mb"
+    spark.sql("INSERT INTO made VALUES (1, DATE'2026-01-01', struct(1, array('x')), 'abc')")
+    assert [tuple(row) for row in spark.sql("SELECT id, st.b[0], c FROM made").collect()] == [(1, "x", "abc")]
+    spark.sql("DROP TABLE made")
+    with pytest.raises(ll.InvalidArgument, match="other columns"):
+        spark.sql(f"CREATE TABLE made (id INT) USING lakelatch LOCATION '{quoted}'")
+    spark.sql(f"CREATE TABLE made USING lakelatch LOCATION '{quoted}'")
+    assert spark.table("made").count() == 1
+    spark.sql("DROP TABLE made")
+    assert ll.open_table(url).count() == 1
+
+
+def test_rows_reach_the_table_that_insert_names(catalog: tuple[Any, str]) -> None:
+    """The columns of a query carry the mark of the table that they come from; a write must not believe it."""
+    spark, home = catalog
+    spark.sql("INSERT INTO a SELECT * FROM b")
+    assert counts(home) == (2, 1)
+    spark.sql("INSERT OVERWRITE TABLE b SELECT * FROM a")
+    assert counts(home) == (2, 2)
+    for save in (
+        lambda: spark.table("b").write.insertInto("a"),
+        lambda: spark.table("b").writeTo("a").append(),
+        lambda: spark.table("b").write.format("lakelatch").mode("append").save(),
+        lambda: spark.sql("WITH x AS (SELECT * FROM b) INSERT INTO a SELECT * FROM x"),
+    ):
+        with pytest.raises(Exception, match="the source needs the table's URL"):
+            save()
+    assert counts(home) == (2, 2)
+
+
+def test_insert_overwrite_follows_the_session(catalog: tuple[Any, str]) -> None:
+    spark, home = catalog
+    spark.sql("INSERT OVERWRITE a VALUES (1, 1), (2, 2)")
+    assert counts(home)[0] == 2
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        spark.sql("INSERT OVERWRITE a VALUES (3, 2)")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert sorted(ll.open_table(f"{home}/a").to_arrow()["k"].to_pylist()) == [1, 3]
+    spark.sql("INSERT INTO a PARTITION (p = 9) VALUES (4)")
+    assert ll.open_table(f"{home}/a").count(where="p = 9") == 1
+    with pytest.raises(ll.InvalidArgument, match=r"1 columns.*needs 2: k, p"):
+        spark.sql("INSERT INTO a VALUES (4)")
+
+
+@pytest.mark.parametrize(
+    ("statement", "way"),
+    [
+        ("MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE", "overwrite-partitions"),
+        ("UPDATE a SET k = 1", "overwrite-partitions"),
+        ("DELETE FROM default.a WHERE k = 1", "drop_partitions"),
+        ("TRUNCATE TABLE a", "truncate"),
+        ("ALTER TABLE a ADD COLUMN z INT", "alter"),
+        ("ALTER TABLE a SET LOCATION '/elsewhere'", "alter"),
+        ("SELECT * FROM a VERSION AS OF 1", "'snapshot' = '3'"),
+        ("SELECT * FROM `default`.`a` FOR SYSTEM_TIME AS OF '2026-01-01'", "'timestamp' ="),
+        ("CREATE TABLE c LIKE a", "list of columns"),
+        ("CREATE TABLE c USING lakelatch LOCATION '/x' AS SELECT 1 AS k", "INSERT INTO"),
+        ("CREATE OR REPLACE TABLE a (k INT) USING lakelatch LOCATION '/x'", "DROP TABLE"),
+        ("CREATE TABLE c (k INT) USING lakelatch", "LOCATION"),
+        ("CREATE TABLE c USING lakelatch OPTIONS (path '/x', brnch 'y')", "branch"),
+        ("INSERT OVERWRITE a PARTITION (p) VALUES (1, 2)", "PARTITION out"),
+    ],
+)
+def test_what_a_python_source_cannot_do_is_refused_with_the_way_that_works(
+    catalog: tuple[Any, str], statement: str, way: str
+) -> None:
+    spark, home = catalog
+    before = counts(home)
+    with pytest.raises(ll.LakelatchError, match=r"\(.*" + way):
+        spark.sql(statement)
+    assert counts(home) == before
+    assert not spark.catalog.tableExists("c")
+
+
+def test_other_statements_are_sparks(catalog: tuple[Any, str]) -> None:
+    """Tables of other formats, temporary views and statements with mistakes pass as they are."""
+    spark, _ = catalog
+    spark.sql("CREATE TABLE other USING parquet AS SELECT * FROM a")
+    spark.sql("INSERT INTO other VALUES (:k, 1)", args={"k": 7})
+    assert spark.sql("SELECT * FROM other WHERE k = {k}", k=7).count() == 1
+    spark.sql("DROP TABLE other")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        spark.sql("INSERT INTO a SELEC 1")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("INSERT INTO nowhere VALUES (1)")
+
+
+def test_save_as_table_names_a_table_that_can_be_read(spark: Any, tmp_path: Path) -> None:
+    """With a path it creates the table and its name; without one it follows the name; other formats stay Spark's."""
+    lake.register(spark)
+    url = str(tmp_path / "t")
+    df = spark.sql("SELECT 1 AS k, 1 AS p UNION ALL SELECT 2, 2")
+    with pytest.raises(ll.InvalidArgument, match="option\\('path', url\\)"):
+        df.write.format("lakelatch").saveAsTable("saved")
+    df.write.format("lakelatch").partitionBy("p").option("path", url).saveAsTable("saved")
+    assert ll.open_table(url).schema.partition_keys == ("p",)
+    assert spark.table("saved").count() == 2
+    for mode, rows in (("append", 4), ("ignore", 4), ("overwrite", 2)):
+        df.write.saveAsTable("saved", format="lakelatch", mode=mode)
+        assert spark.sql("SELECT * FROM saved").count() == rows
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+        df.write.format("lakelatch").saveAsTable("saved")
+    spark.sql("DROP TABLE saved")
+    with pytest.raises(ll.InvalidArgument, match="there is a table at"):
+        df.write.format("lakelatch").option("path", url).saveAsTable("saved")
+    assert ll.open_table(url).count() == 2
+    df.write.format("parquet").saveAsTable("saved")
+    assert spark.table("saved").count() == 2
+    spark.sql("DROP TABLE saved")
