@@ -30,11 +30,13 @@ from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import ScanPlan, count_rows
 from ..table.scan.split import Split
 from ..table.table import Table
+from ..table.travel import epoch_millis
 from .hadoop import hadoop_options
 from .predicate import Untranslatable, column_of, to_column
 from .session import FILE_SYSTEMS, has_time_type, parallelism, setting, tells_case
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
+from .zones import bound_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
 
@@ -68,8 +70,10 @@ def read(
         url: the URL of the table, which must mean the same on the driver and on the executors.
         columns: the names of the columns, in the order wanted. None means all; [] gives the right number of rows without
             columns.
-        where: an `ll.col(...)` predicate or its text. It prunes files and filters rows.
-        snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment.
+        where: an `ll.col(...)` predicate or its text. It prunes files and filters rows. Text and dates without a zone are
+            times of `spark.sql.session.timeZone`, as in Spark's SQL.
+        snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment. A
+            timestamp without a zone is one of the session's zone, too.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
     Returns:
@@ -83,10 +87,12 @@ def read(
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
     """
     table = open_table(url, storage_options=storage_options)
+    zone = session_zone(spark)
     if (snapshot, tag, timestamp) != (None, None, None):
-        table = table.at(snapshot=snapshot, tag=tag, timestamp=timestamp)
+        moment = None if timestamp is None else epoch_millis(timestamp, zone=zone)
+        table = table.at(snapshot=snapshot, tag=tag, timestamp=moment)
     names = None if columns is None else list(columns)
-    plan = table.plan(where, names)
+    plan = table.plan(bound_in(zone, where, table.schema), names)
     return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
 
 

@@ -8,15 +8,19 @@ ignored.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
+from ..core.metadata.schema import TableSchema
 from ..core.paths import DEFAULT_BRANCH
 from ..core.rows.partition import closest
 from ..table.create import open_table
 from ..table.table import Table
+from ..table.travel import epoch_millis
+from .zones import partition_in, zone_named
 
 STORAGE_PREFIX, PROPERTY_PREFIX = "storage.", "property."
 KNOWN = (
@@ -25,6 +29,7 @@ KNOWN = (
     "snapshot",
     "tag",
     "timestamp",
+    "timezone",
     "commit-user",
     "identifier",
     "isolation",
@@ -43,6 +48,7 @@ class SourceOptions:
     | `path` | both | the URL of the table, which is also the argument of `load` and `save` |
     | `branch` | both | a branch of the table |
     | `snapshot`, `tag`, `timestamp` | reading | the snapshot to read; the latest by default |
+    | `timeZone` | both | the zone of times without one in other options; Spark does not tell a source the session's zone |
     | `commit-user`, `identifier` | writing | give both to commit exactly once, or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
     | `read-snapshot` | writing | the id of the snapshot that an overwrite's rows were computed from |
@@ -90,6 +96,7 @@ class SourceOptions:
                 next_step="leave one of them out: 'partition' names what is replaced, 'dynamic' takes it from the rows",
             )
         self.merge_schema = _flag(given, "mergeschema", "mergeSchema")
+        self.zone = None if "timezone" not in given else zone_named(given["timezone"])
         self.properties = {k[len(PROPERTY_PREFIX) :]: v for k, v in given.items() if k.startswith(PROPERTY_PREFIX)}
         self.storage_options = StorageOptions(
             {k[len(STORAGE_PREFIX) :]: _value(k, v) for k, v in given.items() if k.startswith(STORAGE_PREFIX)}
@@ -101,12 +108,33 @@ class SourceOptions:
 
     def table_to_read(self) -> Table:
         """The table at the snapshot, tag or time that the options name."""
-        moment: Any = self.timestamp
-        if moment is not None and moment.lstrip("-").isdigit():
-            moment = int(moment)
-        if (self.snapshot, self.tag, moment) == (None, None, None):
-            return self.table()
-        return self.table().at(snapshot=self.snapshot, tag=self.tag, timestamp=moment)
+        table = self.table()
+        if (self.snapshot, self.tag, self.timestamp) == (None, None, None):
+            return table
+        return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=self._moment())
+
+    def _moment(self) -> int | None:
+        """Option `timestamp` in milliseconds since 1970."""
+        text = self.timestamp
+        if text is None or text.lstrip("-").isdigit():
+            return None if text is None else int(text)
+        with self._zone_told():
+            return epoch_millis(text, "option 'timestamp'", self.zone)
+
+    def replaced(self, schema: TableSchema) -> dict[str, Any]:
+        """The values of option `partition`; {} without it."""
+        with self._zone_told():
+            return partition_in(self.zone, self.partition or {}, schema)
+
+    @contextmanager
+    def _zone_told(self) -> Iterator[None]:
+        """Add to an error about a missing zone that an option can name it for all options."""
+        try:
+            yield
+        except InvalidArgument as error:
+            if self.zone is None and "has no zone" in error.message:
+                error.next_step += "; or set option 'timeZone', because Spark does not tell a source the session's zone"
+            raise
 
 
 def _flag(given: Mapping[str, str], key: str, name: str) -> bool:

@@ -68,7 +68,7 @@ class TableSourceWriter(DataSourceArrowWriter):
         if options.merge_schema:
             filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
             table = with_new_columns(options.table, schema, filled)
-        spec = (overwrite_spec(table.schema, options.partition or {}, False) if overwrite else None) or {}
+        spec = (overwrite_spec(table.schema, options.replaced(table.schema), False) if overwrite else None) or {}
         columns = match_columns(schema, table.schema, tuple(spec))
         for name, cast in zip(columns.names, columns.casts, strict=True):
             if cast is not None:
@@ -107,7 +107,7 @@ class TableSourceWriter(DataSourceArrowWriter):
                 if self._is_dynamic(messages, table):
                     tx.overwrite_messages(given, self._read, dynamic=True)
                 else:
-                    tx.overwrite_messages(given, self._read, partition=self._options.partition or {})
+                    tx.overwrite_messages(given, self._read, partition=self._options.replaced(table.schema))
             else:
                 tx.append_messages(given)
         table.committer.settle()

@@ -34,6 +34,7 @@ from .evolving import with_new_columns
 from .session import overwrites_dynamically, tells_case
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
+from .zones import partition_in, session_zone
 
 Mode = Literal["append", "overwrite", "overwrite-partitions"]
 Cluster = Literal["auto", "none"]
@@ -70,7 +71,8 @@ def write(
         mode: `append` adds the rows. `overwrite` replaces `partition`, or everything if that is {} or the table has no
             partitions. `overwrite-partitions` replaces each partition for which the frame has rows, and so does `overwrite`
             without `partition` if the session's `spark.sql.sources.partitionOverwriteMode` is `dynamic`.
-        partition: for `overwrite`, the partition to replace, in whole or in part. The frame may omit its columns.
+        partition: for `overwrite`, the partition to replace, in whole or in part. The frame may omit its columns. Times
+            without a zone are times of `spark.sql.session.timeZone`.
         commit_user, identifier: give both to commit exactly once, or neither. A second run with the same pair returns the
             receipt of the first run without running a job. The identifiers of a user must increase.
         isolation: how an overwrite treats rows that other writers append in the meantime: with `snapshot` they stay, and
@@ -107,6 +109,8 @@ def write(
         reopened = partial(open_table, url, storage_options=storage_options)
         table = with_new_columns(reopened, df.schema, tuple(partition or ()), tells_case=case)
     check_writable(table.schema)
+    if partition is not None:
+        partition = partition_in(session_zone(df.sparkSession), partition, table.schema)
     with table.transaction(
         commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
     ) as tx:

@@ -7,9 +7,8 @@ range is an invalid argument. The clocks of writers may differ by up to a minute
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from ..backends.store import ObjectNotFound
@@ -17,14 +16,13 @@ from ..coordinator.history.timeline import Timeline
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
-from ..core.rows.literals import coerce_literal
+from ..core.rows.literals import Nanos, coerce_literal
 from ..core.rows.types import timestamp as timestamp_type
 from ..core.rows.values import NANOS_PER_MILLI
 
 SKEW_MS = 60_000
 """By how much a snapshot's time may be earlier than that of a previous snapshot, because writers' clocks differ."""
 
-_ZONED = re.compile(r"([Zz]|[+-]\d{2}:?\d{2})\s*$")
 _NAMES_SHOWN = 20
 _STRIDE = 8
 _NO_WATERMARK = -(1 << 63)
@@ -72,12 +70,13 @@ def schema_at(timeline: Timeline, snapshot: Snapshot, latest: TableSchema) -> Ta
     return replace(written, option_texts=latest.option_texts)
 
 
-def epoch_millis(moment: Any, name: str = "timestamp") -> int:
+def epoch_millis(moment: Any, name: str = "timestamp", zone: tzinfo | None = None) -> int:
     """A point in time as milliseconds since 1970, rounded down.
 
     Args:
         moment: ISO text with a zone, a datetime with a zone, or milliseconds since 1970.
         name: the argument's name, for errors.
+        zone: the zone of text and dates that have none; None refuses them.
 
     Raises:
         InvalidArgument: not a time, or a time without a zone.
@@ -85,14 +84,9 @@ def epoch_millis(moment: Any, name: str = "timestamp") -> int:
     >>> epoch_millis("1970-01-01T01:00+01:00"), epoch_millis(5), epoch_millis(datetime(1970, 1, 1, 0, 0, 1, tzinfo=timezone.utc))
     (0, 5, 1000)
     """
-    if isinstance(moment, int) and not isinstance(moment, bool):
+    if isinstance(moment, int) and not isinstance(moment, (bool, Nanos)):
         return int(moment)
-    unzoned = (isinstance(moment, str) and not _ZONED.search(moment)) or (
-        isinstance(moment, datetime) and moment.tzinfo is None
-    )
-    if unzoned:
-        raise InvalidArgument(f"{name} {str(moment)!r} has no zone", next_step="add Z, or an offset such as +02:00")
-    nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), name)
+    nanos = coerce_literal(moment, timestamp_type(9, local_zone=True), name, zone)
     return int(nanos) // NANOS_PER_MILLI
 
 

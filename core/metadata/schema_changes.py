@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timezone
 from typing import Any, TypeAlias
 
 from .. import options as opt
@@ -386,7 +387,7 @@ def _data_type(given: Any, name: str) -> DataType:
 
 def _default_text(default: Any, data_type: DataType, name: str) -> str:
     text = str(default).lower() if isinstance(default, bool) else str(default)
-    coerce_literal(text, data_type, f"default of column '{name}'")
+    coerce_literal(text, data_type, f"default of column '{name}'", timezone.utc)
     return text
 
 

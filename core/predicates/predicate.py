@@ -15,12 +15,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from ..errors import InvalidArgument
 from ..rows.java_text import timestamp_sql
-from ..rows.literals import Nanos, coerce_literal, exact_number, integer_range, plain_scalar
+from ..rows.literals import Instant, Nanos, coerce_literal, exact_number, integer_range, plain_scalar
 from ..rows.partition import closest
 from ..rows.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, AtomicType, DataType, Field, RowType, sql
 from ..rows.values import EXACT, decimal_of, root_of
@@ -151,7 +152,7 @@ def _literal_text(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         return f"X'{bytes(value).hex()}'"
     if isinstance(value, Nanos):
-        return f"TIMESTAMP '{timestamp_sql(value, 0)}'"
+        return f"TIMESTAMP '{timestamp_sql(value, 0)}{'Z' if isinstance(value, Instant) else ''}'"
     if isinstance(value, (int, float, Decimal)):
         return str(value) if math.isfinite(value) else f"'{value}'"
     return "'" + str(value).replace("'", "''") + "'"
@@ -286,7 +287,7 @@ def transformed(predicate: Predicate, leaf: Callable[[Comparison], Predicate]) -
 # ------------------------------------------------------------------------------------------------------------ binding
 
 
-def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
+def bind(predicate: Predicate, fields: Sequence[Field], zone: tzinfo | None = None) -> Predicate:
     """Convert the literals of a predicate to values of their columns. Binding twice changes nothing.
 
     A number between two values of an integer or DECIMAL column, or out of its range, is not an error. The comparison is
@@ -295,6 +296,8 @@ def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
     Args:
         predicate: the predicate as the user built it.
         fields: the columns of the table.
+        zone: the zone of text and dates without one, where the column counts points in time (see `coerce_literal`); None
+            refuses them.
 
     Raises:
         InvalidArgument: A column does not exist (the message lists similar ones), its type does not support the test, or
@@ -306,10 +309,10 @@ def bind(predicate: Predicate, fields: Sequence[Field]) -> Predicate:
     Comparison(op='>', column='st', literals=(1,), path=('a',))
     """
     by_name = {f.name: f for f in fields}
-    return transformed(predicate, lambda leaf: _bound(leaf, by_name))
+    return transformed(predicate, lambda leaf: _bound(leaf, by_name, zone))
 
 
-def _bound(leaf: Comparison, by_name: Mapping[str, Field]) -> Predicate:
+def _bound(leaf: Comparison, by_name: Mapping[str, Field], zone: tzinfo | None) -> Predicate:
     leaf = _located(leaf, by_name)
     where = f"column '{'.'.join((leaf.column, *leaf.path))}'"
     if leaf.op not in OPERATORS:
@@ -324,7 +327,7 @@ def _bound(leaf: Comparison, by_name: Mapping[str, Field]) -> Predicate:
         raise InvalidArgument(f"{where} is of type {sql(data_type)}: {leaf.op} needs a column of text")
     if root in INTEGER_ROOTS or root == "DECIMAL":
         return _snapped(leaf, data_type, where)
-    return replace(leaf, literals=tuple(coerce_literal(v, data_type, where) for v in leaf.literals))
+    return replace(leaf, literals=tuple(coerce_literal(v, data_type, where, zone) for v in leaf.literals))
 
 
 def _located(leaf: Comparison, by_name: Mapping[str, Field]) -> Comparison:

@@ -1,10 +1,12 @@
 """Converts literals that users write to values of a column's type.
 
-Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars. Must not know: predicates,
-partitions, Arrow columns. Sources: format/binary-row §3; architecture §5 (a literal is coerced to the type of its column).
+Owns: the coercion of literals: Python objects, ISO text, NumPy and pandas scalars; what a time without a zone means. Must
+not know: predicates, partitions, Arrow columns, names of time zones.
+Sources: format/binary-row §3; architecture §5 (a literal is coerced to the type of its column).
 
 Invariants: A literal is never truncated or rounded, except to the nearest FLOAT or DOUBLE. A literal that does not fit
-raises `InvalidArgument`, which names the column and the value. Coercing a value twice changes nothing.
+raises `InvalidArgument`, which names the column and the value. Coercing a value twice changes nothing. A time without a zone
+never becomes an instant by a guess: either the caller names the zone that its users mean, or the literal is refused.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from ..errors import InvalidArgument
 from .dates import AnyDate, FarDate, date_to_days, days_to_date, parsed_date
+from .java_text import timestamp_sql
 from .types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
 from .values import (
     NANOS_PER_SECOND,
@@ -48,7 +52,15 @@ _NANOS_OF_NUMPY = {
 
 
 class Nanos(int):
-    """A coerced timestamp in nanoseconds since 1970. A plain int is rejected as a literal, because its unit is unknown."""
+    """A coerced time of a clock on the wall, in nanoseconds since 1970. A plain int is rejected, because its unit is unknown."""
+
+
+class Instant(Nanos):
+    """A coerced point in time, in nanoseconds since 1970 in UTC."""
+
+
+class _NoZone(Exception):
+    """A time without a zone is compared with points in time, and nobody says which zone is meant."""
 
 
 def integer_range(root: str) -> tuple[int, int]:
@@ -61,15 +73,18 @@ def integer_range(root: str) -> tuple[int, int]:
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
-def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
+def coerce_literal(value: Any, data_type: DataType, where: str, zone: dt.tzinfo | None = None) -> Any:
     """Convert a literal to a value of a column.
 
     Args:
         value: None, a Python object, a NumPy, pandas or Arrow scalar, or text (ISO for dates and times, digits for
-            numbers). For TIMESTAMP WITH LOCAL TIME ZONE, a datetime with a zone means its instant, and one without a
-            zone is in UTC.
+            numbers).
         data_type: the type of the column.
         where: the column, for the error message.
+        zone: for TIMESTAMP WITH LOCAL TIME ZONE, the zone of text and dates that have none, as in SQL. A time that the
+            zone skips is moved forward by what was skipped, and of two that have the same text the earlier is meant.
+            None refuses them. A datetime object without a zone is always refused, because even PySpark takes it for a
+            time in another zone than text.
 
     Returns:
         The value in the form of the module `values`; None for null.
@@ -82,6 +97,8 @@ def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
     Decimal('1.50')
     >>> coerce_literal("1970-01-01 00:00:01", timestamp(3), "column 't'")
     1000000000
+    >>> coerce_literal("1970-01-01 00:00:01+00:00", timestamp(3, local_zone=True), "column 't'")
+    1000000000
     """
     value = plain_scalar(value)
     if value is None:
@@ -92,8 +109,14 @@ def coerce_literal(value: Any, data_type: DataType, where: str) -> Any:
             f"{where} is of type {sql(data_type)}, which cannot be compared",
             next_step="only IS NULL and IS NOT NULL can test it",
         )
+    if data_type.root == "TIMESTAMP_LTZ" and zone is not None:
+        coercion = partial(_timestamp, zone=zone)
     try:
         return coercion(value, data_type)
+    except _NoZone:
+        raise InvalidArgument(
+            f"{where}: {_shown(value)} has no zone, so it names no point in time", next_step=_with_zone(value)
+        ) from None
     except (ValueError, TypeError, OverflowError, InvalidOperation) as error:
         detail = "" if isinstance(error, InvalidOperation) else f": {error}"
         raise InvalidArgument(f"{where} is of type {sql(data_type)}, and {value!r} does not fit it{detail}") from error
@@ -110,8 +133,8 @@ def plain_scalar(value: Any) -> Any:
         return value.item()
     if kind.__module__ == "pyarrow.lib" and hasattr(value, "as_py"):
         if value.is_valid and str(value.type).startswith("timestamp["):
-            unit = value.type.unit
-            return Nanos(value.value * _NANOS_OF_NUMPY[unit])
+            kind_of_time = Nanos if value.type.tz is None else Instant
+            return kind_of_time(value.value * _NANOS_OF_NUMPY[value.type.unit])
         return value.as_py()
     return value
 
@@ -205,7 +228,7 @@ def _binary(value: Any, _: AtomicType) -> bytes:
 def _date(value: Any, _: AtomicType) -> AnyDate:
     if isinstance(value, str) and (found := parsed_date(value.strip())) is not None:
         return found
-    if isinstance(value, Nanos):
+    if isinstance(value, Nanos) and not isinstance(value, Instant):
         days, rest = divmod(int(value), SECONDS_PER_DAY * NANOS_PER_SECOND)
         if not rest:
             return days_to_date(days)
@@ -230,21 +253,54 @@ def _time(value: Any, _: AtomicType) -> dt.time:
     return value
 
 
-def _timestamp(value: Any, data_type: AtomicType) -> Nanos:
+def _timestamp(value: Any, data_type: AtomicType, zone: dt.tzinfo | None = None) -> Nanos:
+    """A time of the clock for TIMESTAMP, an `Instant` for TIMESTAMP_LTZ."""
+    nanos, has_zone, may_be_local = _time_given(value)
+    if data_type.root == "TIMESTAMP":
+        if has_zone:
+            raise ValueError("the column has no time zone")
+        return Nanos(nanos)
+    if has_zone:
+        return Instant(nanos)
+    if zone is None or not may_be_local:
+        raise _NoZone
+    return Instant(nanos - _offset_nanos(nanos, zone))
+
+
+def _time_given(value: Any) -> tuple[int, bool, bool]:
+    """Nanoseconds since 1970, whether they count from an instant, and else whether a zone may be assumed."""
     if isinstance(value, Nanos):
-        return value
-    zoned = data_type.root == "TIMESTAMP_LTZ"
+        return int(value), isinstance(value, Instant), False
     if isinstance(value, str) and (found := _TIMESTAMP.fullmatch(value.strip())):
-        if found[6] and not zoned:
-            raise ValueError("the column has no time zone")
-        return Nanos(_parsed_nanos(found))
+        return _parsed_nanos(found), bool(found[6]), True
     if isinstance(value, dt.datetime):
-        if value.tzinfo is not None and not zoned:
-            raise ValueError("the column has no time zone")
-        return Nanos(datetime_to_nanos(value))
+        return datetime_to_nanos(value), value.tzinfo is not None, False
     if isinstance(value, (dt.date, FarDate)):
-        return Nanos(date_to_days(value) * SECONDS_PER_DAY * NANOS_PER_SECOND)
+        return date_to_days(value) * SECONDS_PER_DAY * NANOS_PER_SECOND, False, True
     raise ValueError("a datetime is needed, or text such as '2024-07-05 12:34:56.789'")
+
+
+def _offset_nanos(nanos: int, zone: dt.tzinfo) -> int:
+    """By how much the zone's clock is ahead of UTC when it shows a time; of two offsets the one before the change counts."""
+    clock = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=nanos // NANOS_PER_SECOND)
+    offset = clock.replace(tzinfo=zone).utcoffset()
+    if offset is None:
+        raise ValueError(f"the zone {zone} has no offset at this time")
+    return (offset.days * SECONDS_PER_DAY + offset.seconds) * NANOS_PER_SECOND
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Nanos):
+        return f"'{timestamp_sql(value, 0)}'"
+    return f"'{value}'" if isinstance(value, (dt.date, FarDate)) else repr(value)
+
+
+def _with_zone(value: Any) -> str:
+    """How to write the same literal with a zone."""
+    if isinstance(value, dt.datetime):
+        return "give it a zone, for example value.replace(tzinfo=timezone.utc), or write text such as '2024-07-05 12:00:00Z'"
+    text = timestamp_sql(_time_given(value)[0], 0)
+    return f"write the text '{text}Z' for UTC, or with another offset '{text}+02:00'"
 
 
 def _parsed_nanos(found: re.Match[str]) -> int:

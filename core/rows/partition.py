@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..errors import InvalidArgument, TableCorrupt, Unsupported
 from .binary_row import decode_row, encode_row
 from .dates import date_to_days, whole_date
 from .java_text import date_sql, float_text, time_sql, timestamp_iso, timestamp_sql
-from .literals import Nanos, coerce_literal
+from .literals import Instant, Nanos, coerce_literal
 from .types import BINARY_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, Field
 from .values import (
     NANOS_PER_MILLI,
@@ -156,15 +157,18 @@ class PartitionCodec:
 
     # ---------------------------------------------------------------------------------------------------------- specs
 
-    def parse_spec(self, spec: Mapping[str, Any] | str) -> dict[str, Any]:
+    def parse_spec(self, spec: Mapping[str, Any] | str, zone: tzinfo | None = None) -> dict[str, Any]:
         """Parse the name that a user gives to a full or partial partition.
 
         Args:
             spec: ``{"month": 1}``, or text in the form of a path, ``"month=1/day=2"``, with `%2F` for a slash in a
                 value. Text for a DATE, TIME or TIMESTAMP is in ISO format or the number in the legacy directory name.
+            zone: the zone of text and dates without one, for columns that count points in time (see `coerce_literal`);
+                None refuses them.
 
         Returns:
-            The values by column, in the order of the partition columns; None for the default name.
+            The values by column, in the order of the partition columns; None for the default name. Parsing them again
+            changes nothing.
 
         Raises:
             InvalidArgument: A column is not a partition column (the message lists similar ones) or is named twice, or a
@@ -176,16 +180,15 @@ class PartitionCodec:
                 raise InvalidArgument(
                     f"'{name}' is not a partition column", next_step=closest(name, list(self.by_name))
                 )
-        return {f.name: self._spec_value(given[f.name], f) for f in self.fields if f.name in given}
+        return {f.name: self._spec_value(given[f.name], f, zone) for f in self.fields if f.name in given}
 
-    def _spec_value(self, value: Any, field: Field) -> Any:
+    def _spec_value(self, value: Any, field: Field, zone: tzinfo | None) -> Any:
         where = f"partition column '{field.name}'"
         if isinstance(value, str):
             if value == self.default_name:
                 return None
             value = _from_number_text(value, field)
-        value = coerce_literal(value, field.type, where)
-        return int(value) if isinstance(value, Nanos) else value
+        return coerce_literal(value, field.type, where, zone)
 
     def matches(self, values: Sequence[Any], spec: Mapping[str, Any]) -> bool:
         """Do the values equal a parsed spec in every column that it names? Null equals null."""
@@ -256,5 +259,5 @@ def _from_number_text(text: str, field: Field) -> Any:
                 return millis_to_time(int(folded))
         except ValueError as error:
             raise InvalidArgument(f"partition column '{field.name}': {error}") from error
-        return Nanos(int(folded) * NANOS_PER_MILLI)
+        return (Instant if root == "TIMESTAMP_LTZ" else Nanos)(int(folded) * NANOS_PER_MILLI)
     return text if root in STRING_ROOTS or root in BINARY_ROOTS else text.strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timezone
 from typing import Any
 
 import pyarrow as pa
@@ -115,7 +116,7 @@ class Conformer:
 
 
 def _default(field: Field, target: pa.DataType) -> pa.Scalar:
-    value = coerce_literal(field.default_value, field.type, f"default of column {field.name!r}")
+    value = coerce_literal(field.default_value, field.type, f"default of column {field.name!r}", timezone.utc)
     return to_arrow_scalar(value, field.type, target)
 
 

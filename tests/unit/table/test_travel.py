@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -152,6 +153,12 @@ def test_a_time_without_a_zone_is_refused(moment: Any) -> None:
     """A guess at the zone could be off by hours, silently."""
     with pytest.raises(InvalidArgument):
         epoch_millis(moment)
+    with pytest.raises(InvalidArgument, match=r"timestamp: '2024-01-01' has no zone.*'2024-01-01 00:00:00Z' for UTC"):
+        epoch_millis("2024-01-01")
+
+
+def test_a_time_of_a_zone_that_the_caller_names() -> None:
+    assert epoch_millis("1970-01-01", zone=ZoneInfo("America/New_York")) == 5 * 3_600_000
 
 
 # -------------------------------------------------------------------------------------------------------------- schema

@@ -20,7 +20,7 @@ from lakelatch.core.file_index.options import KINDS, index_specs, takes
 from lakelatch.core.predicates.arrow import evaluate
 from lakelatch.core.predicates.predicate import Comparison, bind, col
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.literals import Nanos
+from lakelatch.core.rows.literals import Instant, Nanos
 from lakelatch.core.rows.types import AtomicType, Field, MapType, decimal, parse_atomic, string, timestamp
 from lakelatch.core.rows.values import column_values
 from lakelatch.tests.interop.domains import ATOMIC
@@ -62,7 +62,7 @@ def domain(name: str) -> tuple[AtomicType, pa.Array, list[Any]]:
 
 def literal_of(value: Any, data_type: AtomicType) -> Any:
     if data_type.root.startswith("TIMESTAMP"):
-        return Nanos(value)
+        return Instant(value) if data_type.root == "TIMESTAMP_LTZ" else Nanos(value)
     return value
 
 
@@ -117,7 +117,7 @@ def absent_value(data_type: AtomicType) -> Any:
     if root == "DECIMAL":
         return Decimal(5).scaleb(-data_type.scale)
     if root.startswith("TIMESTAMP"):
-        return dt.datetime(2001, 2, 3, 4, 5, 6)
+        return dt.datetime(2001, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc if data_type.root == "TIMESTAMP_LTZ" else None)
     return 42.0 if root in ("FLOAT", "DOUBLE") else 42
 
 

@@ -121,11 +121,13 @@ def test_printed_predicates_can_be_parsed() -> None:
         Field(3, "t", timestamp(9)),
         Field(4, "y", varbinary()),
         Field(5, "b", AtomicType("BOOLEAN")),
+        Field(6, "z", timestamp(6, local_zone=True)),
     ]
     predicate = bind(
         (col("i").is_in([1, -2]) | ~Comparison("=", "d", (math.nan,)) | (col("d") < 1e300))
         & (col("s p") != "it's")
         & (col("t") > "2024-01-01T00:00:00.000000001")
+        & (col("z") > "2024-01-01T00:00:00.5+02:00")
         & ((col("y") == b"\x00") | (col("b") == False) | col("s p").like("a_%")),  # noqa: E712
         fields,
     )

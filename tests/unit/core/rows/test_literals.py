@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -68,7 +70,7 @@ NOON = 1_720_180_800_000_000_000  # 2024-07-05T12:00 UTC
         ("-0001-03-04", timestamp(3), -719_831 * 86_400 * 10**9),
         ("2024-07-05T12:00:00Z", LTZ, NOON),
         ("2024-07-05T14:00:00+02:00", LTZ, NOON),
-        ("2024-07-05T12:00:00", LTZ, NOON),
+        (pa.scalar(NOON // 1000, pa.timestamp("us", "Asia/Tokyo")), LTZ, NOON),
         (dt.datetime(2024, 7, 5, 14, tzinfo=dt.timezone(dt.timedelta(hours=2))), LTZ, NOON),
         (dt.date(2024, 7, 5), timestamp(6), NOON - 43_200 * 10**9),
         (np.datetime64("2024-07-05T12:00:00.000000001"), timestamp(9), NOON + 1),
@@ -117,6 +119,69 @@ def test_literals_that_do_not_fit(literal: Any, data_type: DataType) -> None:
     """G4: An error names the column; there is never a silent guess."""
     with pytest.raises(InvalidArgument, match="column 'c'"):
         coerce_literal(literal, data_type, "column 'c'")
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "2024-07-05",
+        "2024-07-05 12:00:00.5",
+        dt.date(2024, 7, 5),
+        dt.datetime(2024, 7, 5, 12),
+        pd.Timestamp("2024-07-05"),
+        np.datetime64("2024-07-05T12:00"),
+        pa.scalar(NOON, pa.timestamp("ns")),
+    ],
+)
+def test_a_time_without_a_zone_names_no_point_in_time(literal: Any) -> None:
+    """G4: It is not taken for UTC: the error shows how to write it, and what it shows is accepted."""
+    with pytest.raises(InvalidArgument, match=r"column 'c'.*has no zone") as caught:
+        coerce_literal(literal, LTZ, "column 'c'")
+    for way in re.findall("text such as '(.*?)'|text '(.*?)'|offset '(.*?)'", caught.value.next_step):
+        coerce_literal(next(filter(None, way)), LTZ, "column 'c'")
+    assert "zone" in str(caught.value) and ("Z'" in caught.value.next_step)
+    assert coerce_literal(literal, timestamp(9), "column 'c'") is not None, "a column without a zone needs none"
+
+
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+@pytest.mark.parametrize(
+    ("literal", "utc"),
+    [
+        ("2024-07-05 08:00:00", "2024-07-05 12:00:00"),
+        ("2024-07-05 12:00:00Z", "2024-07-05 12:00:00"),
+        (dt.date(2024, 1, 5), "2024-01-05 05:00:00"),
+        (
+            "2024-03-10 02:30:00.000000001",
+            "2024-03-10 07:30:00.000000001",
+        ),  # skipped: Spark moves it forward by an hour
+        ("2024-11-03 01:30:00", "2024-11-03 05:30:00"),  # twice: Spark means the first
+        ("1880-01-01", "1880-01-01 04:56:02"),  # before there were zones
+        ("0001-01-01", "0001-01-01 04:56:02"),
+        ("9999-07-01", "9999-07-01 04:00:00"),
+    ],
+)
+def test_text_without_a_zone_is_of_the_zone_that_the_caller_names(literal: Any, utc: str) -> None:
+    """G4: Gaps and overlaps of a zone are resolved as Spark resolves them, to the last digit."""
+    found = coerce_literal(literal, timestamp(9, local_zone=True), "column 'c'", NEW_YORK)
+    assert found == coerce_literal(utc, timestamp(9), "column 'c'")
+    assert coerce_literal(found, LTZ, "column 'c'", ZoneInfo("Asia/Tokyo")) == found, "coercing twice changes nothing"
+
+
+def test_an_object_without_a_zone_is_refused_though_a_zone_is_named() -> None:
+    """G4: PySpark takes a datetime without a zone for one of Python's own zone, and text for one of the session's."""
+    for literal in (dt.datetime(2024, 7, 5), np.datetime64("2024-07-05"), pa.scalar(NOON, pa.timestamp("ns"))):
+        with pytest.raises(InvalidArgument, match="has no zone"):
+            coerce_literal(literal, LTZ, "column 'c'", NEW_YORK)
+
+
+def test_an_instant_does_not_fit_a_column_without_a_zone() -> None:
+    for literal in (pa.scalar(NOON, pa.timestamp("ns", "UTC")), coerce_literal("2024-07-05Z", LTZ, "column 'c'")):
+        with pytest.raises(InvalidArgument, match="the column has no time zone"):
+            coerce_literal(literal, timestamp(9), "column 'c'")
+        with pytest.raises(InvalidArgument, match="a date is needed"):
+            coerce_literal(literal, DATE, "column 'c'")
 
 
 @pytest.mark.parametrize(

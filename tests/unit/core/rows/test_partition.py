@@ -7,6 +7,7 @@ import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -167,6 +168,18 @@ def test_invalid_specs(spec: Any, message: str) -> None:
     """G7: A misspelt partition is an error, and never means all partitions."""
     with pytest.raises(InvalidArgument, match=message):
         TWO.parse_spec(spec)
+
+
+def test_a_partition_of_points_in_time_needs_a_zone() -> None:
+    """G7: Another hour's partition is never dropped. A number counts from an instant, as in the legacy directory name."""
+    hours = codec(("h", "TIMESTAMP(3) WITH LOCAL TIME ZONE"))
+    for spec in ("h=2024-07-05T12:00:00Z", {"h": "2024-07-05T14:00:00+02:00"}, f"h={NOON // 10**6}"):
+        assert hours.parse_spec(spec) == {"h": NOON}
+    for spec in ("h=2024-07-05T12:00:00", {"h": "2024-07-05"}):
+        with pytest.raises(InvalidArgument, match=r"partition column 'h'.*has no zone.*Z' for UTC"):
+            hours.parse_spec(spec)
+    parsed = hours.parse_spec("h=2024-07-05T08:00:00", ZoneInfo("America/New_York"))
+    assert parsed == hours.parse_spec(parsed) == {"h": NOON}
 
 
 def test_matching() -> None:
