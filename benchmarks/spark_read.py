@@ -2,7 +2,10 @@
 
 Each query is measured on Spark's own reader, on `lakelatch.spark.read` (planning included), on its Arrow leg alone (what
 changed schemas take) and on the data source. Target: at most 1.1 x the CPU of Spark's reader; a count of all rows from
-metadata alone. With `--files N` the rows lie in N files, to see where the Arrow leg takes over.
+metadata alone. With `--files N` the rows lie in N files.
+
+With `--small 48 400 5000`, tables of so many small files are read, in 50 partitions and with the filter on the frame. Target: at
+most 1.2 x the wall and the CPU of `spark.read.parquet` of the same files, given as paths.
 """
 
 from __future__ import annotations
@@ -60,19 +63,84 @@ def variants(spark: Any, url: str, files: list[str], columns: list[str], where: 
     }
 
 
-def main() -> None:
-    args = arguments(
-        __doc__.partition("\n")[0] if __doc__ else "",
-        lambda parser: parser.add_argument(
-            "--files", type=int, default=0, help="number of data files; 0 = one per task"
-        ),
-    )
-    folder = args.folder or Path(tempfile.mkdtemp(prefix="lakelatch-bench-"))
-    spark = session(args.plain_daemon)
+PARTITIONS = 50
+ROWS_OF_A_FILE = 20
+
+
+def make_small(folder: Path, files: int) -> str:
+    """A table of so many files in partitions; each commit writes one file into each of them."""
+    import pyarrow as pa
+
+    import lakelatch as ll
+
+    url, parts = str(folder / f"small-{files}"), min(PARTITIONS, files)
+    if ll.is_table(url):
+        return url
+    schema = pa.schema([("part", pa.int32()), ("id", pa.int64()), ("name", pa.string())])
+    table = ll.create_table(url, schema, partition_by=["part"])
+    for commit in range(files // parts):
+        ids = range(commit * parts * ROWS_OF_A_FILE, (commit + 1) * parts * ROWS_OF_A_FILE)
+        part = pa.array([i // ROWS_OF_A_FILE % parts for i in ids], pa.int32())
+        table.append(pa.table({"part": part, "id": list(ids), "name": [f"name-{i}" for i in ids]}))
+    return url
+
+
+def small_files(spark: Any, args: Any, folder: Path, count: int) -> None:
+    """What filters on the frame cost in a table of small files."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     import lakelatch as ll
     import lakelatch.spark as lake
 
+    url = make_small(folder, count)
+    files = [f"{url}/{name}" for name in ll.open_table(url).files()["file_path"].to_pylist()]
+    folders = sorted({file.rpartition("/")[0] for file in files})
+
+    for name, where in {"one partition": "part = 1", "few rows of all files": f"id % {ROWS_OF_A_FILE} = 7"}.items():
+
+        def run(frame: Any, where: str = where) -> Any:
+            return frame.where(where).agg(F.sum("id")).collect()
+
+        chosen = {
+            "spark.read.parquet": lambda: run(spark.read.parquet(*files)),
+            "the same, by folders": lambda: run(spark.read.option("basePath", url).parquet(*folders)),
+            "lakelatch.spark.read": lambda: run(lake.read(spark, url)),
+        }
+        if name == "one partition":
+            source = spark.read.format("lakelatch").option("where", where)
+            chosen["lakelatch.spark.read, where="] = lambda: run(lake.read(spark, url, where="part = 1"))
+            chosen["data source, option where"] = lambda source=source: run(source.load(url))
+        described = {"filter": where, "files": len(files), "partitions": len(folders), **facts(spark, args)}
+        described["rows"] = count * ROWS_OF_A_FILE
+        report(f"{count} small files: {name}", described, measure(chosen, args.rounds), args.json)
+
+
+def more_arguments(parser: Any) -> None:
+    parser.add_argument("--files", type=int, default=0, help="number of data files; 0 = one per task")
+    parser.add_argument("--small", type=int, nargs="*", help="read tables of so many small files instead")
+
+
+def main() -> None:
+    args = arguments(__doc__.partition("\n")[0] if __doc__ else "", more_arguments)
+    folder = args.folder or Path(tempfile.mkdtemp(prefix="lakelatch-bench-"))
+    spark = session(args.plain_daemon)
+    import lakelatch.spark as lake
+
     lake.register(spark)
+    for count in args.small or ():
+        small_files(spark, args, folder, count)
+    if args.small is None:
+        large_files(spark, args, folder)
+    spark.stop()
+    if args.folder is None:
+        shutil.rmtree(folder)
+
+
+def large_files(spark: Any, args: Any, folder: Path) -> None:
+    """What whole columns and few rows cost in a table of large files."""
+    import lakelatch as ll
+    import lakelatch.spark as lake
+
     source, url = str(folder / "source"), str(folder / f"table-{args.rows}-{args.files}")
     if not Path(source).exists():
         make_rows(spark, args.rows, source)
@@ -84,9 +152,6 @@ def main() -> None:
         chosen = variants(spark, url, files, columns, where, act)
         described = {"query": name, "files": len(files), **facts(spark, args)}
         report(f"scan: {name}", described, measure(chosen, args.rounds), args.json)
-    spark.stop()
-    if args.folder is None:
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ Owns: `read`, the choice between the two legs (Spark's reader and Arrow) for eac
 tasks. Must not know: how files are chosen or decoded. Source: architecture §6; format/spark §4.
 
 Invariants: A frame shows one snapshot, whatever is committed later. Both legs give the same types, and together they give
-the rows of `Table.to_arrow`. Spark never infers a column from a path or a type from a file.
+the rows of `Table.to_arrow`. Spark never infers a type from a path or a file.
 """
 
 from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any
@@ -32,18 +32,19 @@ from ..table.scan.split import Split
 from ..table.table import Table
 from ..table.travel import epoch_millis
 from .hadoop import hadoop_options
+from .native import paths_without_job, scan_files
 from .predicate import Untranslatable, column_of, to_column
-from .session import FILE_SYSTEMS, has_time_type, parallelism, setting, tells_case
+from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setting, tells_case
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
 from .zones import bound_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
 
-NATIVE_FILES = 32
-"""Spark plans this many files in the driver; for more, each path takes it milliseconds (format/spark §4.a) …"""
+NATIVE_FILES = 20_000
+"""Spark's own reader takes this many files, however small, as far as it does not look at each of them in a task of its own …"""
 NATIVE_FILE_BYTES = 4 << 20
-"""… which is worthwhile if the mean size of the files is at least this."""
+"""… which is worthwhile if their mean size is at least this (format/spark §4)."""
 TASK_BYTES = 128 << 20
 OPEN_BYTES = 1 << 20
 """The cost of opening a file, in bytes read, when files are packed into tasks."""
@@ -158,7 +159,8 @@ class Scan:
             return [], self.plan.splits
         native = [s for s in self.plan.splits if self._is_plain(s)]
         files = sum(len(s.files) for s in native)
-        if files > NATIVE_FILES and sum(s.size for s in native) < files * NATIVE_FILE_BYTES:
+        limit = min(NATIVE_FILES, paths_without_job(self.spark)) if is_connect(self.spark) else NATIVE_FILES
+        if files > limit and sum(s.size for s in native) < files * NATIVE_FILE_BYTES:
             _LOG.info("%d small files of %s are read by Arrow", files, self.table.url)
             return [], self.plan.splits
         chosen = {id(s) for s in native}
@@ -196,19 +198,16 @@ class Scan:
 
     # --------------------------------------------------------------------------------------------------- native leg
 
-    def _native(self, splits: Iterable[Split]) -> Any | None:
+    def _native(self, splits: Sequence[Split]) -> Any | None:
         """Spark's own scan, or None if it turns out that the session cannot open the files."""
         store = self.table.store
         root = native_root(store)
         if _GLOB.intersection(root):
             return None
-        paths = [f"{root}/{key}" for split in splits for key in split.keys]
         opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
         options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
         try:
-            # With an explicit schema, Spark does not open a file to infer one, and does not turn `month=1/` into a column.
-            reader = self.spark.read.schema(spark_schema(self.touched)).option("mergeSchema", "false")
-            frame = reader.options(recursiveFileLookup="true", **options).parquet(*paths)
+            frame = scan_files(self.spark, root, splits, self.table.schema, self.touched, options)
         except Exception as error:
             if root.startswith("file:"):
                 raise

@@ -1,7 +1,8 @@
 """Finds out what a Spark session can do without using its JVM, so that it also works under Spark Connect.
 
-Owns: whether the session has the type TIME, distinguishes case and can open a scheme, and how many tasks to create. Must
-not know: tables, plans. Source: format/spark §1; architecture §6. Invariant: A session is only queried; nothing is set in it.
+Owns: whether the session is one of Spark Connect, has the type TIME, distinguishes case and can open a scheme, and how many
+tasks to create. Must not know: tables, plans. Source: format/spark §1; architecture §6.
+Invariant: A session is only queried; nothing is set in it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ _LOG = logging.getLogger("lakelatch.spark")
 def setting(session: Any, key: str, default: str) -> str:
     """A setting of the session, or its default."""
     return str(session.conf.get(key, default))
+
+
+def is_connect(session: Any) -> bool:
+    """Does the session run under Spark Connect, where each action plans its frame again?"""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def has_time_type(session: Any) -> bool:

@@ -1,44 +1,26 @@
 """The data source `lakelatch`, for SQL, temporary views and `spark.read.format(...)`.
 
 Owns: `register`, the source and its reader. Must not know: how rows are written or committed (see `source_writer`).
-Source: format/spark §1. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster. Here,
-`.schema(...)` with only some of the columns has a similar effect.
+Source: format/spark §1, §4. No version of Spark prunes columns for Python data sources, so `lakelatch.spark.read` is faster.
+Options `where` and `columns` say here what a read needs.
 
-Invariants: Options are checked, and a misspelt one is an error. The reader pins its snapshot when it is created. Spark
-pushes filters down only if the session's setting allows it.
+Invariants: Options are checked, and a misspelt one is an error. The reader pins its snapshot when it is created. It takes no
+filters from Spark, because Spark keeps what a filtered reader has planned, and shows it to other queries too (decision 25).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import types as spark
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..core.errors import InvalidArgument
-from ..core.predicates.predicate import Comparison, Predicate, bind, col
-from ..core.rows.types import AtomicType
-from ..table.reading.arrow import SplitReader
+from ..core.predicates.predicate import Predicate
+from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import plan_scan
 from ..table.scan.split import Split
@@ -53,21 +35,22 @@ from .tasks import ReadTask
 from .types import spark_schema
 
 _TASKS = 4
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(session: Any) -> None:
     """Register the data source `lakelatch` with a session, classic or Connect.
 
-    Spark pushes filters down to it if `spark.sql.python.filterPushdown.enabled` is true at the time of this call. Register
-    again after a change of the setting: while it is off, Spark rejects sources that accept filters.
+    Filters and column choices of a query do not reach a source written in Python; its options `where` and `columns` do, and
+    `lakelatch.spark.read` needs none of them. A relative path means a folder below the current folder at the time of this call.
 
-    A temporary view shows the snapshot that was the latest when the view was first used, as with Spark's own file sources.
-    Create the view again to see newer rows. `VERSION AS OF` needs a catalog in the JVM, so time travel is an option here.
+    A frame or temporary view shows the snapshot that was the latest when it was first used. Spark keeps that, and
+    `REFRESH TABLE` changes nothing: create the view again to see newer rows (docs/spark-by-habit.md). `VERSION AS OF` needs a
+    catalog in the JVM, so time travel is an option here.
 
     `session.sql` is replaced on this session object: Spark does not tell a Python source where a table of its catalog lies, so
     `CREATE TABLE … USING lakelatch` and `INSERT` into such tables are carried out by lakelatch, as jobs of the session. Every
     other statement is passed on as it is (docs/spark-by-habit.md).
+
     Writes through the source cost half as much with `spark.sql.execution.arrow.maxBytesPerBatch` = 2147483647 (see
     `batch_size`); `lakelatch.spark.write` sets it itself.
 
@@ -80,44 +63,49 @@ def register(session: Any) -> None:
     if not isinstance(session.sql, Statements):
         session.sql = Statements(session, session.sql)
     understand_save_as_table(session)
-    pushes = str(session.conf.get(_PUSHDOWN, "false")).lower() == "true"
-    session.dataSource.register(FilteringSource if pushes else TableSource)
+    # A class that no module has is sent whole, with its attributes, to the processes that Spark starts elsewhere.
+    session.dataSource.register(type(TableSource.__name__, (TableSource,), {"folder": os.getcwd()}))
 
 
 class TableSource(DataSource):
-    """Reads and writes tables; `SourceOptions` describes the options."""
+    """Reads and writes tables; `SourceOptions` describes the options.
+
+    Attributes:
+        folder: where relative paths begin; None refuses them.
+    """
+
+    folder: str | None = None
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def _options(self) -> SourceOptions:
-        return SourceOptions(self.options)
+        return SourceOptions(self.options, self.folder)
 
     def schema(self) -> spark.StructType:
         stated = options_of_statement(self.options)
-        options = self._options() if stated is None else SourceOptions(stated)
-        schema = spark_schema(options.table_to_read().schema.fields)
-        return schema if stated is None else marked(schema, stated)
+        options = self._options() if stated is None else SourceOptions(stated, self.folder)
+        schema = spark_schema(fields_of(options.table_to_read().schema, options.columns))
+        if stated is None:
+            return schema
+        if (options.where, options.columns) != (None, None):
+            raise InvalidArgument(
+                "options 'where' and 'columns' do not go with CREATE TABLE, because rows can be inserted into the table",
+                next_step="CREATE TEMPORARY VIEW ... USING lakelatch OPTIONS (...)",
+            )
+        return marked(schema, stated)
 
-    def _table_to_read(self, schema: spark.StructType) -> Table:
+    def reader(self, schema: spark.StructType) -> DataSourceReader:
         given = dict(self.options)
         if "path" not in given:  # a table of the catalog
             given = {**options_of_mark(schema), **given}
-        return SourceOptions(given).table_to_read()
-
-    def reader(self, schema: spark.StructType) -> DataSourceReader:
-        return TableSourceReader(self._table_to_read(schema), schema)
+        options = SourceOptions(given, self.folder)
+        table = options.table_to_read()
+        return TableSourceReader(table, schema, options.wanted_rows(table.schema))
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
         return TableSourceWriter(self._options(), schema, overwrite)
-
-
-class FilteringSource(TableSource):
-    """The source for sessions that push filters down to Python sources."""
-
-    def reader(self, schema: spark.StructType) -> DataSourceReader:
-        return FilteringReader(self._table_to_read(schema), schema)
 
 
 @dataclass
@@ -134,9 +122,10 @@ class TableSourceReader(DataSourceReader):
     Args:
         table: the table, pinned by `at()` or at its latest snapshot.
         schema: the columns that Spark wants, by name; all columns of the table unless the user gave a schema.
+        where: the bound predicate of option `where`.
     """
 
-    def __init__(self, table: Table, schema: spark.StructType) -> None:
+    def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None) -> None:
         self._store, self._schema = table.store, table.schema
         self._names = [f.name for f in schema.fields]
         known = spark_schema(table.schema.fields)
@@ -152,7 +141,7 @@ class TableSourceReader(DataSourceReader):
         self._snapshot = table.snapshot()
         self._as_of_ms = None if table.pinned is None else table.pinned.time_ms
         self._timeline = table.timeline
-        self._where: Predicate | None = None
+        self._where = where
 
     def partitions(self) -> Sequence[InputPartition]:
         plan = plan_scan(self._timeline, self._snapshot, self._schema, self._where, self._names, self._as_of_ms)
@@ -168,64 +157,3 @@ class TableSourceReader(DataSourceReader):
 
 def _nullable(data_type: spark.DataType) -> str:
     return data_type.simpleString()
-
-
-# ------------------------------------------------------------------------------------------------------------- filters
-
-_OPERATORS: dict[type[Filter], str] = {
-    EqualTo: "=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    StringStartsWith: "starts_with",
-    StringEndsWith: "ends_with",
-    StringContains: "contains",
-}
-
-
-class FilteringReader(TableSourceReader):
-    """Accepts the filters that mean the same here as in Spark, and leaves the others to Spark."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        taken: list[Predicate] = []
-        for offered in filters:
-            predicate = self._predicate(offered)
-            if predicate is None:
-                yield offered
-            else:
-                taken.append(predicate)
-        self._where = reduce(lambda a, b: a & b, taken) if taken else None
-
-    def _predicate(self, offered: Filter) -> Predicate | None:
-        if isinstance(offered, Not):
-            part = self._predicate(offered.child)
-            return None if part is None else ~part
-        path: tuple[str, ...] = getattr(offered, "attribute", ())
-        field = self._schema.by_name.get(path[0]) if len(path) == 1 else None
-        if field is None or not isinstance(field.type, AtomicType) or field.type.root in ("TIME", "VARIANT"):
-            return None
-        made = _comparison(offered, field.name)
-        # The format distinguishes -0.0 from 0.0, and Spark does not.
-        if made is None or (field.type.root in ("FLOAT", "DOUBLE") and 0 in made.literals):
-            return None
-        try:
-            bind(made, self._schema.fields)
-        except InvalidArgument:
-            return None
-        return made
-
-
-def _comparison(offered: Filter, name: str) -> Comparison | None:
-    if isinstance(offered, IsNull):
-        made: Any = col(name).is_null()
-    elif isinstance(offered, IsNotNull):
-        made = col(name).is_not_null()
-    elif isinstance(offered, In):
-        made = Comparison("in", name, tuple(offered.value))
-    elif type(offered) in _OPERATORS:
-        value = getattr(offered, "value", None)
-        made = None if value is None else Comparison(_OPERATORS[type(offered)], name, (value,))
-    else:
-        made = None
-    return made if isinstance(made, Comparison) else None

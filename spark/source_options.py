@@ -8,23 +8,28 @@ ignored.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..backends.registry import scheme_of
 from ..backends.storage_options import StorageOptions
 from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.paths import DEFAULT_BRANCH
+from ..core.predicates.predicate import Predicate
 from ..core.rows.partition import closest
 from ..table.create import open_table
 from ..table.table import Table
 from ..table.travel import epoch_millis
-from .zones import partition_in, zone_named
+from .zones import bound_in, partition_in, zone_named
 
 STORAGE_PREFIX, PROPERTY_PREFIX = "storage.", "property."
 KNOWN = (
     "path",
+    "where",
+    "columns",
     "branch",
     "snapshot",
     "tag",
@@ -45,7 +50,10 @@ class SourceOptions:
 
     | option | for | meaning |
     |---|---|---|
-    | `path` | both | the URL of the table, which is also the argument of `load` and `save` |
+    | `path` | both | the URL of the table, which is also the argument of `load` and `save`. A relative path begins at the
+      folder in which the source was registered |
+    | `where` | reading | a condition on the rows. It reaches partitions and files, and filters of a query do not |
+    | `columns` | reading | the columns to read, separated by commas; all by default |
     | `branch` | both | a branch of the table |
     | `snapshot`, `tag`, `timestamp` | reading | the snapshot to read; the latest by default |
     | `timeZone` | both | the zone of times without one in other options; Spark does not tell a source the session's zone |
@@ -64,12 +72,13 @@ class SourceOptions:
 
     Args:
         options: the options as Spark passes them.
+        folder: where a relative path begins; None refuses it.
 
     Raises:
         InvalidArgument: An option is unknown, or its value is invalid.
     """
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], folder: str | None = None) -> None:
         given = {str(key).lower(): str(value) for key, value in options.items()}
         for key in given:
             if key not in KNOWN and not key.startswith((STORAGE_PREFIX, PROPERTY_PREFIX)):
@@ -81,7 +90,9 @@ class SourceOptions:
                 " lakelatch.spark.register(spark), create it with CREATE TABLE … USING lakelatch LOCATION 'url', and write"
                 " with INSERT INTO in spark.sql(...)",
             )
-        self.url = given["path"]
+        self.url = _absolute(given["path"], folder)
+        self.where = given.get("where")
+        self.columns = None if "columns" not in given else [name.strip() for name in given["columns"].split(",")]
         self.branch = given.get("branch", DEFAULT_BRANCH)
         self.tag, self.timestamp = given.get("tag"), given.get("timestamp")
         self.snapshot = _number(given, "snapshot")
@@ -112,6 +123,11 @@ class SourceOptions:
         if (self.snapshot, self.tag, self.timestamp) == (None, None, None):
             return table
         return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=self._moment())
+
+    def wanted_rows(self, schema: TableSchema) -> Predicate | None:
+        """Option `where`, bound to the columns of the table; None for all rows."""
+        with self._zone_told():
+            return bound_in(self.zone, self.where, schema)
 
     def _moment(self) -> int | None:
         """Option `timestamp` in milliseconds since 1970."""
@@ -149,6 +165,18 @@ def _overwrite_mode(text: str | None) -> str | None:
     if mode not in (None, "static", "dynamic"):
         raise InvalidArgument(f"option 'partitionOverwriteMode' is {text!r}", next_step="use static or dynamic")
     return mode
+
+
+def _absolute(url: str, folder: str | None) -> str:
+    """A URL that means the same in every process of Spark on this machine."""
+    if scheme_of(url) != "file" or url.startswith(("/", "file:", "~")):
+        return url
+    if folder is None:
+        raise InvalidArgument(
+            f"{url!r} is a relative path, and Spark's processes run in different folders",
+            next_step=f"write the absolute path, for example {os.path.abspath(url)!r}",
+        )
+    return os.path.join(folder, url)
 
 
 def _number(given: Mapping[str, str], key: str) -> int | None:

@@ -60,6 +60,11 @@ class TableSourceWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
         check_identity(options.commit_user, options.identifier)
+        if (options.where, options.columns) != (None, None):
+            raise InvalidArgument(
+                "options 'where' and 'columns' go with reading only",
+                next_step="choose rows and columns of the frame itself",
+            )
         self._options, self._overwrite = options, overwrite
         table = options.table()
         check_writable(table.schema)

@@ -259,16 +259,6 @@ def plan_of(df: Any) -> str:
     return out.getvalue()
 
 
-def test_many_small_files_are_read_by_arrow_with_the_same_rows(spark: Any, url: str) -> None:
-    """Spark is slow to plan thousands of paths (format/spark §4.a)."""
-    table = ll.create_table(url, pa.schema([("k", pa.int64())]))
-    for number in range(40):
-        table.append(pa.table({"k": [number]}))
-    found = lake.read(spark, url, where="k >= 0")
-    assert "ArrowInPandas" in plan_of(found) or "MapInArrow" in plan_of(found)
-    assert sorted(row.k for row in found.collect()) == list(range(40))
-
-
 def test_floats_compare_alike_on_every_leg(spark: Any, url: str) -> None:
     """NaN is the largest value, as in Java, in Spark and in `Table.to_arrow`."""
     values = [1.0, float("nan"), float("inf"), -0.0, 0.0, None]

@@ -133,6 +133,11 @@ def test_source_options_are_checked() -> None:
         SourceOptions({"path": "/t", "snapshot": "three"})
     with pytest.raises(InvalidArgument, match="URL"):
         SourceOptions({})
+    with pytest.raises(InvalidArgument, match=r"'lake/t' is a relative path.*'/.*/lake/t'"):
+        SourceOptions({"path": "lake/t"})
+    for url in ("/t", "file:/t", "s3://b/t", "~/t"):
+        assert SourceOptions({"path": url}, "/home").url == url
+    assert SourceOptions({"path": "lake/t"}, "/home").url == "/home/lake/t"
     told = SourceOptions(
         {"path": "/t", "storage.key": "AKIA", "storage.client_kwargs": '{"region_name": "x"}', "property.a": "b"}
     )

@@ -1,0 +1,209 @@
+"""Reads as Spark's users write them: filters on the frame, settings of the session, views, relative paths."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+import lakelatch.spark as lake
+from lakelatch.spark.native import folders_with_values, names_as_glob
+from lakelatch.spark.session import is_connect
+
+pytestmark = pytest.mark.spark
+
+ROUNDS = 10
+PARTS = 4
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+PATHS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+@pytest.fixture(autouse=True)
+def paths(spark: Any) -> Iterator[None]:
+    """Under Connect, files are paths, and this many are not too many."""
+    if is_connect(spark):
+        spark.conf.set(PATHS, "1000")
+    yield
+    spark.conf.unset(PATHS)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table of 40 files: 10 in each of 4 partitions. The rows of file n have `id` n."""
+    url = str(tmp_path_factory.mktemp("small") / "table")
+    schema = pa.schema([("part", pa.int32()), ("id", pa.int64()), ("s", pa.string())])
+    table = ll.create_table(url, schema, partition_by=["part"])
+    for number in range(ROUNDS):
+        parts, ids = pa.array(range(PARTS), pa.int32()), [PARTS * number + part for part in range(PARTS)]
+        table.append(pa.table({"part": parts, "id": ids, "s": [f"s{n}" for n in ids]}))
+    assert table.plan().file_count == ROUNDS * PARTS > 32
+    return url
+
+
+def plan_of(df: Any) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        df.explain("formatted")
+    return out.getvalue()
+
+
+def ids_of(df: Any) -> list[int]:
+    return sorted(row.id for row in df.select("id").collect())
+
+
+def test_a_filter_on_the_frame_reaches_partitions_and_files(spark: Any, small: str) -> None:
+    """`lake.read(url).where(...)` reads as little as `lake.read(url, where=...)`, also where files are many and small."""
+    frame = lake.read(spark, small).where("part = 1 AND id > 20").select("s")
+    assert sorted(row.s for row in frame.collect()) == sorted(f"s{n}" for n in range(21, 40, 4))
+    plan = plan_of(frame)
+    assert "PartitionFilters: [isnotnull(part" in plan and "PushedFilters: [IsNotNull(id), GreaterThan(id,20)]" in plan
+    assert "struct<id:bigint,s:string>" in plan and "ArrowInPandas" not in plan and "MapInArrow" not in plan
+    if not is_connect(spark):
+        assert len(lake.read(spark, small).inputFiles()) == ROUNDS * PARTS
+    assert ids_of(lake.read(spark, small, where="part >= 2")) == [n for n in range(40) if n % 4 >= 2]
+    assert lake.read(spark, small).columns == ["part", "id", "s"]
+
+
+def test_under_connect_many_paths_would_need_a_job(spark: Any, small: str) -> None:
+    """Where Spark would start a task for each file only to look whether it exists, Arrow reads them for less."""
+    spark.conf.unset(PATHS)
+    frame = lake.read(spark, small)
+    assert ("FileScan parquet" in plan_of(frame) or "Scan parquet" in plan_of(frame)) != is_connect(spark)
+    assert frame.where("part = 1").count() == ROUNDS
+
+
+def test_only_files_of_the_plan_are_read(spark: Any, small: str, tmp_path: Path) -> None:
+    """G4: Whatever lies in the folders beside them is of another snapshot or of nobody, and a missing file is an error."""
+    url = str(tmp_path / "table")
+    shutil.copytree(small, url)
+    table = ll.open_table(url)
+    files = sorted(Path(url).glob("part=*/bucket-0/*.parquet"))
+    shutil.copy(files[0], files[0].with_name("data-of-nobody.parquet"))
+    shutil.copytree(files[0].parent.parent, Path(url) / "part=77")
+    before = lake.read(spark, url)
+    table.append(pa.table({"part": pa.array([1], pa.int32()), "id": [1000], "s": ["later"]}))
+    assert ids_of(lake.read(spark, url)) == [*range(40), 1000]
+    assert ids_of(before) == ids_of(lake.read(spark, url, snapshot=ROUNDS)) == list(range(40))
+    shutil.copy(files[0], files[-1].with_name(files[0].name))  # a name of the plan, in another folder of the plan
+    assert ids_of(lake.read(spark, url, snapshot=ROUNDS)) == list(range(40))
+    files[0].unlink()
+    with pytest.raises(Exception, match=files[0].name):
+        lake.read(spark, url).collect()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "options", "from_folders"),
+    [
+        (pa.int64(), [-5, 0, 2**62], {}, True),
+        (pa.string(), ["AA", "a b", "2024-01-01", "007"], {}, True),
+        (pa.string(), ["AA", None], {}, False),
+        (pa.string(), ["AA", "x/y", "100%"], {}, False),
+        (pa.string(), ["AA", "__HIVE_DEFAULT_PARTITION__"], {}, False),
+        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31)], {}, False),
+        (pa.date32(), [dt.date(2024, 7, 5), dt.date(1969, 12, 31)], {"partition.legacy-name": "false"}, True),
+        (pa.bool_(), [True, False], {}, False),
+        (pa.timestamp("us"), [dt.datetime(2024, 7, 5, 1)], {}, False),
+    ],
+    ids=["numbers", "texts", "null", "escaped", "hive", "legacy-dates", "dates", "booleans", "times"],
+)
+def test_partition_values_are_those_of_the_manifest(
+    spark: Any, tmp_path: Path, kind: Any, values: list[Any], options: dict[str, str], from_folders: bool
+) -> None:
+    """G4: Spark reads a value from a folder's name only where that is the value that the manifest has."""
+    url = str(tmp_path / "table")
+    schema = pa.schema([("k", kind), ("id", pa.int64())])
+    table = ll.create_table(url, schema, partition_by=["k"], options=options)
+    for number in range(2):
+        rows = pa.table({"k": pa.array(values, kind), "id": [10 * number + i for i in range(len(values))]})
+        table.append(rows)
+    assert (folders_with_values(table.plan().splits, table.schema) is not None) == from_folders
+    got = lake.read(spark, url).toArrow().select(["k", "id"]).to_pylist()
+    assert sorted(got, key=json_of) == sorted(table.to_arrow().to_pylist(), key=json_of)
+
+
+def json_of(row: Any) -> str:
+    return json.dumps(row, default=str)
+
+
+def test_names_as_one_pattern() -> None:
+    import re
+
+    names = sorted(["data-1", "data-12", "data-2.parquet", "data", "x-1.orc", "x-1.orc2"])
+    glob = names_as_glob(names)
+    regex = re.compile(glob.replace(".", r"\.").replace("{", "(?:").replace("}", ")").replace(",", "|"))
+    assert all(regex.fullmatch(name) for name in names)
+    assert not any(regex.fullmatch(other) for other in ("dat", "data-", "data-123", "x-1", "x-1.orc23", ""))
+
+
+def test_a_filtered_query_leaves_the_frame_and_its_view_whole(spark: Any, small: str) -> None:
+    """G4: With Spark's setting for filters on, 4.1 would show what one query has planned to the queries after it."""
+    spark.conf.set(PUSHDOWN, "true")
+    try:
+        lake.register(spark)
+        frame = spark.read.format("lakelatch").load(small)
+        frame.createOrReplaceTempView("small")
+        for _ in range(2):
+            assert ids_of(frame.where("part = 1")) == list(range(1, 40, 4))
+            assert frame.count() == 40
+        joined = spark.sql(
+            "SELECT a.id x, b.id y FROM small a JOIN small b ON a.id + 1 = b.id WHERE a.part = 1 AND b.part = 2"
+        )
+        assert sorted(row.x for row in joined.collect()) == list(range(1, 40, 4))
+    finally:
+        spark.conf.unset(PUSHDOWN)
+
+
+def test_the_source_reads_what_its_options_ask_for(spark: Any, small: str) -> None:
+    """Options reach partitions, files and columns where Spark's filters do not."""
+    lake.register(spark)
+    source = spark.read.format("lakelatch").option("where", "part = 1 AND id > 20")
+    assert ids_of(source.load(small)) == list(range(21, 40, 4))
+    chosen = source.option("columns", "s, part").load(small)
+    assert chosen.columns == ["s", "part"] and chosen.count() == 5
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW part_three USING lakelatch OPTIONS (path '{small}', where 'part = 3')")
+    assert spark.sql("SELECT count(*) FROM part_three").collect()[0][0] == ROUNDS
+    with pytest.raises(Exception, match=r"no column 'prt'.*did you mean 'part'"):
+        source.option("where", "prt = 1").load(small).count()
+    with pytest.raises(Exception, match="'where' and 'columns' go with reading only"):
+        chosen.write.format("lakelatch").mode("append").option("where", "part = 1").save(small)
+
+
+def test_relative_paths_begin_where_the_source_was_registered(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that Spark starts run in other folders, under Connect even those of another program."""
+    monkeypatch.chdir(tmp_path)
+    lake.register(spark)
+    lake.write(spark.range(3), "lake/flights", options={})
+    spark.range(3, 5).write.format("lakelatch").mode("append").save("lake/flights")
+    for df in (lake.read(spark, "lake/flights"), spark.read.format("lakelatch").load("lake/flights")):
+        assert ids_of(df) == [0, 1, 2, 3, 4]
+    assert ll.open_table(str(tmp_path / "lake" / "flights")).count() == 5
+
+
+def test_views_after_a_write(spark: Any, tmp_path: Path) -> None:
+    """G4: A view keeps its snapshot; made again, or made of a new frame, it shows the new rows."""
+    lake.register(spark)
+    url = str(tmp_path / "table")
+    lake.write(spark.range(3), url, options={})
+    create = f"CREATE OR REPLACE TEMPORARY VIEW ids USING lakelatch OPTIONS (path '{url}')"
+    spark.sql(create)
+    counted = "SELECT count(*) FROM ids"
+    assert spark.sql(counted).collect()[0][0] == 3
+    spark.range(3, 5).write.format("lakelatch").mode("append").save(url)
+    spark.sql("REFRESH TABLE ids")
+    assert spark.sql(counted).collect()[0][0] == 3, "if Spark refreshes it now, the page can say so"
+    spark.sql(create)
+    assert spark.sql(counted).collect()[0][0] == 5
+    lake.write(spark.range(5, 6), url)
+    lake.read(spark, url).createOrReplaceTempView("ids")
+    assert spark.sql(counted).collect()[0][0] == 6
