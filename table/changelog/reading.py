@@ -119,31 +119,36 @@ class _ChangeReader:
         else:
             changed = files_between(self._timeline, self._schema, before, found)
         if not changed.gone:
-            for batch in self._rows(changed.came, changed.came_index, self._columns):
+            for batch in self._rows(changed.came, changed.came_index, self._columns, found):
                 yield self._described(batch, INSERT, found)
             return
         for part in _by_partition(changed):
-            yield from self._difference(part)
+            yield from self._difference(part, before)
 
-    def _difference(self, changed: ChangedFiles) -> Iterator[pa.RecordBatch]:
+    def _difference(self, changed: ChangedFiles, before: Snapshot | None) -> Iterator[pa.RecordBatch]:
         """The rows that one of two states of a partition has more often than the other. All columns are compared."""
         names = self._schema.names
         read = [*names, *(name for name in self._columns if name not in names)]
         schema = arrow_schema_of(self._schema, read)
-        old = pa.Table.from_batches(self._rows(changed.gone, changed.gone_index, read), schema=schema)
-        new = pa.Table.from_batches(self._rows(changed.came, changed.came_index, read), schema=schema)
+        old = pa.Table.from_batches(self._rows(changed.gone, changed.gone_index, read, before), schema=schema)
+        new = pa.Table.from_batches(self._rows(changed.came, changed.came_index, read, changed.snapshot), schema=schema)
         lost, added = differing_rows(old.select(names), new.select(names))
         for kind, rows, positions in ((DELETE, old, lost), (INSERT, new, added)):
             for batch in rows.take(pa.array(positions)).to_batches(BATCH_ROWS):
                 yield self._described(batch, kind, changed.snapshot)
 
     def _rows(
-        self, entries: Sequence[ManifestEntry], index: Sequence[IndexEntry], columns: Sequence[str]
+        self,
+        entries: Sequence[ManifestEntry],
+        index: Sequence[IndexEntry],
+        columns: Sequence[str],
+        snapshot: Snapshot | None,
     ) -> Iterator[pa.RecordBatch]:
-        """The live rows of files that fulfil the filter."""
+        """The live rows of files of a snapshot that fulfil the filter."""
         wanted = self._may_match(entries)
         check_files_readable(self._schema, wanted)
-        planner = SplitPlanner(self._schema, self._schema_of, index, self._timeline.paths.branch)
+        named_by = "" if snapshot is None else self._timeline.file_of(snapshot)
+        planner = SplitPlanner(self._schema, self._schema_of, index, self._timeline.paths.branch, named_by)
         splits = planner.splits(wanted)
         schemas = file_schemas_of(self._timeline, self._schema, splits)
         return SplitReader(self._schema, columns, self._where, schemas).batches(self._timeline.store, splits)

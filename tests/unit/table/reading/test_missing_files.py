@@ -72,6 +72,18 @@ def test_a_data_file_is_named_with_its_manifest_and_snapshot(flights: ll.Table) 
         earlier.read_all()
 
 
+def test_changes_name_the_snapshot_of_the_rows_that_came_or_went(flights: ll.Table) -> None:
+    """Snapshot 3 replaced the file of month 3 that snapshot 2 had added."""
+    root = Path(flights.url)
+    gone = {e.file.file_name for e in flights.at(snapshot=2).entries()} - {e.file.file_name for e in flights.entries()}
+    (path,) = (path for path in root.rglob("data-*") if path.name in gone)
+    data = path.read_bytes()
+    path.unlink()
+    for start in (1, 2):  # the file came with snapshot 2, and went with snapshot 3
+        assert error_of(flights.changes(start, start + 1).read_all).endswith(" of snapshot/snapshot-2 needs it")
+    path.write_bytes(data)
+
+
 def test_a_tag_is_named_where_its_snapshot_is_gone(flights: ll.Table) -> None:
     root = Path(flights.url)
     (root / "tag").mkdir()
