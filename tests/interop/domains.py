@@ -6,6 +6,7 @@ Owns: columns, values, rows of them. Must not know: who writes or reads. Values 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,8 +23,19 @@ _MOMENTS = [
     "2024-02-29T12:34:56.123456789",
     "1680-01-01T00:00:00.000000001",
     "2262-04-11T23:47:16.854775807",
+    "1965-06-01T00:00:00.123456789",
+    "1900-01-01T00:00:00.000999999",
 ]
-_FAR_MOMENTS = ["0001-01-01T00:00:00.000000000", "9999-12-31T23:59:59.999999999", "1582-10-10T10:10:10.101010101"]
+_FAR_MOMENTS = [
+    "0001-01-01T00:00:00.000000000",
+    "9999-12-31T23:59:59.999999999",
+    "1582-10-10T10:10:10.101010101",
+    "0000-12-30T23:59:59.999999999",
+    "-0044-03-15T12:00:00.000000000",
+    "+10000-01-01T00:00:00.001001001",
+]
+_FAR_DAYS = ["0000-12-30", "-0044-03-15", "+10000-01-01", "-5877641-06-23", "+5881580-07-11"]
+"""The first is what Spark makes of 0001-01-01 in some of its calendars; the last two are the ends of the type."""
 _LONG = "straße €uro 😀 " * 500
 """More than the 4096 bytes up to which Parquet footers keep bounds."""
 _TEXTS = [
@@ -45,7 +57,7 @@ _BYTES = ["0x", "0x00", "0xff", "0x7f80", "0x" + "ff" * 8]
 
 def _at(precision: int, zone: str = "") -> list[str]:
     moments = _MOMENTS if precision > 6 else _MOMENTS + _FAR_MOMENTS
-    return [m[: 20 + precision] + "0" * (9 - precision) + zone for m in moments]
+    return [m[: len(m) - 9 + precision] + "0" * (9 - precision) + zone for m in moments]
 
 
 ATOMIC: dict[str, tuple[str, list[Any]]] = {
@@ -67,7 +79,7 @@ ATOMIC: dict[str, tuple[str, list[Any]]] = {
     "b4": ("BINARY(4)", ["0x00000000", "0x7fffffff", "0x80000000", "0xffffffff"]),
     "v8": ("VARBINARY(8)", _BYTES),
     "by": ("BYTES", [*_BYTES, "0x" + "ff" * 20, "0x" + "00ab" * 3000]),
-    "dt": ("DATE", ["0001-01-01", "1582-10-10", "1969-12-31", "1970-01-01", "2024-02-29", "9999-12-31"]),
+    "dt": ("DATE", ["0001-01-01", "1582-10-10", "1969-12-31", "1970-01-01", "2024-02-29", "9999-12-31", *_FAR_DAYS]),
     "tm0": ("TIME(0)", ["00:00:00.000", "23:59:59.000"]),
     "tm3": ("TIME(3)", ["00:00:00.000", "00:00:00.001", "12:34:56.789", "23:59:59.999"]),
     **{f"ts{p}": (f"TIMESTAMP({p})", _at(p)) for p in range(10)},
@@ -114,6 +126,16 @@ NESTED: dict[str, tuple[Any, list[Any]]] = {
 EVERY = {**ATOMIC, **NESTED}
 
 
+_MOMENT = re.compile(r"([+-]?[0-9]+)-[0-9]{2}-[0-9]{2}T[0-9:.]+Z?")
+_DAY = re.compile(r"([+-]?[0-9]{4,7})-[0-9]{2}-[0-9]{2}(T.*)?")
+
+
+def has_year(value: Any, first: int, last: int) -> bool:
+    """Is the value no date and no time, or one of these years? Some readers have only the years 1 to 9999."""
+    found = _DAY.fullmatch(value) if isinstance(value, str) else None
+    return found is None or first <= int(found[1]) <= last
+
+
 def storable(value: Any, file_format: str) -> Any:
     """A value that both sides can store and read in a format, made of one of these domains.
 
@@ -122,11 +144,11 @@ def storable(value: Any, file_format: str) -> Any:
     if file_format == "orc":
         if isinstance(value, list):
             return [storable(part, file_format) for part in value]
-        if isinstance(value, str) and "T" in value and value[4:5] == "-":
-            if not "1678" <= value[:4] <= "2262":
-                return None
-            if value.startswith("1969-12-31T23:59:59"):
-                return value[:20] + "0" * 9 + value[29:]
+        found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+        if found and not 1678 <= int(found[1]) <= 2262:
+            return None
+        if found and value.startswith("1969-12-31T23:59:59"):
+            return value[:20] + "0" * 9 + value[29:]
     return value
 
 
