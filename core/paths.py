@@ -23,6 +23,8 @@ IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
 """The suffix after a data file's name that names the file with its indexes, in the same folder."""
 BLOB_FORMAT = "blob"
+_TEXT_CODECS = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")
+"""Extensions that follow the format of files that are compressed as a whole, which CSV and JSON files may be."""
 """The extension of files that hold the values of one BLOB column."""
 POSTPONE_BUCKET = -2
 
@@ -144,7 +146,18 @@ def version_of(name: str, kind: str) -> int | None:
 def format_of(file_name: str) -> str:
     """The file format, by a data file's extension.
 
-    >>> format_of("data-1-0.zst.parquet")
-    'parquet'
+    >>> format_of("data-1-0.zst.parquet"), format_of("data-1-0.csv.gz")
+    ('parquet', 'csv')
     """
-    return file_name.rpartition(".")[2].lower()
+    stem, _, extension = file_name.lower().rpartition(".")
+    return stem.rpartition(".")[2] if extension in _TEXT_CODECS else extension
+
+
+def codec_of_name(file_name: str) -> str:
+    """The codec of a whole file, by the extension after its format; empty for none.
+
+    >>> codec_of_name("data-1-0.zst.parquet"), codec_of_name("data-1-0.csv.gz")
+    ('', 'gz')
+    """
+    extension = file_name.lower().rpartition(".")[2]
+    return extension if extension in _TEXT_CODECS else ""

@@ -21,6 +21,7 @@ from .data_source import DataSource
 from .file_rows import FileRows
 from .orc_reader import OrcFile
 from .parquet_reader import ParquetFile
+from .text_reader import CsvFile, JsonFile
 
 
 class OpenDataFile(Protocol):
@@ -47,6 +48,8 @@ _READERS: dict[str, Callable[[DataSource, ProjectionPlan], OpenDataFile]] = {
     "parquet": ParquetFile,
     "orc": OrcFile,
     "avro": AvroFile,
+    "csv": CsvFile,
+    "json": JsonFile,
 }
 READABLE_FORMATS = tuple(_READERS)
 

@@ -14,8 +14,10 @@ import pyarrow as pa
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
+from ...core.options import TableOptions
 from ...core.rows.types import Field, is_blob_type
-from . import avro_writer, orc_writer, parquet_writer
+from . import avro_writer, orc_writer, parquet_writer, text_writer
+from .text_values import TEXT_FORMATS, check_text
 
 
 class Output(Protocol):
@@ -35,6 +37,8 @@ _CODECS: dict[str, Collection[str]] = {
     "parquet": parquet_writer.CODECS,
     "orc": orc_writer.CODECS,
     "avro": avro_writer.CODECS,
+    "csv": text_writer.CODECS,
+    "json": text_writer.CODECS,
 }
 _SUFFIXES = {"zstd": "zst", "gzip": "gz"}
 _NO_CODEC = ("none", "uncompressed", "null")
@@ -54,14 +58,17 @@ def output_of(
     """
     options = schema.options
     fields = [f for f in (schema.fields if columns is None else columns) if not is_blob_type(f.type)]
-    file_format, codec = options.get(opt.FILE_FORMAT), options.get(opt.FILE_COMPRESSION)
+    file_format, codec = options.get(opt.FILE_FORMAT), _codec(options)
     if file_format not in _CODECS:
         raise Unsupported(
             f"writing with option 'file.format' = {file_format!r} is not supported",
             next_step=f"use {', '.join(_CODECS)}",
         )
     if codec not in _CODECS[file_format]:
-        raise Unsupported(f"option 'file.compression' = {codec!r} cannot be written with {file_format}")
+        raise Unsupported(
+            f"option 'file.compression' = {codec!r} cannot be written with {file_format}",
+            next_step=f"set it to {', '.join(_CODECS[file_format])}",
+        )
     level = options.get(opt.ZSTD_LEVEL)
     if file_format == "orc":
         orc_writer.check_orc(fields, options)
@@ -70,8 +77,18 @@ def output_of(
     if file_format == "avro":
         avro_writer.check_avro(fields)
         return lambda sink, _: avro_writer.AvroOutput(sink, fields, codec, level)
+    if file_format in TEXT_FORMATS:
+        check_text(file_format, fields, options)
+        output = text_writer.CsvOutput if file_format == "csv" else text_writer.JsonOutput
+        return lambda sink, _: output(sink, fields, codec)
     form = parquet_writer.ParquetForm.of(fields)
     return lambda sink, first_rows: parquet_writer.ParquetOutput(sink, form, codec, level, first_rows)
+
+
+def _codec(options: TableOptions) -> str:
+    """The codec of new files. Texts are not compressed by default: without native libraries, Java has no zstd for them."""
+    is_default = opt.FILE_COMPRESSION.key not in options.texts
+    return "none" if is_default and options.get(opt.FILE_FORMAT) in TEXT_FORMATS else options.get(opt.FILE_COMPRESSION)
 
 
 def suffix_of(schema: TableSchema) -> str:
@@ -83,7 +100,10 @@ def suffix_of(schema: TableSchema) -> str:
     '.zst.orc'
     """
     options = schema.options
-    file_format, codec = options.get(opt.FILE_FORMAT), options.get(opt.FILE_COMPRESSION)
+    file_format, codec = options.get(opt.FILE_FORMAT), _codec(options)
+    if file_format in TEXT_FORMATS:  # the whole file is compressed, so the codec comes last
+        extension = text_writer.CODECS.get(codec, "")
+        return f".{file_format}.{extension}" if extension else f".{file_format}"
     if options.get(opt.COMPRESSION_IN_SUFFIX) and codec not in _NO_CODEC:
         return f".{_SUFFIXES.get(codec, codec)}.{file_format}"
     return f".{file_format}"

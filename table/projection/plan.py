@@ -114,9 +114,15 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class ProjectionPlan:
-    """Converts columns of a file's schema to columns of the schema that is read (see `plan_projection`)."""
+    """Converts columns of a file's schema to columns of the schema that is read (see `plan_projection`).
+
+    Attributes:
+        columns: the columns of the result.
+        written: the columns of the file's schema, in its order.
+    """
 
     columns: tuple[ColumnPlan, ...]
+    written: tuple[Field, ...] = ()
 
     @cached_property
     def _by_name(self) -> dict[str, ColumnPlan]:
@@ -206,7 +212,7 @@ def plan_projection(file_fields: Sequence[Field], read_fields: Sequence[Field], 
         else:
             node = _node(source.type, field.type, f"column '{field.name}'", where)
             columns.append(ColumnPlan(field, None if isinstance(node, Absent) else source.name, node))
-    return ProjectionPlan(tuple(columns))
+    return ProjectionPlan(tuple(columns), tuple(file_fields))
 
 
 def _node(source: DataType, target: DataType, column: str, where: str) -> Node:

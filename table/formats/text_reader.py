@@ -1,0 +1,142 @@
+"""Read one CSV or JSON data file into the columns of a projection.
+
+Owns: lines and their decompression. Must not know: splits, partitions, predicates, the text of a value (see `text_values`).
+Source: format/data-files §3. Invariants: A line that cannot be read is an error that names the file; Apache Paimon reads its
+values as null. The columns of a CSV file are found by their position in the schema that it was written with.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+from pyroaring import BitMap
+
+from ...core.casts.columns import CastFailure
+from ...core.errors import Unsupported
+from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE
+from ...core.paths import codec_of_name, format_of
+from ...core.predicates.predicate import Predicate
+from ...core.rows.types import AtomicType, Field
+from ..projection.plan import ProjectionPlan
+from .data_source import BATCH_ROWS, DataSource
+from .file_rows import FileRows
+from .text_values import array_of, check_text, values_of
+
+_DECOMPRESSED: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gz": gzip.decompress, "bz2": bz2.decompress}
+
+
+class _TextFile:
+    """An open data file.
+
+    Args:
+        source: the file's bytes.
+        projection: the wanted columns and their types.
+
+    Raises:
+        TableCorrupt: the file is missing or damaged.
+        Unsupported: a column, an option or the compression is not supported.
+    """
+
+    def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
+        self._source, self.projection = source, projection
+        named = source.file.write_cols
+        counted = (ROW_ID.name, ROW_SEQUENCE.name)  # computed, unless the file says that it holds them
+        self._written = [f for f in projection.written if (f.name not in counted if named is None else f.name in named)]
+        wanted = {column.source for column in projection.columns}
+        self._fields = [f for f in self._written if f.name in wanted]
+        check_text(format_of(source.file.file_name), self._fields, source.options)
+        codec = codec_of_name(source.file.file_name)
+        if codec not in _DECOMPRESSED:
+            raise Unsupported(f"{source.where} is compressed with {codec}, which is not supported")
+        with source.blamed():
+            self._data = _DECOMPRESSED[codec](source.open().read())
+
+    @property
+    def has_columns(self) -> bool:
+        """Does the file hold any of the wanted columns?"""
+        return bool(self._fields)
+
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
+        """The rows, one batch at a time.
+
+        Yields:
+            The position of the batch's first row in the file, and the rows.
+
+        Raises:
+            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
+        """
+        position = 0
+        for batch in self._checked():
+            yield position, FileRows(batch, self.projection, self._source.where)
+            position += batch.num_rows
+        self._source.check_rows(position)
+
+    def _checked(self) -> Iterator[pa.RecordBatch]:
+        decoded = self._decoded()
+        while True:
+            with self._source.blamed():
+                try:
+                    batch = next(decoded, None)
+                except CastFailure as error:
+                    raise ValueError(str(error)) from error
+            if batch is None:
+                return
+            yield batch
+
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def _batch(self, arrays: list[Any]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(arrays, [f.name for f in self._fields])
+
+
+class CsvFile(_TextFile):
+    """An open CSV file."""
+
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        names = [str(position) for position in range(len(self._written))]
+        chosen = [str(self._written.index(f)) for f in self._fields]
+        if not self._data:
+            return
+        table = csv.read_csv(
+            io.BytesIO(self._data),
+            csv.ReadOptions(column_names=names, use_threads=False),
+            csv.ParseOptions(escape_char="\\", ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                include_columns=chosen,
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+        for part in table.to_batches(BATCH_ROWS):
+            yield self._batch([_typed(part.column(i), f) for i, f in enumerate(self._fields)])
+
+
+def _typed(texts: Any, field: Field) -> Any:
+    assert isinstance(field.type, AtomicType), field
+    return values_of(texts, field.type)
+
+
+class JsonFile(_TextFile):
+    """An open file of JSON objects, one in each line. A column that an object lacks is null."""
+
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        lines = self._data.split(b"\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        for start in range(0, len(lines), BATCH_ROWS):
+            text = b"[" + b",".join(lines[start : start + BATCH_ROWS]) + b"]"
+            rows = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+            if len(rows) != len(lines[start : start + BATCH_ROWS]) or not all(isinstance(row, dict) for row in rows):
+                raise ValueError("a line is not one JSON object")
+            yield self._batch([array_of([row.get(f.name) for row in rows], f.type) for f in self._fields])
