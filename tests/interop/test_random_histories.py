@@ -35,6 +35,10 @@ CHOICES: dict[str, list[str]] = {
 }
 
 
+EXTERNAL = "data-file.external-paths"
+STRATEGIES = ["round-robin", "entropy-inject", "none"]
+
+
 class History:
     """One seed: a table, and changes to it as they are drawn."""
 
@@ -51,6 +55,10 @@ class History:
         self.bucketed = bool(bucket_keys) and rng.random() < 0.3
         if self.bucketed:  # write-only: else Java compacts by itself, in a snapshot of its own
             options |= {"bucket": rng.choice("137"), "bucket-key": rng.choice(bucket_keys), "write-only": "true"}
+        elif rng.random() < 0.3:
+            options["row-tracking.enabled"] = "true"
+        if rng.random() < 0.3:
+            options |= {EXTERNAL: f"file:{path.parent / 'elsewhere'}", f"{EXTERNAL}.strategy": rng.choice(STRATEGIES)}
         if rng.random() < 0.5:
             ll.create_table(str(path), ll.Schema(columns(self.names)), partition_by=self.keys, options=options)
         else:
