@@ -24,6 +24,7 @@ MISSPELT = [
     ("buckets", "'bucket'"),
     ("fields.v.stats-mod", "'fields.v.stats-mode'"),
     ("fields.v.agregate-function", "'fields.v.aggregate-function'"),
+    ("fields.v.stats-modes", "'fields.v.stats-mode'"),
     ("metadata.iceberg.storag", "'metadata.iceberg.storage'"),
     ("file-index.bloom.columns", ""),
     ("nothing.like.it.at.all", ""),

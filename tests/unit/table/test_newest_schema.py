@@ -137,8 +137,13 @@ def test_a_real_conflict_is_not_retried_for_a_newer_schema(shared: Shared) -> No
     read = shared.table.snapshot()
     assert read is not None
     shared.other.append(rows(2))
+    looks: list[str] = []
+    listed = shared.store.list
+    shared.store.list = lambda prefix: looks.append(prefix) or listed(prefix)  # type: ignore[method-assign, func-returns-value]
+    shared.table.refresh()
     with pytest.raises(CommitConflict):
         shared.table.overwrite(rows(3), partition={"p": "a"}, isolation="serializable", read_snapshot=read.id)
+    assert looks.count("snapshot/") < 3, "it was tried once"
     assert sorted(shared.other.to_arrow()["v"].to_pylist()) == [1, 2]
 
 

@@ -78,6 +78,7 @@ LOST: list[tuple[str, list[Any], str, str]] = [
     ("STRING", ["2024-01-01", "never"], "DATE", "'never', which is no DATE"),
     ("STRING", ["maybe", "true"], "BOOLEAN", "'maybe', which is no BOOLEAN"),
     ("BIGINT", [1, 2**40], "INT", "1099511627776, which does not fit INT, so it would be read as another value"),
+    ("BIGINT", [None, 2**40], "SMALLINT", "1099511627776, which does not fit SMALLINT"),
     ("BIGINT", [2**53 + 1], "DOUBLE", "9007199254740993, which does not fit DOUBLE"),
     ("INT", [2], "BOOLEAN", "2, which does not fit BOOLEAN"),
     ("INT", [1000], "DECIMAL(5, 2)", "1000, which does not fit"),
