@@ -22,6 +22,7 @@ from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
+from .session import adapts, parallelism
 from .tasks import BucketTask
 from .types import to_spark
 
@@ -69,15 +70,19 @@ class Columns:
     def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
         """The selected frame, with the rows of each partition brought together, so that few tasks write files of a partition.
 
-        Spark keeps a partition apart that is much larger than the others, and joins small ones, if its adaptive execution is
-        on.
+        With adaptive execution, Spark splits a partition that is much larger than the others, and writes small ones in one
+        task. Without it, Spark would start as many tasks as its shuffles have partitions, most of them for nothing.
 
         Args:
             filled: the partition columns that have one value in the whole frame.
         """
         places = {name: f"c{i}" for i, name in enumerate(self.names)}
         parts = [places[name] for name in table.partition_keys if name in places and name not in filled]
-        return frame.hint("rebalance", *parts) if parts else frame
+        if not parts:
+            return frame
+        if not adapts(frame.sparkSession):
+            return frame.repartition(parallelism(frame.sparkSession), *parts)
+        return frame.hint("rebalance", *parts)
 
 
 def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = ()) -> Columns:

@@ -53,6 +53,11 @@ def overwrites_dynamically(session: Any) -> bool:
     return setting(session, OVERWRITE_MODE, "static").lower() == "dynamic"
 
 
+def adapts(session: Any) -> bool:
+    """Does the session plan the rest of a query while it runs?"""
+    return setting(session, "spark.sql.adaptive.enabled", "true").lower() == "true"
+
+
 def tells_case(session: Any) -> bool:
     """Does the session distinguish the columns `a` and `A`?"""
     return setting(session, "spark.sql.caseSensitive", "false").lower() == "true"

@@ -86,8 +86,8 @@ def write(
         evolve: first add the columns that the table lacks, as a schema change of its own. They stay if the job fails.
         cluster: with `auto`, the rows of a partition are brought together before they are written, so that a partition gets
             few files instead of one from each task; this costs a shuffle. With `none`, or if the table's option
-            `partition.sink-strategy` is `none`, each task writes the rows that it has. Tables without partitions are never
-            shuffled, and those with fixed buckets always.
+            `partition.sink-strategy` is `none`, each task writes the rows that it has, in the order of the frame. Tables
+            without partitions are never shuffled, and those with fixed buckets always.
 
     Returns:
         The receipt.

@@ -159,6 +159,8 @@ def test_a_partitioned_write_makes_few_files(spark: Any, url: str) -> None:
 
     assert files("auto") == 10
     assert files("none", cluster="none") > 30
+    with settings(spark, spark_sql_adaptive_enabled="false"):
+        assert files("static") == 10
     assert files("option", options={"partition.sink-strategy": "none"}) > 30
     lake.write(rows.drop("month"), url + "auto", mode="overwrite", partition={"month": 3})
     assert ll.open_table(url + "auto").count(where="month = 3") == 200
