@@ -13,7 +13,7 @@ from pyarrow import orc
 from lakelatch.core.orc.blocks import plain
 from lakelatch.core.orc.numbers import decoded, encoded
 from lakelatch.core.orc.protobuf import decode_message, message_of, number_of
-from lakelatch.core.orc.tail import parse_tail
+from lakelatch.core.orc.tail import parse_tail, postscript_of
 from lakelatch.core.orc.times import split_times, with_plain_fractions
 
 _rng = np.random.default_rng(7)
@@ -79,3 +79,20 @@ def test_times_before_1970_have_java_s_seconds_and_nanoseconds() -> None:
     assert (seconds == np.where(last, 0, floors + ((nanos < 0) & (parts > 999_999)))).all()
     assert (told == np.where(last, nanos, parts)).all()
     assert orc.ORCFile(io.BytesIO(data)).read()["c"].cast(pa.int64()).to_pylist() == nanos.tolist()
+
+
+def test_a_changed_column_has_no_statistics_and_its_file_no_row_index() -> None:
+    """They describe the times that Arrow was given, which are others. In the last second before 1970 nothing is changed."""
+    for nanos, has_times in (([-1_876_543_211, 5], False), ([-1_000_000, 5], True)):
+        data = with_plain_fractions(file_of(pa.array(split_times(np.array(nanos))).cast(pa.timestamp("ns"))))
+        script, end, tail = postscript_of(data), len(data) - 1 - data[-1], parse_tail(data, len(data))
+        footer_start = end - number_of(script, 1)
+        footer, metadata = (
+            decode_message(plain(part, tail.compression, tail.block_size))
+            for part in (data[footer_start:end], data[footer_start - number_of(script, 5) : footer_start])
+        )
+        (stripe,) = metadata[1]
+        for statistics in (footer[7], message_of(stripe)[1]):
+            assert (9 in message_of(statistics[1])) == has_times
+            assert number_of(message_of(statistics[1]), 1) == 2
+        assert footer[8] == [0]
