@@ -395,7 +395,9 @@ def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     assert names(table.plan(col("a") == 2, [other])) == []
 
 
-EVOLVES = new_schema([Field(0, "a", INT), Field(1, "b", INT)], options={"data-evolution.enabled": "true"})
+EVOLVES = new_schema(
+    [Field(0, "a", INT), Field(1, "b", INT)], options={"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+)
 
 
 def test_files_of_the_same_rows_are_one_split() -> None:

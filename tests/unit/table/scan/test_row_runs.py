@@ -196,6 +196,9 @@ def test_damaged_blobs_name_their_file() -> None:
 
 
 def test_references_to_blobs_elsewhere_are_refused() -> None:
-    schema = new_schema(FIELDS, options={"blob-descriptor-field": "pic"})
+    schema = new_schema(
+        FIELDS,
+        options={"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-descriptor-field": "pic"},
+    )
     with pytest.raises(Unsupported, match=r"'pic'.*blob-descriptor-field"):
         check_schema_readable(schema)
