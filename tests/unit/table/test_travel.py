@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -172,3 +173,44 @@ def test_old_columns_are_read_with_today_s_options() -> None:
     latest = new_schema([Field(1, "b", AtomicType("INT"))], options={"source.split.target-size": "2 mb"})
     found = schema_at(there, snapshot_at(there, snapshot=1), latest)
     assert (found.names, found.option_texts) == (("a",), {"source.split.target-size": "2 mb"})
+
+
+# ---------------------------------------------------------------------------------------------------------- watermarks
+
+
+def marked(watermarks: dict[int, int | None]) -> Timeline:
+    """A table whose snapshots (id: watermark) are there, and nothing else."""
+    there = timeline({})
+    for snapshot_id, watermark in watermarks.items():
+        marked = replace(snapshot(snapshot_id, 0), watermark=watermark)
+        there.store.put(f"snapshot/snapshot-{snapshot_id}", marked.to_json())
+    return there
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 3), st.integers(-1, 10))
+def test_a_watermark_chooses_the_oldest_snapshot_that_has_reached_it(
+    reached: list[int], without: int, asked: int
+) -> None:
+    """Apache Paimon's rule: the first snapshots may have none, and it never goes back."""
+    values = [None] * without + sorted(reached)
+    there = marked({i + 3: value for i, value in enumerate(values)})
+    wanted = next((i + 3 for i, value in enumerate(values) if value is not None and value >= asked), None)
+    if wanted is not None:
+        assert snapshot_at(there, watermark=asked).id == wanted
+        return
+    told = r"the newest watermark is 1970-01-01T00:00:00\.00\dZ" if reached else "no snapshot has a watermark"
+    with pytest.raises(InvalidArgument, match=f"no snapshot has reached the watermark 1.*{told}"):
+        snapshot_at(there, watermark=asked)
+
+
+def test_a_watermark_is_a_time_and_found_with_few_requests() -> None:
+    there = marked({i: i * 1000 for i in range(1, 200)})
+    assert snapshot_at(there, watermark="1970-01-01T00:01:40.500Z").id == 101
+    assert there.store.snapshot().by_operation["get"] <= 9
+    with pytest.raises(InvalidArgument, match=r"watermark.*'1970-01-01' has no zone"):
+        snapshot_at(there, watermark="1970-01-01")
+    with pytest.raises(InvalidArgument, match="exactly one of snapshot, tag, timestamp and watermark"):
+        snapshot_at(there, watermark=5, tag="eod")
+    with pytest.raises(InvalidArgument, match="no snapshot has a watermark"):
+        snapshot_at(marked({1: -(1 << 63)}), watermark=5)
