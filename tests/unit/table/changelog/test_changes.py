@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -113,6 +114,18 @@ def test_a_compaction_changes_nothing_and_reads_no_data_file() -> None:
     for info in [i for i in table.store.list("") if "bucket-0/" in i.key]:
         table.store.delete_many([info.key])
     assert table.changes(newest.id - 1).read_all().num_rows == 0
+
+
+def test_a_compaction_that_loses_rows_is_not_taken_for_one() -> None:
+    """H22: a snapshot is judged by its files, not by its kind, which others choose."""
+    table = new_table()
+    table.append(batch((1, 1.0, "a"), (1, 2.0, "b")))
+    table.overwrite(batch((1, 1.0, "a")), partition={})
+    newest = table.snapshot()
+    assert newest is not None
+    table.store.put("snapshot/snapshot-2", replace(newest, commit_kind="COMPACT").to_json())
+    changed = table.changes(1).read_all()
+    assert [(r["s"], r["_row_kind"]) for r in changed.to_pylist()] == [("b", "-D")]
 
 
 def test_between_tags_the_two_states_are_compared() -> None:
@@ -305,6 +318,17 @@ def told(row: dict[str, Any]) -> str:
     return json.dumps(
         row | {"m": None if row["m"] is None else sorted(map(list, row["m"]))}, default=repr, sort_keys=True
     )
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_floats_are_compared_by_their_bits(kind: pa.DataType) -> None:
+    """0.0 differs from -0.0, and every NaN is the same, whatever its bits; a null is no zero."""
+    bits = pa.array([0x7FC00001 if kind == pa.float32() else 0x7FF8000000000001])
+    odd = bits.cast(pa.int32() if kind == pa.float32() else pa.int64()).view(kind)
+    before = pa.table({"x": pa.chunked_array([pa.array([0.0, float("nan"), None], kind)])})
+    after = pa.table({"x": pa.chunked_array([pa.array([-0.0], kind), odd, pa.array([None, 0.0], kind)])})
+    gone, came = differing_rows(before, after)
+    assert (gone.tolist(), came.tolist()) == ([], [0])
 
 
 @settings(max_examples=40, deadline=None)
