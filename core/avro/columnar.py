@@ -46,13 +46,12 @@ def write_columnar(schema: Any, records: Iterable[dict[str, Any]], form: str, co
             f"option 'manifest.compression' = {compression!r} cannot be written with 'manifest.format' = {form!r}",
             next_step=f"use one of {', '.join(_CODECS[form])}",
         )
-    table = pa.Table.from_pylist(list(records), schema=pa.schema(_fields(schema, form, "ms")))
+    table = pa.Table.from_pylist(list(records), schema=pa.schema(_fields(schema, form)))
     sink = pa.BufferOutputStream()
     if form == "orc":
         from pyarrow import orc
 
-        # Arrow's writer of ORC takes nanoseconds only
-        orc.write_table(table.cast(pa.schema(_fields(schema, form, "ns"))), sink, compression=codec)
+        orc.write_table(table, sink, compression=codec)
     else:
         from pyarrow import parquet
 
@@ -87,35 +86,31 @@ def read_columnar(data: bytes, where: str) -> list[dict[str, Any]]:
         raise TableCorrupt(f"{where} is cut off or damaged: {error}") from error
 
 
-def _fields(record: Any, form: str, unit: str) -> list[Any]:
-    """The fields of a record. They are numbered from 0, after the version.
-
-    Args:
-        unit: of times.
-    """
+def _fields(record: Any, form: str) -> list[Any]:
+    """The fields of a record. They are numbered from 0, after the version."""
     numbered = [field for field in record["fields"] if field["name"] != _WITHOUT_ID]
     ids = {field["name"]: number for number, field in enumerate(numbered)}
-    return [_field(field["name"], field["type"], ids.get(field["name"], -1), form, unit) for field in record["fields"]]
+    return [_field(field["name"], field["type"], ids.get(field["name"], -1), form) for field in record["fields"]]
 
 
-def _field(name: str, kind: Any, number: int, form: str, unit: str) -> Any:
+def _field(name: str, kind: Any, number: int, form: str) -> Any:
     import pyarrow as pa
 
     nullable = isinstance(kind, list)
-    made = pa.int8() if name in _BYTE_SIZED else _type(kind[-1] if nullable else kind, number, form, unit)
+    made = pa.int8() if name in _BYTE_SIZED else _type(kind[-1] if nullable else kind, number, form)
     if number < 0:
         return pa.field(name, made, nullable)
     key = "paimon.id" if form == "orc" else "PARQUET:field_id"
     return pa.field(name, made, nullable, metadata={key: str(number)})
 
 
-def _type(kind: Any, number: int, form: str, unit: str) -> Any:
+def _type(kind: Any, number: int, form: str) -> Any:
     import pyarrow as pa
 
     if isinstance(kind, dict):
         if kind["type"] == "record":
-            return pa.struct(_fields(kind, form, unit))
+            return pa.struct(_fields(kind, form))
         if kind["type"] == "array":
-            return pa.list_(_field("element", kind["items"], _FIRST_ITEM_ID + _IDS_OF_ITEMS * number, form, unit))
-        return pa.timestamp(unit)
+            return pa.list_(_field("element", kind["items"], _FIRST_ITEM_ID + _IDS_OF_ITEMS * number, form))
+        return pa.timestamp("ms")
     return {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "bytes": pa.binary()}[kind]

@@ -30,6 +30,7 @@ OLD = entry(DELETE, "old", 10, 5)
         ([OLD], True),
         ([OLD, entry(DELETE, "column", 10, 5), entry(ADD, "both", 10, 5, SOURCE_COMPACT)], False),
         ([OLD, entry(ADD, "wider", 5, 15, SOURCE_COMPACT)], True),
+        ([entry(DELETE, "wide", 5, 15), entry(ADD, "as wide", 5, 15, SOURCE_COMPACT)], True),
         ([OLD, entry(ADD, "rewritten", 10, 5)], True),
     ],
     ids=lambda value: ", ".join(e.file.file_name for e in value) if isinstance(value, list) else "",
@@ -56,6 +57,7 @@ def test_files_of_blobs_get_the_ids_of_the_file_before_them() -> None:
     entries = [
         entry(ADD, "a.parquet", None, 5),
         *(blob("a1", 2, "x"), blob("a2", 3, "x"), blob("a3", 5, "y")),
+        entry(ADD, "no blobs.parquet", None, 4),
         entry(ADD, "b.parquet", None, 2),
         blob("b1", 2, "x"),
         entry(ADD, "column.parquet", 40, 3),
@@ -63,6 +65,6 @@ def test_files_of_blobs_get_the_ids_of_the_file_before_them() -> None:
         entry(DELETE, "gone.parquet", 0, 9),
     ]
     made, following = tracked(entries, 12, 100)
-    assert [e.file.first_row_id for e in made] == [100, 100, 102, 100, 105, 105, 40, None, 0]
-    assert [e.file.max_sequence_number for e in made] == [12] * 7 + [0, 0]
-    assert following == 107
+    assert [e.file.first_row_id for e in made] == [100, 100, 102, 100, 105, 109, 109, 40, None, 0]
+    assert [e.file.max_sequence_number for e in made] == [12] * 8 + [0, 0]
+    assert following == 111
