@@ -17,6 +17,7 @@ from unit.table.reading.test_deletion_vectors import file_names, mark, table_of
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
+from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT
 from lakelatch.core.metadata.schema import new_schema
@@ -371,6 +372,22 @@ def test_a_number_of_rows_that_is_not_the_manifest_s_stops_it() -> None:
     table.store.put(keys[0], table.store.get(longer))
     with pytest.raises(TableCorrupt, match="have 10 rows, but their manifests say 8|" + keys[0].rpartition("/")[2]):
         table.compact()
+
+
+def test_clustered_files_stay_as_they_are() -> None:
+    """The files of a level are one sorted run, however small they are: only new files are joined."""
+    table = created(**{"clustering.incremental": "true"})
+    fill(table, "a", 0, 5)
+    old = sorted(table.entries(), key=lambda e: e.file.file_name)[:3]
+    levelled = tuple(e._replace(file=e.file._replace(level=5)) for e in old)
+    table.committer.commit(CommitRequest("COMPACT", (*(e.deletion() for e in old), *levelled), "java"))
+    before = values(table)
+    table.compact(min_files=2)
+    assert {e.file.file_name for e in table.entries() if e.file.level} == {e.file.file_name for e in old}
+    assert [e.file.level for e in table.entries()].count(0) == 1
+    assert values(table) == before
+    table.compact(min_files=2)
+    assert len(table.entries()) == 4
 
 
 # ----------------------------------------------------------------------------------------------------- fixed buckets
