@@ -23,6 +23,7 @@ from ..core.metadata.schema import TableSchema
 from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
 from .session import adapts, parallelism
+from .shipping import shipped_function
 from .tasks import BucketTask
 from .types import to_spark
 
@@ -62,7 +63,8 @@ class Columns:
         names = tuple(name for name in table.bucket_keys if name in places)
         if not names:
             return frame  # all rows get the same key (null or the default), so there is only one bucket
-        bucket_of = arrow_udf(BucketTask(table, names).buckets, spark.IntegerType())  # type: ignore[call-overload] # its stub knows iterators only
+        task = shipped_function(BucketTask(table, names).buckets)
+        bucket_of = arrow_udf(task, spark.IntegerType())  # type: ignore[call-overload] # its stub knows iterators only
         bucket = bucket_of(F.struct(*(places[name] for name in names)))
         parts = [places[name] for name in table.partition_keys if name in places]
         return frame.withColumn("bucket", bucket).repartition(*parts, "bucket").drop("bucket")

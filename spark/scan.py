@@ -35,6 +35,7 @@ from .hadoop import hadoop_options
 from .native import paths_without_job, scan_files
 from .predicate import Untranslatable, column_of, to_column
 from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setting, tells_case
+from .shipping import shipped
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
 from .zones import bound_in, session_zone
@@ -236,7 +237,7 @@ class Scan:
             frame = frame.repartitionById(len(groups), F.col("task"))
         else:
             frame = frame.coalesce(1)
-        return frame.mapInArrow(task, schema)
+        return frame.mapInArrow(shipped(task), schema)
 
     def _reader(self, splits: Sequence[Split]) -> SplitReader:
         schemas = file_schemas_of(self.table.timeline, self.table.schema, splits)

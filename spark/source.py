@@ -28,11 +28,14 @@ from ..table.table import Table
 from .catalog import NAME, marked, options_of_mark, options_of_statement
 from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
+from .shipping import Carried, carried
 from .source_options import SourceOptions
+from .source_streams import NoStreamReader, refuse_stream_writer
 from .source_writer import TableSourceWriter
 from .statements import Statements
 from .tasks import ReadTask
 from .types import spark_schema
+from .worker_errors import one_sentence
 
 _TASKS = 4
 
@@ -63,8 +66,7 @@ def register(session: Any) -> None:
     if not isinstance(session.sql, Statements):
         session.sql = Statements(session, session.sql)
     understand_save_as_table(session)
-    # A class that no module has is sent whole, with its attributes, to the processes that Spark starts elsewhere.
-    session.dataSource.register(type(TableSource.__name__, (TableSource,), {"folder": os.getcwd()}))
+    session.dataSource.register(carried(TableSource, folder=os.getcwd()))
 
 
 class TableSource(DataSource):
@@ -107,6 +109,12 @@ class TableSource(DataSource):
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
         return TableSourceWriter(self._options(), schema, overwrite)
 
+    def streamReader(self, schema: spark.StructType) -> Any:  # noqa: N802 - Spark's name
+        return NoStreamReader()
+
+    def streamWriter(self, schema: spark.StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        refuse_stream_writer()
+
 
 @dataclass
 class SplitPartition(InputPartition):
@@ -116,7 +124,7 @@ class SplitPartition(InputPartition):
     splits: list[Split]
 
 
-class TableSourceReader(DataSourceReader):
+class TableSourceReader(Carried, DataSourceReader):
     """Reads one snapshot.
 
     Args:
@@ -143,6 +151,7 @@ class TableSourceReader(DataSourceReader):
         self._timeline = table.timeline
         self._where = where
 
+    @one_sentence()
     def partitions(self) -> Sequence[InputPartition]:
         plan = plan_scan(self._timeline, self._snapshot, self._schema, self._where, self._names, self._as_of_ms)
         schemas = file_schemas_of(self._timeline, self._schema, plan.splits)
@@ -152,7 +161,8 @@ class TableSourceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # If there are no partitions, Spark still runs one task, without a partition (format/spark §1).
         if isinstance(partition, SplitPartition):
-            yield from partition.task.read(partition.splits)
+            with one_sentence():
+                yield from partition.task.read(partition.splits)
 
 
 def _nullable(data_type: spark.DataType) -> str:

@@ -30,8 +30,10 @@ from ..table.writing.writer import check_writable, keys_of
 from .columns import match_columns
 from .evolving import with_new_columns
 from .session import OVERWRITE_MODE
+from .shipping import Carried
 from .source_options import SourceOptions
 from .tasks import WriteTask
+from .worker_errors import one_sentence
 
 _LOG = logging.getLogger("lakelatch.spark")
 
@@ -49,7 +51,7 @@ class TaskMessage(WriterCommitMessage):
     overwrite_mode: str
 
 
-class TableSourceWriter(DataSourceArrowWriter):
+class TableSourceWriter(Carried, DataSourceArrowWriter):
     """One write, created when the query is planned and then pickled.
 
     Args:
@@ -90,10 +92,12 @@ class TableSourceWriter(DataSourceArrowWriter):
         self._replayed = self._landed(table)
         self._task = WriteTask(table.store, table.schema, str(uuid.uuid4()), columns.names, spec)
 
+    @one_sentence()
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
         """Write the rows of one task; runs on an executor."""
         return TaskMessage([] if self._replayed else self._task.write(iterator), overwrite_mode_of_session())
 
+    @one_sentence()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit after all tasks have succeeded; runs in a separate process on the driver's host."""
         given = _messages(messages)
@@ -136,6 +140,7 @@ class TableSourceWriter(DataSourceArrowWriter):
             )
         return told == {"dynamic"}
 
+    @one_sentence()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Clean up after a task has finally failed, or after `commit` has raised."""
         if not any(m is None for m in messages):

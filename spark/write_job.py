@@ -32,6 +32,7 @@ from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
 from .session import overwrites_dynamically, tells_case
+from .shipping import check_workers, shipped
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
 from .zones import partition_in, session_zone
@@ -209,10 +210,11 @@ def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, 
 
 def run_job(frame: Any, task: WriteTask | RewriteTask) -> list[CommitMessage]:
     """Run the one action and return its messages; after a failure, delete the job's files or name them in the error."""
+    check_workers(frame.sparkSession)
     try:
         # One row per task that wrote rows; if a task ran twice, Spark returns the row of one attempt.
         with large_batches(frame.sparkSession, frame.schema):
-            return messages_of(frame.mapInArrow(task, MESSAGE_SCHEMA).collect())
+            return messages_of(frame.mapInArrow(shipped(task), MESSAGE_SCHEMA).collect())
     except BaseException as error:
         left = _remove_job(task.store, task.schema, task.job)
         raise _job_error(error, left, file_prefix(task.schema, task.job)) from error

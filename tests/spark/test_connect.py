@@ -1,7 +1,7 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline`, and the habits of readers and writers with their page. With LAKELATCH_NIGHTLY, random
-conditions, golden tables and faults are tested too.
+Every run includes `test_pipeline`, the errors of the source, and the habits of readers and writers with their page. With
+LAKELATCH_NIGHTLY, random conditions, golden tables and faults are tested too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from report import tell
 HERE = Path(__file__).parent
 FILES = [
     "test_pipeline.py",
+    "test_source_errors.py",
     "test_writing_by_habit.py",
     "test_reading_by_habit.py",
     "test_time_zones.py",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import platform
 import subprocess
 import sys
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import types as spark
 
 import lakelatch as ll
@@ -18,9 +22,12 @@ from lakelatch.core.rows.types import sql
 from lakelatch.spark.columns import match_columns
 from lakelatch.spark.hadoop import hadoop_options
 from lakelatch.spark.scan import packed
+from lakelatch.spark.shipping import opener, shipped, shipped_function, worker_problem
+from lakelatch.spark.source import TableSourceReader
 from lakelatch.spark.source_options import SourceOptions
 from lakelatch.spark.tasks import WriteTask
 from lakelatch.spark.types import from_spark_schema, to_spark
+from lakelatch.spark.worker_errors import HIDE_TRACEBACK, one_sentence
 from lakelatch.spark.write_job import _job_error
 from lakelatch.table.scan.split import Split
 
@@ -243,3 +250,81 @@ def test_without_pyspark_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Unsupported")
     assert "lakelatch[spark]" in done.stdout
+
+
+def test_what_is_sent_opens_only_where_the_packages_fit() -> None:
+    """A worker without lakelatch, which is a Python without it on the path here, says one sentence for each kind of object."""
+    schema = table(("a", "INT"))
+    reader = object.__new__(TableSourceReader)
+    sent = [shipped(WriteTask(open_store("memory://t"), schema, "job", ("a",))), shipped_function(len), reader]
+    code = (
+        "import os, pickle, sys\n"
+        "for sent in pickle.load(sys.stdin.buffer):\n"
+        "    try: pickle.loads(sent)\n"
+        "    except Exception as error: print(type(error).__module__, type(error).__name__, error)\n"
+        "    print('hidden', os.environ.pop('SPARK_HIDE_TRACEBACK', None))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps([cloudpickle.dumps(each) for each in sent]),  # type: ignore[no-untyped-call]
+        env=environment,
+        cwd="/",
+        capture_output=True,
+        check=True,
+    )
+    host = f"host {platform.node()}, {sys.executable}"
+    sentence = (
+        f"Spark's Python workers cannot import lakelatch: {host} (install lakelatch {ll.__version__} there, or send it"
+    )
+    lines = done.stdout.decode().splitlines()
+    assert lines[1::2] == ["hidden 1"] * 3
+    for line in lines[::2]:
+        assert line.startswith(f"lakelatch.core.errors Unsupported {sentence}"), line
+
+
+def test_versions_are_compared_where_a_task_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """lakelatch must be the same; of pyarrow the major version."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "as it was")
+    payload = pickle.dumps("opened")
+    major, _, rest = pa.__version__.partition(".")
+    assert opener(pyarrow=f"{major}.999")(payload) == "opened"
+    with pytest.raises(RuntimeError, match=rf"have pyarrow {pa.__version__}, and the driver has {int(major) + 1}\."):
+        opener(pyarrow=f"{int(major) + 1}.{rest}")(payload)
+    with pytest.raises(RuntimeError, match=rf"have lakelatch {ll.__version__}, and the driver has 9\.9\.9"):
+        opener(lakelatch="9.9.9")(payload)
+    with pytest.raises(RuntimeError, match="cannot import nowhere_to_be_found, which the job needs"):
+        opener()(b"cnowhere_to_be_found\nx\n.")
+
+
+def test_workers_that_cannot_start_are_recognised_in_sparks_text() -> None:
+    """As Spark 4.1 says it, where `spark.python.daemon.module` names a module that executors lack."""
+    text = (
+        "Lost task 0.3 in stage 0.0 (TID 10) (10.0.0.7 executor 0): org.apache.spark.SparkException: \n"
+        "Error from python worker:\n  /usr/bin/python3: Error while finding module specification for "
+        "'lakelatch.spark.daemon' (ModuleNotFoundError: No module named 'lakelatch')\nPYTHONPATH was:\n"
+    )
+    told = worker_problem(text)
+    assert told is not None
+    assert str(told).startswith(
+        "Spark's Python workers cannot start lakelatch.spark.daemon: host 10.0.0.7 (install lakelatch"
+    )
+    assert worker_problem("ValueError: the user's own") is None
+    assert "pyarrow" in str(worker_problem("ModuleNotFoundError: No module named 'pyarrow'"))
+
+
+def test_only_errors_of_lakelatch_lose_their_traceback_and_only_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug keeps its traceback. Nothing is set in the user's own process."""
+    for name in [name for name in os.environ if name.startswith("PYTHON_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(HIDE_TRACEBACK, "")
+    with pytest.raises(InvalidArgument), one_sentence():
+        raise InvalidArgument("x")
+    assert os.environ[HIDE_TRACEBACK] == ""
+    monkeypatch.setenv("PYTHON_WORKER_FACTORY_PORT", "1")
+    with pytest.raises(ZeroDivisionError), one_sentence():
+        raise ZeroDivisionError
+    assert os.environ[HIDE_TRACEBACK] == ""
+    with pytest.raises(InvalidArgument), one_sentence():
+        raise InvalidArgument("x")
+    assert os.environ[HIDE_TRACEBACK] == "1"
