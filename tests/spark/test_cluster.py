@@ -22,7 +22,7 @@ import lakelatch
 import lakelatch as ll
 from lakelatch.core.version import __version__
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -72,7 +72,7 @@ def run(command: list[str], order: dict[str, Any] | None = None, **environment: 
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     given = {**inherited, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **environment}
     text = None if order is None else json.dumps(order)
-    done = subprocess.run(command, input=text, env=given, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, input=text, env=given, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     said: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return said
@@ -139,7 +139,7 @@ def test_the_recipes_of_the_page_run(number: int, master: str, tmp_path: Path) -
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     given = {**inherited, **pip, **spark, "PATH": path, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        ["bash", "-ec", recipe], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=280, check=False
+        ["bash", "-ec", recipe], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=400, check=False
     )
     assert "rows: 100" in done.stdout, done.stdout[-2000:] + done.stderr[-6000:]
     assert ll.open_table(url).count() == 100
