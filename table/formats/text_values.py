@@ -82,14 +82,24 @@ def _unheld(data_type: DataType, nested: bool) -> DataType | None:
 
 
 def texts_of(array: Any, data_type: AtomicType) -> Any:
-    """The texts of a column's values."""
+    """The texts of a column's values.
+
+    Raises:
+        ValueError: a date or time outside the years 1 to 9999, which readers do not understand.
+    """
     if data_type.root in BINARY_ROOTS:
         return by_value(array, lambda value: base64.b64encode(value).decode(), pa.string())
     if data_type.root in STRING_ROOTS:
         return array
     cast = cast_of(data_type, string())
     assert cast is not None, data_type
-    return cast(array)
+    texts = cast(array)
+    if data_type.root in ("DATE", "TIMESTAMP"):
+        year = r"^([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-"
+        odd = pc.fill_null(pc.invert(pc.match_substring_regex(texts, year)), False)
+        if pc.any(odd).as_py():
+            raise ValueError(f"{pc.filter(texts, odd)[0].as_py()} is not in the years 1 to 9999")
+    return texts
 
 
 def values_of(texts: Any, data_type: AtomicType) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,11 +60,19 @@ class _TextOutput:
         raise NotImplementedError
 
 
+def _named(field: Field, convert: Callable[..., Any], *arguments: Any) -> Any:
+    """A converted column. A value that has no text is an error that names the column."""
+    try:
+        return convert(*arguments)
+    except ValueError as error:
+        raise InvalidArgument(f"column '{field.name}': {error}", next_step="use another file format") from error
+
+
 class CsvOutput(_TextOutput):
     """A CSV file that is being written."""
 
     def _lines(self, batch: pa.RecordBatch) -> str:
-        columns = [self._cells(batch.column(i), field) for i, field in enumerate(self._fields)]
+        columns = [_named(field, self._cells, batch.column(i), field) for i, field in enumerate(self._fields)]
         lines = pc.binary_join_element_wise(*columns, ",")
         return "\n".join(lines.to_pylist()) + "\n"
 
@@ -92,6 +100,6 @@ class JsonOutput(_TextOutput):
 
     def _lines(self, batch: pa.RecordBatch) -> str:
         names = [field.name for field in self._fields]
-        columns = [plain_of(batch.column(i), field.type) for i, field in enumerate(self._fields)]
+        columns = [_named(field, plain_of, batch.column(i), field.type) for i, field in enumerate(self._fields)]
         rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
         return "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)

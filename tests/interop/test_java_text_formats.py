@@ -38,7 +38,8 @@ NESTED_ROWS: list[Row] = [
 
 
 def domain(name: str, file_format: str) -> list[Any]:
-    values = ATOMIC[name][1]
+    """The values that the format holds: dates and times are of the years 1 to 9999."""
+    values = [v for v in ATOMIC[name][1] if name[:2] not in ("dt", "ts") or (v[0] not in "+-" and v[:4] != "0000")]
     if file_format == "json" or name not in ("st", "vc", "ch"):
         return values if file_format == "json" else [v for v in values if v != "0x"]
     return CSV_TEXTS if name == "st" else [v for v in values if v]

@@ -65,6 +65,15 @@ def test_texts_that_csv_would_change_are_refused(text: str) -> None:
     assert named.to_arrow(columns=["s"], limit=1).to_pylist() == [{"s": text}]
 
 
+@pytest.mark.parametrize("file_format", ["csv", "json"])
+@pytest.mark.parametrize("day", [-719_600, -719_163, 2_932_897])
+def test_years_that_readers_do_not_understand_are_refused(file_format: str, day: int) -> None:
+    """Apache Paimon fails at some of them: before year 1, and after 9999."""
+    table = table_of(file_format, [Field(0, "d", AtomicType("DATE"))])
+    with pytest.raises(InvalidArgument, match=r"column 'd': .* is not in the years 1 to 9999"):
+        table.append(pa.table({"d": pa.array([day], pa.int32()).view(pa.date32())}))
+
+
 def test_a_blank_line_is_a_row_of_nulls() -> None:
     table = table_of("csv", [FIELDS[1]])
     table.append(ROWS.select(["s"]))
