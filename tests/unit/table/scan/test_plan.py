@@ -384,7 +384,7 @@ def test_tables_that_need_merging_are_refused() -> None:
         table.plan(None, [table.entry("f")])
 
 
-@pytest.mark.parametrize("name", ["f.csv", "f.zst.lance", "f.row", "f"])
+@pytest.mark.parametrize("name", ["f.lance", "f.zst.lance", "f.row", "f"])
 def test_other_formats_are_refused_by_file_and_format(name: str) -> None:
     """G8: the message names the file and its format; files that are pruned do not matter."""
     table = Metadata(PLAIN)
