@@ -100,7 +100,7 @@ class RandomTable:
 
     def overwrite(self) -> None:
         self.rows = []
-        self.table.overwrite(self.decoded(self.drawn(self.rng.randint(1, 6))))
+        self.table.overwrite(self.decoded(self.drawn(self.rng.randint(1, 6))), partition={})
 
     def dynamic(self) -> None:
         before, self.rows = self.rows, []
