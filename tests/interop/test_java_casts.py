@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from values import decode, encode_column
 from lakelatch.core.casts.columns import CastFailure
 from lakelatch.core.casts.texts import nested_text
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.types import AtomicType, DataType, parse_type, string
+from lakelatch.core.rows.types import STRING_ROOTS, AtomicType, DataType, parse_type, string
 from lakelatch.table.projection.physical import OutOfRange
 from lakelatch.table.projection.type_changes import can_change, changed
 
@@ -185,13 +186,25 @@ def our_result(value: Any, source: AtomicType, target: AtomicType) -> Any:
 
 
 def is_later_than_java(source: AtomicType, target: AtomicType, value: Any) -> bool:
-    """What 1.4.2 does wrong, later versions do as lakelatch: digits below a TIMESTAMP's, times of day before 1970."""
+    """What 1.4.2 does wrong, later versions do as lakelatch: digits below a TIMESTAMP's, times of day
+    before 1970, text of far dates."""
+    if is_far(value) and (target.root in STRING_ROOTS or target.root == "TIMESTAMP_LTZ"):
+        return True
     if source.root.startswith("TIMESTAMP") and target.root == "TIME":
         return value < "1970"
     return (
         source.root.startswith("TIMESTAMP")
         and target.root.startswith("TIMESTAMP")
         and target.precision < source.precision
+    )
+
+
+def is_far(value: Any) -> bool:
+    """A date or time outside of the years 1 to 9999: Java makes garbled text of it, and fails where it needs a zone."""
+    return (
+        isinstance(value, str)
+        and re.match(r"(?!0000)\d{4}-", value) is None
+        and re.match(r"[+-]?\d+-\d\d-", value) is not None
     )
 
 
