@@ -27,7 +27,7 @@ from ..reading.read_ahead import in_order
 from ..scan.fallback import file_schemas_of
 from ..scan.file_pruning import FilePruner
 from ..scan.plan import runs_of
-from ..scan.refusals import check_files_readable, check_schema_readable
+from ..scan.refusals import check_changes_readable, check_files_readable
 from ..scan.split_planning import SplitPlanner
 from .changed_files import ChangedFiles, files_between, files_changed_by
 from .row_difference import differing_rows
@@ -85,7 +85,7 @@ def read_changes(
         Unsupported: the table has a primary key.
         InvalidArgument: a column or the filter does not fit the table.
     """
-    check_schema_readable(schema)
+    check_changes_readable(schema)
     bound = None if where is None else bind(where, schema.fields)
     result = changes_schema(schema, columns)
     reader = _ChangeReader(timeline, schema, columns, bound, overwrites)

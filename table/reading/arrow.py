@@ -22,6 +22,7 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
 from ...core.predicates.arrow import to_arrow_mask
@@ -41,6 +42,7 @@ from .deletion import deleted_rows, live_mask, selected_mask
 from .read_ahead import in_order
 from .referrers import with_referrer
 from .run_reader import RunReader
+from .section_reader import SectionReader
 
 READ_THREADS = 8
 """The number of files that are read at once from a store across a network."""
@@ -135,6 +137,12 @@ class SplitReader:
         for (branch, schema_id), written in file_schemas.items():
             by_branch.setdefault(branch, {})[schema_id] = written
         self._readers = {b: RunReader(stored, schemas, schema.options) for b, schemas in by_branch.items()}
+        rules = merge_rules(schema)
+        self._sections = (
+            {}
+            if rules is None
+            else {b: SectionReader(schema, rules, stored, residual, schemas) for b, schemas in by_branch.items()}
+        )
         self._indexes = {b: IndexPruner.of(residual, schema, schemas.__getitem__) for b, schemas in by_branch.items()}
 
     def batches(self, store: Store, splits: Iterable[Split], limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -145,7 +153,8 @@ class SplitReader:
         if limit is not None and self.residual is None:
             runs = _enough(runs, limit)
         for split, run in runs:  # refuse what cannot be read before yielding any row
-            self._readers[split.branch].check([split.files[i] for i in run])
+            reader = self._sections[split.branch] if split.sections else self._readers[split.branch]
+            reader.check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
         tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
@@ -162,6 +171,9 @@ class SplitReader:
             raise told from None
 
     def _rows_of_run(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
+        if split.sections:
+            yield from self._rows_of_section(store, split, run, alone)
+            return
         files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
         wanted = self._wanted(store, split, run)
@@ -180,6 +192,21 @@ class SplitReader:
                 rows = rows.kept(to_arrow_mask(self.residual, tested, self._tested))
             if len(rows):
                 yield self._columns(self.output, rows, constants)
+
+    def _rows_of_section(
+        self, store: Store, split: Split, section: tuple[int, ...], alone: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of files that are merged by primary key. Conditions on values hold for the merged rows only."""
+        constants = self._constants(split)
+        rows = self._sections[split.branch].rows(store, split, section, alone)
+        for position in range(0, len(rows), BATCH_ROWS):
+            part = rows.slice(position, BATCH_ROWS)
+            if self.residual is not None:
+                part = part.kept(
+                    to_arrow_mask(self.residual, self._columns(self._tested, part, constants), self._tested)
+                )
+            if len(part):
+                yield self._columns(self.output, part, constants)
 
     def _wanted(self, store: Store, split: Split, run: tuple[int, ...]) -> BitMap | None:
         """The rows that a file's index does not rule out; None for all. Only a run of a single file is checked by its index."""

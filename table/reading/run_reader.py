@@ -18,6 +18,7 @@ from pyroaring import BitMap
 from ...backends.store import Store
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile
+from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.options import TableOptions
 from ...core.predicates.predicate import Predicate
@@ -30,7 +31,7 @@ from ..projection.plan import ProjectionPlan, plan_projection
 from ..scan.row_runs import first_row, givers, is_blob, row_count
 
 _METADATA_BATCH_ROWS = 1 << 20
-_SYSTEM = (ROW_ID, ROW_SEQUENCE)
+_SYSTEM = (ROW_ID, ROW_SEQUENCE, VALUE_KIND)
 
 StoredFile = tuple[Store, str]
 """A file's store, and its key there."""
@@ -133,7 +134,7 @@ class RunReader:
 
     def _is_counted(self, field: Field, file: DataFile) -> bool:
         """Is this a system column that the file lacks, so that its values are computed?"""
-        return field in _SYSTEM and field.name not in (file.write_cols or ())
+        return field in (ROW_ID, ROW_SEQUENCE) and field.name not in (file.write_cols or ())
 
     def _of_blobs(
         self, sources: Sequence[DataSource], run: Sequence[DataFile], field: Field

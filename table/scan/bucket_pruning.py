@@ -3,6 +3,8 @@
 Owns: finding the values of the bucket key that a predicate allows. Must not know: statistics, splits.
 Source: format/statistics §3 (bucket key: `=`, `IN`, up to 1000 combinations); format/binary-row §4.
 
+A table with postponed buckets (`bucket` = -2) has real ones too.
+
 Invariants: A bucket with a matching row is never skipped. The number of buckets is the file's own `_TOTAL_BUCKETS`, because a
 table can be rescaled partition by partition. A file whose key columns had another type when it was written is kept.
 """
@@ -16,7 +18,7 @@ from typing import Any
 
 from ...core import options as opt
 from ...core.errors import LakelatchError
-from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.data_file import NO_BUCKETS, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.predicates.predicate import And, Comparison, Or, Predicate
 from ...core.rows.bucket import BucketFunction, bucket_of_row
@@ -38,7 +40,7 @@ class BucketPruner:
         self._schema_of = schema_of
         self._fields = [schema.by_name[name] for name in schema.bucket_keys if name in schema.by_name]
         self._types = [f.type for f in self._fields]
-        self._keys = _keys(predicate, schema) if schema.bucket > 0 and self._fields else None
+        self._keys = _keys(predicate, schema) if schema.bucket != NO_BUCKETS and self._fields else None
         self._function = (
             BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION)) if self._keys is not None else None
         )

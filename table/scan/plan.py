@@ -19,6 +19,7 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH
@@ -32,6 +33,7 @@ from .entry_pruning import wanted_entries
 from .fallback import fallback_of
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
+from .key_pruning import left_by_bounds, left_by_indexes, visible
 from .refusals import check_files_readable, check_schema_readable
 from .row_runs import givers, is_blob, row_runs
 from .split import Split
@@ -125,6 +127,13 @@ class ScanPlan(ShownAsText):
         if self.residual is not None:
             lines.append(f"each row   is tested for: {self.residual}")
         reasons = sorted({reason for s in self.splits for reason in s.needs_arrow})
+        sections = [run for s in self.splits for run in s.sections]
+        if sections:
+            merged = sum(map(len, sections))
+            lines.append(
+                f"merged     {merged} files in {len(sections)} sections by primary key;"
+                f" {self.file_count - merged} files are read as they are"
+            )
         lines.extend(f"arrow      {reason}" for reason in reasons)
         return "\n".join(lines)
 
@@ -212,15 +221,27 @@ def _plan_branch(
     readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
     # The columns of a row may be in several files, each with statistics for some of them. Such files are pruned only together.
     bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
+    rules = merge_rules(schema)
+    if rules is not None and bounds is not None:
+        bounds, _ = split_predicate(bounds, rules.key_names)
     found = wanted_entries(timeline.entry_parts(readable), on_partition, bounds, schema, schema_of, codec)
     alive = [entry for entry in live(found.entries) if not without or entry.partition not in without]
+    if rules is not None:
+        alive = visible(alive, rules)
     in_bucket = by_bounds = kept = alive
     if residual is not None:
         buckets = BucketPruner(residual, schema, schema_of)
         in_bucket = [e for e in alive if buckets.may_match(e)]
         pruner = FilePruner(residual, schema, schema_of, codec)
-        by_bounds = [e for run in runs_of(in_bucket, schema) if pruner.may_match(*run) for e in run]
-        kept = _left_by_indexes(by_bounds, schema, IndexPruner.of(residual, schema, schema_of))
+        indexes = IndexPruner.of(residual, schema, schema_of)
+        if rules is None:
+            by_bounds = [e for run in runs_of(in_bucket, schema) if pruner.may_match(*run) for e in run]
+            kept = _left_by_indexes(by_bounds, schema, indexes)
+        else:
+            on_keys, _ = split_predicate(residual, rules.key_names)
+            of_keys = None if on_keys is None else FilePruner(on_keys, schema, schema_of, codec)
+            by_bounds = left_by_bounds(in_bucket, rules, of_keys, pruner)
+            kept = left_by_indexes(by_bounds, rules, indexes)
     pruned_by_index = len(by_bounds) - len(kept)
     if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
         tested = frozenset() if residual is None else columns_of(residual)

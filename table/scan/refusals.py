@@ -12,34 +12,46 @@ from collections.abc import Sequence
 from ...core import options as opt
 from ...core.errors import Unsupported
 from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import format_of
 from ..formats.reading import READABLE_FORMATS
+from ..merging.merge import engine_of
 from .row_runs import is_blob
 
 _BLOB_REFERENCES = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 
 
 def check_schema_readable(schema: TableSchema) -> None:
-    """Refuse tables whose rows are not simply the rows of their files.
+    """Refuse tables whose rows cannot be made of their files yet.
 
     Raises:
-        Unsupported: the table has a primary key, or BLOBs that are stored elsewhere.
+        Unsupported: the table has a primary key and a merge engine that is not supported, or BLOBs that are stored elsewhere.
     """
-    if schema.primary_keys:
-        keys = ", ".join(schema.primary_keys)
-        engine = schema.options.texts.get("merge-engine", "deduplicate")
-        raise Unsupported(
-            f"reading a table with a primary key ({keys}; option 'merge-engine' = {engine}) is not supported yet: the rows of"
-            " several files would have to be merged",
-            next_step="read it with Apache Paimon",
-        )
+    rules = merge_rules(schema)
+    if rules is not None:
+        engine_of(rules)
     for option in _BLOB_REFERENCES:
         if schema.options.texts.get(option):
             raise Unsupported(
                 f"column '{schema.options.texts[option]}' refers to BLOBs elsewhere (option '{option}'), which is not supported",
                 next_step="read the other columns with Apache Paimon, or the values without the option",
             )
+
+
+def check_changes_readable(schema: TableSchema) -> None:
+    """Refuse tables whose changes cannot be read yet.
+
+    Raises:
+        Unsupported: the table has a primary key, or BLOBs that are stored elsewhere.
+    """
+    if schema.primary_keys:
+        keys = ", ".join(schema.primary_keys)
+        raise Unsupported(
+            f"reading the changes of a table with a primary key ({keys}) is not supported yet",
+            next_step="read its snapshots, or read the changes with Apache Paimon",
+        )
+    check_schema_readable(schema)
 
 
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:

@@ -46,6 +46,7 @@ class Split:
         needs_arrow: why a reader that finds columns by name, such as Spark's own, would return wrong rows; empty if it would not.
         deletions: the location of each file's deletion vector, None for a file without one; empty if no file has one.
         is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
+        sections: the groups of files whose rows are merged by primary key, as indices; empty if rows are not merged.
         branch: the branch whose schemas the files name.
         named_by: the file of the snapshot or tag that was planned, for errors.
     """
@@ -59,12 +60,15 @@ class Split:
     needs_arrow: tuple[str, ...] = ()
     deletions: tuple[DeletionVectorPlace | None, ...] = ()
     is_one_run: bool = False
+    sections: tuple[tuple[int, ...], ...] = ()
     branch: str = DEFAULT_BRANCH
     named_by: str = field(default="", compare=False, repr=False)
 
     @property
     def runs(self) -> tuple[tuple[int, ...], ...]:
         """The groups of files that are read together, as indices."""
+        if self.sections:
+            return self.sections
         everything = range(len(self.files))
         return (tuple(everything),) if self.is_one_run else tuple((i,) for i in everything)
 
@@ -73,7 +77,9 @@ class Split:
         return self.deletions[index] if self.deletions else None
 
     def live_rows(self, run: tuple[int, ...]) -> int | None:
-        """The number of rows of a run that are not deleted; None if only the deletion vectors show it."""
+        """The number of rows of a run that are not deleted; None if only the deletion vectors or a merge show it."""
+        if self.sections:
+            return None
         places = [place for place in map(self.deletion, run) if place is not None]
         rows = row_count([self.files[i] for i in run])
         if not places:
@@ -83,7 +89,9 @@ class Split:
 
     @cached_property
     def row_count(self) -> int:
-        """The number of rows in all files, including deleted rows, before any filter."""
+        """The number of rows in all files, including deleted rows, before any merge or filter."""
+        if self.sections:
+            return sum(f.row_count for f in self.files)
         return sum(row_count([self.files[i] for i in run]) for run in self.runs)
 
     @cached_property
@@ -106,6 +114,7 @@ class Split:
             "size": self.size,
             "deletion_vectors": sum(place is not None for place in self.deletions),
             "needs_arrow": list(self.needs_arrow),
+            "merged_sections": len(self.sections),
         }
 
 

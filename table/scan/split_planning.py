@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from ...core import options as opt
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile, DeletionVectorRange, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
+from ...core.metadata.merge_rules import merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import DEFAULT_BRANCH, format_of
 from ...core.places import FileKeys, FilePlaces, codec_of
 from ...core.rows.types import Field, RowType, with_nullable
+from ..merging.sections import groups_of
 from .row_runs import row_runs
 from .split import DeletionVectorPlace, Split, pack
 
@@ -49,7 +52,7 @@ class SplitPlanner:
     ) -> None:
         self._schema, self._schema_of, self._branch, self._named_by = schema, schema_of, branch, named_by
         self._codec, self._places, self._keys = codec_of(schema), FilePlaces.of(schema.options), FileKeys(schema)
-        self._vectors = _vectors(index)
+        self._vectors, self._rules = _vectors(index), merge_rules(schema)
         self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
         self._open_cost = schema.options.get(opt.SPLIT_OPEN_COST)
         self._differences: dict[int, str | None] = {}
@@ -61,6 +64,10 @@ class SplitPlanner:
             TableCorrupt: a name that would leave the table's directory.
             Unsupported: a file outside the table, in a location that no option of the table names.
         """
+        if self._rules is not None:
+            entries = list(entries)
+            totals = {(e.partition, e.bucket): e.total_buckets for e in entries}
+            entries = [e._replace(total_buckets=totals[e.partition, e.bucket]) for e in entries]
         groups: dict[tuple[bytes, int, int], list[DataFile]] = {}
         for entry in entries:
             groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
@@ -81,11 +88,24 @@ class SplitPlanner:
                 if len(run) > 1:
                     yield self._split(empty, run, ["files hold columns of each other's rows"], is_one_run=True)
             files = [run[0] for run in runs if len(run) == 1]
+        if self._rules is not None:
+            groups = groups_of(files, self._rules)
+            yield from self._merged(empty, [g.files for g in groups if not g.is_raw])
+            files = [file for g in groups if g.is_raw for file in g.files]
         reasons = [self._reasons(empty, file) for file in files]
         for plain in (True, False):
             chosen = [(file, why) for file, why in zip(files, reasons, strict=True) if plain is not bool(why)]
             for packed in pack(chosen, self._target, self._open_cost):
                 yield self._split(empty, [file for file, _ in packed], sorted({r for _, why in packed for r in why}))
+
+    def _merged(self, empty: Split, sections: Sequence[Sequence[DataFile]]) -> Iterator[Split]:
+        """Splits of sections, whole ones, packed to about the target size."""
+        as_one = [(s[0]._replace(file_size=sum(f.file_size for f in s)), s) for s in sections]
+        for packed in pack(as_one, self._target, self._open_cost):
+            files = [file for _, section in packed for file in section]
+            ends = list(accumulate(len(section) for _, section in packed))
+            split = self._split(empty, files, ["rows of one primary key are merged"])
+            yield replace(split, sections=tuple(tuple(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)))
 
     def _split(
         self, empty: Split, files: Sequence[DataFile], reasons: Sequence[str], is_one_run: bool = False

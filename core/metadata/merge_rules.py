@@ -1,0 +1,94 @@
+"""How rows with the same primary key become one: a table's options as data.
+
+Owns: `MergeRules`. Must not know: Arrow, files, the engines that follow the rules. Source: format/primary-keys §1, §2, §3, §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .. import options as opt
+from ..errors import InvalidArgument
+from ..rows.types import AtomicType, Field
+from .schema import TableSchema
+
+VALUE_KIND = Field(2_147_483_645, "_VALUE_KIND", AtomicType("TINYINT"))
+"""A column of the data files of tables with a primary key: 0 is +I, 1 is -U, 2 is +U, 3 is -D."""
+POSTPONED = -2
+"""The bucket of rows whose bucket is chosen later. Batch reads do not see them."""
+
+_IGNORE_DELETE = (
+    "ignore-delete",
+    "first-row.ignore-delete",
+    "deduplicate.ignore-delete",
+    "partial-update.ignore-delete",
+)
+
+
+@dataclass(frozen=True)
+class MergeRules:
+    """The rules of one table.
+
+    Attributes:
+        engine: option `merge-engine`.
+        keys: the columns that tell the rows of one bucket apart.
+        key_names: all columns of the primary key, partition columns too.
+        sequence_fields: the columns that order rows of one key before their sequence numbers do.
+        descending: the smallest value of these columns is the newest. A null is the oldest in both orders.
+        ignore_delete: rows that delete do not count.
+        hides_level_0: batch reads leave out files of level 0.
+        has_vectors: the table has option `deletion-vectors.enabled`.
+        texts: all options of the table, for the engines.
+    """
+
+    engine: str
+    keys: tuple[Field, ...]
+    key_names: tuple[str, ...]
+    sequence_fields: tuple[str, ...] = ()
+    descending: bool = False
+    ignore_delete: bool = False
+    hides_level_0: bool = False
+    has_vectors: bool = False
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def keeps_whole_rows(self) -> bool:
+        """Is every merged row one of the stored rows, so that statistics of all stored rows hold for it too?"""
+        return self.engine in ("deduplicate", "first-row")
+
+    def is_on(self, option: str) -> bool:
+        """Is an option that is true or false set to true?"""
+        return _is_on(self.texts, option)
+
+
+def merge_rules(schema: TableSchema) -> MergeRules | None:
+    """The rules of a table; None if it has no primary key.
+
+    Raises:
+        InvalidArgument: an option names a column that does not exist.
+    """
+    if not schema.primary_keys:
+        return None
+    texts = schema.options.texts
+    engine = texts.get("merge-engine", "deduplicate").lower()
+    sequence = tuple(name.strip() for name in texts.get("sequence.field", "").split(",") if name.strip())
+    for name in sequence:
+        if name not in schema.by_name:
+            raise InvalidArgument(f"option 'sequence.field' names column '{name}', which does not exist")
+    vectors = schema.options.get(opt.DELETION_VECTORS)
+    return MergeRules(
+        engine=engine,
+        keys=tuple(schema.by_name[name] for name in schema.trimmed_primary_keys),
+        key_names=schema.primary_keys,
+        sequence_fields=sequence,
+        descending=texts.get("sequence.field.sort-order", "ascending").lower() == "descending",
+        ignore_delete=any(_is_on(texts, option) for option in _IGNORE_DELETE),
+        hides_level_0=engine == "first-row" or (vectors and not _is_on(texts, "deletion-vectors.merge-on-read")),
+        has_vectors=vectors,
+        texts=texts,
+    )
+
+
+def _is_on(texts: Mapping[str, str], option: str) -> bool:
+    return texts.get(option, "false").strip().lower() == "true"

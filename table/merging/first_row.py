@@ -1,0 +1,31 @@
+"""Engine `first-row`: the oldest row of a key stays. Source: format/primary-keys §4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.errors import InvalidArgument
+from ...core.metadata.merge_rules import MergeRules
+from ...core.rows.types import Field
+from .engine import Merge
+from .groups import ColumnOf, Groups
+
+
+def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
+    """Nothing: all columns are from the oldest row."""
+    return set()
+
+
+def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+    """The oldest row of each key.
+
+    Raises:
+        InvalidArgument: a key has several rows, and one of them deletes.
+    """
+    retracts = groups.retracts
+    if retracts.any() and (retracts & (groups.sizes.repeat(groups.sizes) > 1)).any():
+        raise InvalidArgument(
+            "a table with option 'merge-engine' = first-row holds rows that delete, which this engine cannot merge",
+            next_step="set option 'ignore-delete' = true on the table",
+        )
+    return Merge(groups.order[groups.starts[~retracts[groups.starts]]])

@@ -1,0 +1,88 @@
+"""The rows of a section, sorted by key and age.
+
+Owns: `Groups`. Must not know: engines, columns other than keys and sequences. Source: format/primary-keys §3.
+
+Invariant: Rows of one key are in the order in which they were written: by the sequence fields, then the sequence number, and rows
+that delete before rows that add. Rows that are equal in all of these keep the order of their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
+from ...core.metadata.schema import ROW_SEQUENCE
+from ...core.typed import Array
+from .codes import ordered_codes, same_codes
+
+_RETRACT = np.array([False, True, False, True])
+
+ColumnOf = Callable[[str], Any]
+"""Gives a column of the section as an Arrow array."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows by key.
+
+    Attributes:
+        order: positions of rows in the columns, sorted by key and age.
+        starts: for each key, its first place in `order`.
+        sizes: for each key, the number of its rows.
+        kinds: `_VALUE_KIND` of each place in `order`.
+    """
+
+    order: Array
+    starts: Array
+    sizes: Array
+    kinds: Array
+
+    @property
+    def retracts(self) -> Array:
+        """Which places in `order` hold a row that deletes (-U or -D)."""
+        return _RETRACT[self.kinds]
+
+    def rounds(self) -> Iterator[tuple[Array, Array, Array]]:
+        """The rows of all keys, oldest first: in each round, the keys that have one more row, the places of these rows in
+        `order`, and their positions in the columns. There are as many rounds as versions of one key.
+        """
+        for depth in range(int(self.sizes.max(initial=0))):
+            keys = np.flatnonzero(self.sizes > depth)
+            places = self.starts[keys] + depth
+            yield keys, places, self.order[places]
+
+
+def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
+    """Sort the rows of a section.
+
+    Args:
+        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER` and `_VALUE_KIND`; files are oldest first.
+    """
+    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False), np.int64)
+    keys = [same_codes(column(f.name)) for f in rules.keys]
+    ages = [_ages(column(name), rules.descending) for name in rules.sequence_fields]
+    ages += [ordered_codes(column(ROW_SEQUENCE.name)), ~_RETRACT[kinds]]
+    skips = rules.keeps_whole_rows and rules.ignore_delete and _RETRACT[kinds].any()
+    chosen = np.flatnonzero(~_RETRACT[kinds]) if skips else None
+    if chosen is not None:
+        keys, ages = [k[chosen] for k in keys], [a[chosen] for a in ages]
+    order = np.lexsort((*reversed(ages), *reversed(keys)))
+    is_first = np.ones(len(order), bool)
+    if len(order):
+        is_first[1:] = np.logical_or.reduce([np.diff(k[order]) != 0 for k in keys])
+    starts = np.flatnonzero(is_first)
+    sizes = np.diff(np.append(starts, len(order)))
+    rows = order if chosen is None else chosen[order]
+    return Groups(rows, starts, sizes, kinds[rows])
+
+
+def _ages(array: Any, descending: bool) -> Array:
+    codes = ordered_codes(array)
+    if not descending:
+        return codes
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(valid, np.invert(codes), np.iinfo(np.int64).min)

@@ -1,0 +1,65 @@
+"""Merge the rows of one section of files.
+
+Owns: `merge_section`, finding an engine by its name. Must not know: files, splits, predicates. Source: format/primary-keys §4.
+
+Invariant: No loop over rows: rows are sorted and chosen as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ...core.errors import Unsupported
+from ...core.metadata.merge_rules import MergeRules
+from ...core.rows.types import Field
+from . import deduplicate, first_row
+from .engine import Engine
+from .groups import ColumnOf, group_rows
+
+ENGINES = {"deduplicate": cast(Engine, deduplicate), "first-row": cast(Engine, first_row)}
+
+
+def engine_of(rules: MergeRules) -> Engine:
+    """The engine that option `merge-engine` names.
+
+    Raises:
+        Unsupported: there is no such engine, or it is not supported yet.
+    """
+    if rules.engine not in ENGINES:
+        keys = ", ".join(rules.key_names)
+        raise Unsupported(
+            f"reading a table with a primary key ({keys}) and option 'merge-engine' = {rules.engine} is not supported yet:"
+            f" the engines that can be read are {', '.join(ENGINES)}",
+            next_step="read it with Apache Paimon",
+        )
+    return ENGINES[rules.engine]
+
+
+def columns_to_merge(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
+    """The columns of the table that must be read in order to merge `wanted`.
+
+    Args:
+        fields: all columns of the table.
+        wanted: the names of the columns that the merged rows must have.
+    """
+    keys = {f.name for f in rules.keys}
+    return {*wanted, *keys, *rules.sequence_fields, *engine_of(rules).needs(rules, fields, wanted)}
+
+
+def merge_section(
+    rules: MergeRules, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]
+) -> tuple[int, dict[str, Any]]:
+    """Merge the rows of the files of one section.
+
+    Args:
+        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER` and `_VALUE_KIND` of all rows, oldest file first.
+        fields: all columns of the table.
+        wanted: the names of the columns of the result.
+
+    Returns:
+        The number of merged rows, and their columns.
+    """
+    groups = group_rows(column, rules)
+    merged = engine_of(rules).merge(rules, groups, column, fields, wanted)
+    return len(merged.positions), {name: merged.column(name, column) for name in wanted}

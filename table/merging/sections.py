@@ -1,0 +1,82 @@
+"""Find the files of one bucket whose keys overlap, which must be merged, and those that can be read as they are.
+
+Owns: `groups_of`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
+
+Invariants: Every file is in exactly one group. Two files of different groups have no key in common, unless the files of higher
+levels are free of older versions by other means (deletion vectors, or engine `first-row`).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...core.metadata.data_file import EMPTY_ROW, DataFile
+from ...core.metadata.merge_rules import MergeRules
+from ...core.rows.binary_row import decode_row
+
+
+class FileGroup(NamedTuple):
+    """Files of one bucket that are read together.
+
+    Attributes:
+        files: oldest first: by descending level, then by sequence number.
+        is_raw: the rows of the only file are rows of the table, without a merge.
+    """
+
+    files: tuple[DataFile, ...]
+    is_raw: bool
+
+
+def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
+    """Group the files of one bucket.
+
+    Args:
+        files: visible files of one (partition, bucket), all those that may hold a wanted key.
+
+    Raises:
+        TableCorrupt: the smallest or largest key of a file is damaged.
+    """
+    levels = {f.level for f in files}
+    settled = 0 not in levels and all(f.delete_row_count == 0 for f in files)
+    if settled and (rules.has_vectors or rules.engine == "first-row" or len(levels) == 1):
+        return [FileGroup((f,), True) for f in files]
+    return [
+        FileGroup(tuple(sorted(section, key=_age)), len(section) == 1 and section[0].delete_row_count == 0)
+        for section in _sections(files, rules)
+    ]
+
+
+def _age(file: DataFile) -> tuple[int, int, int]:
+    return -file.level, file.max_sequence_number, -file.min_sequence_number
+
+
+def _sections(files: Sequence[DataFile], rules: MergeRules) -> list[list[DataFile]]:
+    """Files by overlapping ranges of keys. A file without a range overlaps all others."""
+    if any(EMPTY_ROW in (f.min_key, f.max_key) for f in files):
+        return [list(files)]
+    ranged = [(_key(f.min_key, rules, f), _key(f.max_key, rules, f), f) for f in files]
+    found: list[list[DataFile]] = []
+    end: tuple[Any, ...] = ()
+    for low, high, file in sorted(ranged, key=lambda known: known[:2]):
+        if not found or low > end:
+            found.append([])
+            end = high
+        found[-1].append(file)
+        end = max(end, high)
+    return found
+
+
+def _key(row: bytes, rules: MergeRules, file: DataFile) -> tuple[Any, ...]:
+    values = decode_row(row, [f.type for f in rules.keys], f"data file {file.file_name}: key")
+    return tuple((value is not None, _comparable(value)) for value in values)
+
+
+def _comparable(value: Any) -> Any:
+    """A value that compares as keys do: -0.0 before 0.0, and NaN last."""
+    if not isinstance(value, float):
+        return 0 if value is None else value
+    bits: int = struct.unpack("<q", struct.pack("<d", math.nan if value != value else value))[0]
+    return bits if bits >= 0 else bits ^ 0x7FFF_FFFF_FFFF_FFFF

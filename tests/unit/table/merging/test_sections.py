@@ -1,0 +1,97 @@
+"""Which files of one bucket are merged with each other, and which are read as they are (format/primary-keys §2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelatch.core.metadata.data_file import DataFile
+from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.binary_row import encode_row
+from lakelatch.core.rows.types import AtomicType, DataType, Field
+from lakelatch.table.merging.sections import groups_of
+
+
+def rules_of(kind: DataType | None = None, **options: str) -> MergeRules:
+    kind = kind or AtomicType("INT", nullable=False)
+    texts = {name.replace("__", "."): value for name, value in options.items()}
+    found = merge_rules(
+        new_schema(
+            [Field(0, "k", kind), Field(1, "v", AtomicType("INT"))], primary_keys=["k"], options={"bucket": "1"} | texts
+        )
+    )
+    assert found is not None
+    return found
+
+
+def file(
+    name: str, low: Any, high: Any, level: int, newest: int = 0, deletes: int | None = 0, kind: DataType | None = None
+) -> DataFile:
+    key = [kind or AtomicType("INT", nullable=False)]
+    return DataFile(
+        name,
+        1,
+        1,
+        encode_row([low], key),
+        encode_row([high], key),
+        level=level,
+        max_sequence_number=newest,
+        delete_row_count=deletes,
+    )
+
+
+def shown(files: list[DataFile], rules: MergeRules) -> list[tuple[str, bool]]:
+    return sorted(("".join(f.file_name for f in group.files), group.is_raw) for group in groups_of(files, rules))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([file("a", 1, 5, 0, 1), file("b", 6, 9, 0, 2)], [("a", True), ("b", True)]),
+        ([file("b", 5, 9, 0, 2), file("a", 1, 5, 0, 1)], [("ab", False)]),
+        ([file("a", 1, 2, 0, 1), file("b", 4, 5, 0, 2), file("c", 1, 5, 0, 3)], [("abc", False)]),
+        # The wide file still reaches a later one after a narrow one in between.
+        ([file("a", 1, 9, 5, 1), file("b", 2, 3, 0, 2), file("c", 8, 9, 0, 3)], [("abc", False)]),
+        ([file("a", 1, 9, 0, 7), file("b", 1, 9, 5, 9)], [("ba", False)]),
+        ([file("a", 1, 5, 0, deletes=1)], [("a", False)]),
+        ([file("a", 1, 5, 5, deletes=None)], [("a", False)]),
+        ([file("a", 1, 5, 5), file("b", 3, 9, 5)], [("a", True), ("b", True)]),
+        ([file("a", 1, 5, 5), file("b", 3, 9, 4)], [("ab", False)]),
+    ],
+)
+def test_files_whose_keys_overlap_are_merged(files: list[DataFile], expected: list[tuple[str, bool]]) -> None:
+    assert shown(files, rules_of()) == expected
+
+
+def test_vectors_and_first_row_leave_one_version_above_level_0() -> None:
+    files = [file("a", 1, 5, 5), file("b", 3, 9, 4)]
+    for option in ({"deletion_vectors__enabled": "true"}, {"merge_engine": "first-row"}):
+        rules = rules_of(
+            **{name.replace("_vectors", "-vectors").replace("merge_", "merge-"): v for name, v in option.items()}
+        )
+        assert rules.hides_level_0
+        assert shown(files, rules) == [("a", True), ("b", True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (AtomicType("VARCHAR", length=10), "Z", "a"),
+        (AtomicType("VARCHAR", length=10), None, "a"),
+        (AtomicType("DOUBLE"), -0.0, 0.0),
+        (AtomicType("DOUBLE"), float("inf"), float("nan")),
+        (AtomicType("DOUBLE"), -2.0, -1.0),
+    ],
+)
+def test_keys_compare_as_in_java(kind: DataType, low: Any, high: Any) -> None:
+    files = [file("b", high, high, 0, kind=kind), file("a", low, low, 0, kind=kind)]
+    assert shown(files, rules_of(kind)) == [("a", True), ("b", True)]
+    wide = file("c", low, high, 0, 9, kind=kind)
+    assert len(shown([*files, wide], rules_of(kind))) == 1
+
+
+def test_a_file_without_a_range_of_keys_overlaps_all() -> None:
+    files = [file("a", 1, 2, 0), DataFile("b", 1, 1), file("c", 8, 9, 0)]
+    assert [len(group.files) for group in groups_of(files, rules_of())] == [3]
