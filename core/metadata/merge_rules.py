@@ -15,6 +15,8 @@ from .schema import TableSchema
 
 VALUE_KIND = Field(2_147_483_645, "_VALUE_KIND", AtomicType("TINYINT"))
 """A column of the data files of tables with a primary key: 0 is +I, 1 is -U, 2 is +U, 3 is -D."""
+LEVEL = Field(2_147_483_644, "_LEVEL", AtomicType("INT"))
+"""The level of a row's file. No data file has this column; readers add it."""
 POSTPONED = -2
 """The bucket of rows whose bucket is chosen later. Batch reads do not see them."""
 
@@ -39,6 +41,8 @@ class MergeRules:
         ignore_delete: rows that delete do not count.
         hides_level_0: batch reads leave out files of level 0.
         has_vectors: the table has option `deletion-vectors.enabled`.
+        has_lookups: compaction merges a row with the older ones in higher levels, which it leaves where they are. Of the rows
+            of a key above level 0, only the one in the lowest level counts.
         texts: all options of the table, for the engines.
     """
 
@@ -50,6 +54,7 @@ class MergeRules:
     ignore_delete: bool = False
     hides_level_0: bool = False
     has_vectors: bool = False
+    has_lookups: bool = False
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -86,6 +91,10 @@ def merge_rules(schema: TableSchema) -> MergeRules | None:
         ignore_delete=any(_is_on(texts, option) for option in _IGNORE_DELETE),
         hides_level_0=engine == "first-row" or (vectors and not _is_on(texts, "deletion-vectors.merge-on-read")),
         has_vectors=vectors,
+        has_lookups=vectors
+        or engine == "first-row"
+        or texts.get("changelog-producer", "none").strip().lower() == "lookup"
+        or _is_on(texts, "force-lookup"),
         texts=texts,
     )
 

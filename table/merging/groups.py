@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
+from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE
 from ...core.typed import Array
 from .codes import ordered_codes, same_codes
@@ -60,7 +60,8 @@ def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
     """Sort the rows of a section.
 
     Args:
-        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER` and `_VALUE_KIND`; files are oldest first.
+        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `_LEVEL`, oldest file
+            first.
     """
     kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False), np.int64)
     keys = [same_codes(column(f.name)) for f in rules.keys]
@@ -74,10 +75,23 @@ def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
     is_first = np.ones(len(order), bool)
     if len(order):
         is_first[1:] = np.logical_or.reduce([np.diff(k[order]) != 0 for k in keys])
-    starts = np.flatnonzero(is_first)
-    sizes = np.diff(np.append(starts, len(order)))
     rows = order if chosen is None else chosen[order]
+    if rules.has_lookups and len(rows):
+        rows, is_first = _without_looked_up(rows, is_first, column)
+    starts = np.flatnonzero(is_first)
+    sizes = np.diff(np.append(starts, len(rows)))
     return Groups(rows, starts, sizes, kinds[rows])
+
+
+def _without_looked_up(rows: Array, is_first: Array, column: ColumnOf) -> tuple[Array, Array]:
+    """Rows without those above level 0 that are part of a row in a lower level already, and which of them begin a key."""
+    levels = np.asarray(column(LEVEL.name).to_numpy(zero_copy_only=False), np.int64)[rows]
+    known = np.where(levels > 0, levels, np.iinfo(np.int64).max)
+    group = np.cumsum(is_first) - 1
+    lowest = np.minimum.reduceat(known, np.flatnonzero(is_first))[group]
+    kept = (levels == 0) | (levels == lowest)
+    group = group[kept]
+    return rows[kept], np.diff(group, prepend=-1) != 0
 
 
 def _ages(array: Any, descending: bool) -> Array:

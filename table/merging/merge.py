@@ -13,11 +13,16 @@ from typing import Any, cast
 from ...core.errors import Unsupported
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
-from . import deduplicate, first_row
+from . import aggregation, deduplicate, first_row, partial_update
 from .engine import Engine
 from .groups import ColumnOf, group_rows
 
-ENGINES = {"deduplicate": cast(Engine, deduplicate), "first-row": cast(Engine, first_row)}
+ENGINES = {
+    "deduplicate": cast(Engine, deduplicate),
+    "first-row": cast(Engine, first_row),
+    "partial-update": cast(Engine, partial_update),
+    "aggregation": cast(Engine, aggregation),
+}
 
 
 def engine_of(rules: MergeRules) -> Engine:
@@ -53,7 +58,8 @@ def merge_section(
     """Merge the rows of the files of one section.
 
     Args:
-        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER` and `_VALUE_KIND` of all rows, oldest file first.
+        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `_LEVEL` of all rows,
+            oldest file first.
         fields: all columns of the table.
         wanted: the names of the columns of the result.
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ...backends.store import Store
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
+from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.predicates.predicate import Predicate
 from ...core.rows.types import Field
@@ -88,10 +89,14 @@ class SectionReader:
             TableCorrupt: a file is missing or damaged.
             InvalidArgument, Unsupported: the engine cannot merge these rows.
         """
-        parts = [rows for i in section for rows in self._live(store, split, i, alone)]
+        by_file = [self._live(store, split, i, alone) for i in section]
+        parts = [rows for found in by_file for rows in found]
         if not any(map(len, parts)):
             return ColumnRows(0, {})
-        columns: dict[str, Any] = {}
+        levels = [split.files[i].level for i in section]
+        columns: dict[str, Any] = {
+            LEVEL.name: pa.array(np.repeat(levels, [sum(map(len, found)) for found in by_file]), pa.int32())
+        }
 
         def column(name: str) -> Any:
             if name not in columns:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -36,7 +37,7 @@ from lakelatch.table.travel import schema_at, snapshot_at
 REFUSALS = {
     "primary key": "primary keys",
 }
-LEAST_WHOLE_TABLES = 250
+LEAST_WHOLE_TABLES = 279
 """Of the 309, those of which every read was right when this was written: less is a step back."""
 CHANGE_READS = 4
 """The reads of changes of append tables in the whole set: all are right."""
@@ -93,13 +94,24 @@ def check_read(path: Path, read: dict[str, Any]) -> None:
     columns = [f.name for f in fields] if columns or tracked else None
     plan = view.plan(where, columns)
     what = f"{path} at {read['at']}, columns {columns}, filter {read.get('filter')}"
-    assert_same_rows(encode_rows(view.table(plan, columns), fields), read["rows"], what)
+    found = encode_rows(view.table(plan, columns), fields)
+    assert_same_rows(_without_order(found, fields, view), _without_order(read["rows"], fields, view), what)
     assert view.table(plan, []).num_rows == len(read["rows"])
     assert count_rows(plan) in (len(read["rows"]), None)
     planned = read.get("plan")
     # Where Java prunes rows that match, it opens too few files (format/binary-row §2).
     if planned is not None and "java_rows" not in read:
         assert plan.file_count <= planned["files"], f"{what}: Java plans {planned['files']} files\n{plan}"
+
+
+def _without_order(rows: list[list[Any]], fields: Sequence[Field], view: View) -> list[list[Any]]:
+    """Rows with sorted lists in columns that collect different values, whose order Apache Paimon leaves open."""
+    texts = view.schema.options.texts
+    places = [i for i, f in enumerate(fields) if texts.get(f"fields.{f.name}.distinct")]
+    lists = [i for i in places if texts.get(f"fields.{fields[i].name}.aggregate-function") == "collect"]
+    if not lists:
+        return rows
+    return [[sorted(v, key=str) if i in lists and v is not None else v for i, v in enumerate(row)] for row in rows]
 
 
 def check_changes(path: Path, read: dict[str, Any]) -> None:

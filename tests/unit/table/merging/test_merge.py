@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import to_arrow
-from lakelatch.core.rows.types import AtomicType, DataType, Field
+from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
 from lakelatch.table.merging.codes import ordered_codes, same_codes
 from lakelatch.table.merging.merge import columns_to_merge, merge_section
 
@@ -20,7 +21,9 @@ INT = AtomicType("INT")
 ADD, BEFORE, AFTER, DELETE = range(4)
 
 
-def merged(rows: list[tuple[Any, ...]], types: list[DataType] | None = None, **options: str) -> list[tuple[Any, ...]]:
+def merged(
+    rows: list[tuple[Any, ...]], types: list[DataType] | None = None, levels: list[int] | None = None, **options: str
+) -> list[tuple[Any, ...]]:
     """Rows of (sequence number, kind, key, values…), merged; the columns are `k`, `a`, `b`, …"""
     types = types or [INT] * (len(rows[0]) - 3)
     fields = [Field(0, "k", AtomicType("INT", nullable=False))]
@@ -34,6 +37,7 @@ def merged(rows: list[tuple[Any, ...]], types: list[DataType] | None = None, **o
     columns = {
         "_SEQUENCE_NUMBER": pa.array([r[0] for r in rows], pa.int64()),
         "_VALUE_KIND": pa.array([r[1] for r in rows], pa.int8()),
+        "_LEVEL": pa.array(levels or [0] * len(rows), pa.int32()),
     } | {f.name: pa.array([r[2 + i] for r in rows], to_arrow(f.type)) for i, f in enumerate(fields)}
     count, found = merge_section(rules, columns.__getitem__, schema.fields, names)
     result = list(zip(*(found[name].to_pylist() for name in names), strict=True))
@@ -96,3 +100,164 @@ def test_codes_compare_like_values(values: Any) -> None:
     same = same_codes(mixed).tolist()
     assert same[half:] == same[:half][::-1]
     assert len(set(same)) == half
+
+
+def test_of_rows_above_level_0_only_the_lowest_counts_where_compaction_looks_up() -> None:
+    rows = [(1, ADD, 1, 100), (2, ADD, 1, 7), (3, ADD, 1, 1), (1, ADD, 2, 5)]
+    options = {"merge_engine": "aggregation", "fields__a__aggregate_function": "sum"}
+    assert merged(rows, levels=[5, 4, 0, 5], **options) == [(1, 108), (2, 5)]
+    assert merged(rows, levels=[5, 4, 0, 5], changelog_producer="lookup", **options) == [(1, 8), (2, 5)]
+
+
+# ------------------------------------------------------------------------------------------------------- partial-update
+
+GROUPS = {"merge_engine": "partial-update", "fields__a__sequence_group": "b"}
+
+
+def test_partial_updates_keep_the_newest_value_that_is_not_null() -> None:
+    rows = [(1, ADD, 1, 10, None), (2, ADD, 1, None, 5), (3, ADD, 1, 11, None), (1, DELETE, 2, 1, 1)]
+    assert merged(rows, merge_engine="partial-update") == [(1, 11, 5)]
+    rows.append((4, DELETE, 1, None, None))
+    with pytest.raises(InvalidArgument, match="no option says"):
+        merged(rows, merge_engine="partial-update")
+    assert merged(rows, merge_engine="partial-update", ignore_delete="true") == [(1, 11, 5)]
+    removing = {"merge_engine": "partial-update", "partial_update__remove_record_on_delete": "true"}
+    assert merged(rows, **removing) == []
+    assert merged([*rows, (5, ADD, 1, None, 6)], **removing) == [(1, None, 6)]
+
+
+def test_a_sequence_group_is_taken_together() -> None:
+    rows = [(1, ADD, 1, 5, 50), (2, ADD, 1, 4, 40), (3, ADD, 1, None, 99)]
+    assert merged(rows, **GROUPS) == [(1, 5, 50)]
+    assert merged([*rows, (4, ADD, 1, 5, None)], **GROUPS) == [(1, 5, None)]
+    assert merged([*rows, (4, DELETE, 1, 6, 7)], **GROUPS) == [(1, 6, None)]
+    assert merged([*rows, (4, DELETE, 1, 3, 7)], **GROUPS) == [(1, 5, 50)]
+    assert merged([(1, DELETE, 1, 1, 1), (2, BEFORE, 1, 2, 2)], **GROUPS) == []
+    removing = GROUPS | {"partial_update__remove_record_on_sequence_group": "a"}
+    assert merged([*rows, (4, DELETE, 1, 6, 7)], **removing) == []
+    assert merged([*rows, (4, DELETE, 1, 3, 7)], **removing) == [(1, 5, 50)]
+    assert merged([*rows, (4, BEFORE, 1, 6, 7)], **removing) == [(1, 6, None)]
+
+
+def test_a_group_of_two_sequence_columns_compares_both() -> None:
+    options = {"merge_engine": "partial-update", "fields__a,b__sequence_group": "c"}
+    rows = [(1, ADD, 1, 1, 2, 10), (2, ADD, 1, 1, 1, 20), (3, ADD, 1, 0, 9, 30), (4, ADD, 1, None, 9, 40)]
+    assert merged(rows, **options) == [(1, 1, 2, 10)]
+    assert merged([*rows, (5, ADD, 1, 1, 3, 50)], **options) == [(1, 1, 3, 50)]
+
+
+def test_functions_in_a_sequence_group_know_older_rows() -> None:
+    rows = [(1, ADD, 1, 5, 50), (2, ADD, 1, 4, 40), (3, ADD, 1, 6, 60)]
+    for function, value in {"sum": 150, "first_value": 40, "last_value": 60, "max": 60}.items():
+        found = merged(rows, **GROUPS, fields__b__aggregate_function=function)
+        assert found == [(1, 6, value)], function
+
+
+# --------------------------------------------------------------------------------------------------------- aggregation
+
+
+def aggregated(
+    function: str, values: list[Any], kinds: list[int] | None = None, kind: DataType = INT, **more: str
+) -> Any:
+    rows = [(i, (kinds or [ADD] * len(values))[i], 1, value) for i, value in enumerate(values)]
+    options = {"merge_engine": "aggregation", "fields__a__aggregate_function": function}
+    found = merged(rows, [kind], **options, **{f"fields__a__{name}": text for name, text in more.items()})
+    return found[0][1] if found else "gone"
+
+
+TEXT, BOOL, FLOATS = AtomicType("VARCHAR", length=9), AtomicType("BOOLEAN"), AtomicType("DOUBLE")
+PRICE = AtomicType("DECIMAL", precision=4, scale=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "kind", "expected"),
+    [
+        ("sum", [1, None, 2], INT, 3),
+        ("sum", [2**31 - 1, 1], INT, -(2**31)),
+        ("sum", [None, None], INT, None),
+        ("sum", [0.1, 0.2, 0.3], FLOATS, 0.1 + 0.2 + 0.3),
+        ("sum", [Decimal("999.9"), Decimal("0.1")], PRICE, None),
+        ("product", [3, None, -2], INT, -6),
+        ("product", [Decimal("0.5"), Decimal("0.5")], PRICE, Decimal("0.3")),
+        ("max", [1, None, 3, 2], INT, 3),
+        ("min", ["b", "a", None], TEXT, "a"),
+        ("bool_and", [True, None, False], BOOL, False),
+        ("bool_or", [False, True], BOOL, True),
+        ("last_value", [1, None], INT, None),
+        ("last_non_null_value", [1, None], INT, 1),
+        ("first_value", [None, 1], INT, None),
+        ("first_non_null_value", [None, 1, 2], INT, 1),
+        ("listagg", ["a", "", None, "b"], TEXT, "a,b"),
+    ],
+)
+def test_functions_of_values(function: str, values: list[Any], kind: DataType, expected: Any) -> None:
+    assert aggregated(function, values, kind=kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "kind", "expected"),
+    [
+        ("sum", [5, 3], INT, 2),
+        ("sum", [None, 3], INT, -3),
+        ("product", [-7, 2], INT, -3),
+        ("product", [None, 2], INT, None),
+        ("last_value", [5, None], INT, None),
+        ("last_non_null_value", [5, None], INT, 5),
+        ("last_non_null_value", [5, 1], INT, None),
+    ],
+)
+def test_functions_take_deleted_values_back(function: str, values: list[Any], kind: DataType, expected: Any) -> None:
+    assert aggregated(function, values, [ADD, DELETE], kind) == expected
+    assert aggregated(function, values, [ADD, DELETE], kind, ignore_retract="true") == values[0]
+
+
+def test_functions_that_cannot_take_back_say_which_option_helps() -> None:
+    for function in ("max", "listagg", "first_value"):
+        kind = TEXT if function == "listagg" else INT
+        values = ["a", "b"] if function == "listagg" else [1, 2]
+        with pytest.raises(InvalidArgument, match=rf"column 'a': function '{function}'") as caught:
+            aggregated(function, values, [ADD, DELETE], kind)
+        assert "fields.a.ignore-retract" in str(caught.value)
+
+
+def test_a_single_row_is_not_merged_and_a_delete_removes_it() -> None:
+    assert aggregated("sum", [4], [DELETE]) == "gone"
+    assert aggregated("listagg", [""], kind=TEXT) == ""
+    removing = {"merge_engine": "aggregation", "aggregation__remove_record_on_delete": "true"}
+    rows = [(1, ADD, 1, 5), (2, DELETE, 1, 5)]
+    assert merged(rows, **removing, fields__a__aggregate_function="sum") == []
+    assert merged([*rows, (3, ADD, 1, 4)], **removing, fields__a__aggregate_function="sum") == [(1, 9)]
+
+
+def test_functions_of_lists_and_maps() -> None:
+    numbers, pairs = ArrayType(INT), MapType(AtomicType("VARCHAR", length=5, nullable=False), INT)
+    rows = ArrayType(RowType((Field(10, "id", INT), Field(11, "x", INT), Field(12, "y", INT))))
+    assert aggregated("collect", [[1, 1], None, [2, 1]], kind=numbers) == [1, 1, 2, 1]
+    assert aggregated("collect", [[1, 1], None, [2, 1]], kind=numbers, distinct="true") == [1, 2]
+    assert aggregated("collect", [[1, 1, 2], [1]], [ADD, DELETE], numbers) == [1, 2]
+    assert dict(aggregated("merge_map", [[("a", 1), ("b", 2)], [("b", 3)]], kind=pairs)) == {"a": 1, "b": 3}
+    assert dict(aggregated("merge_map", [[("a", 1), ("b", 2)], [("b", 3)]], [ADD, DELETE], pairs)) == {"a": 1}
+    one, two, new = {"id": 1, "x": 1, "y": 1}, {"id": 2, "x": 2, "y": None}, {"id": 1, "x": None, "y": 9}
+    by_id = {"nested_key": "id"}
+
+    def found(function: str, values: list[Any], *kinds: int, **options: str) -> list[Any]:
+        return sorted(aggregated(function, values, list(kinds) or None, rows, **options), key=lambda row: row["id"])
+
+    assert found("nested_update", [[one, None], [two, new]], **by_id) == [new, two]
+    assert found("nested_update", [[one], [two, new]], count_limit="2") == [one, two]
+    assert found("nested_update", [[one, two], [new]], ADD, DELETE, **by_id) == [two]
+    assert found("nested_update", [[one, two], [one]], ADD, DELETE) == [two]
+    assert found("nested_partial_update", [[one, two], [new]], **by_id) == [{"id": 1, "x": 1, "y": 9}, two]
+
+
+def test_functions_that_are_not_supported_are_refused_for_their_columns_only() -> None:
+    schema = new_schema(
+        [Field(0, "k", AtomicType("INT", nullable=False)), Field(1, "a", INT), Field(2, "b", INT)],
+        primary_keys=["k"],
+        options={"bucket": "1", "merge-engine": "aggregation", "fields.a.aggregate-function": "hll_sketch"},
+    )
+    rules = merge_rules(schema)
+    assert rules is not None
+    assert columns_to_merge(rules, schema.fields, ["b"]) == {"k", "b"}
+    with pytest.raises(Unsupported, match=r"column 'a' of a table with a primary key has function 'hll_sketch'"):
+        columns_to_merge(rules, schema.fields, ["a", "b"])

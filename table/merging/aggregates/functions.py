@@ -1,0 +1,63 @@
+"""Find the aggregate function of a column.
+
+Owns: the names of the functions. Must not know: engines. Source: format/primary-keys §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....core.errors import Unsupported
+from ....core.rows.types import Field
+from .base import Aggregate
+from .elements import Collect, MergeMap, MergeMapWithKeyTime, NestedPartialUpdate, NestedUpdate
+from .numbers import Product, Sum
+from .picks import FirstNonNullValue, FirstValue, Largest, LastNonNullValue, LastValue, Smallest
+from .texts import Bitmap32, ListAgg
+
+FUNCTIONS: dict[str, type[Aggregate]] = {
+    "sum": Sum,
+    "product": Product,
+    "max": Largest,
+    "min": Smallest,
+    "bool_or": Largest,
+    "bool_and": Smallest,
+    "last_value": LastValue,
+    "last_non_null_value": LastNonNullValue,
+    "first_value": FirstValue,
+    "first_non_null_value": FirstNonNullValue,
+    "first_not_null_value": FirstNonNullValue,
+    "listagg": ListAgg,
+    "collect": Collect,
+    "nested_update": NestedUpdate,
+    "nested_partial_update": NestedPartialUpdate,
+    "merge_map": MergeMap,
+    "merge_map_with_keytime": MergeMapWithKeyTime,
+    "rbm32": Bitmap32,
+}
+
+
+def function_name(texts: Mapping[str, str], column: str) -> str | None:
+    """The function that the options name for a column; None if they name none."""
+    found = texts.get(f"fields.{column}.aggregate-function") or texts.get("fields.default-aggregate-function")
+    return found.strip().lower() if found else None
+
+
+def check_function(name: str, column: str) -> None:
+    """Refuse functions that cannot be computed yet.
+
+    Raises:
+        Unsupported: names the function and the column.
+    """
+    if name not in FUNCTIONS:
+        raise Unsupported(
+            f"column '{column}' of a table with a primary key has function '{name}' (option"
+            f" 'fields.{column}.aggregate-function'), which is not supported yet",
+            next_step="read the other columns, or read it with Apache Paimon",
+        )
+
+
+def aggregate_of(name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> Aggregate:
+    """The state of a function for one column; arguments as for `Aggregate`."""
+    return FUNCTIONS[name](name, field, array, count, texts)

@@ -1,0 +1,63 @@
+"""Engine `aggregation`: each column has a function that makes one value of all. Source: format/primary-keys §4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...core.metadata.merge_rules import MergeRules
+from ...core.rows.types import Field
+from .aggregates.functions import aggregate_of, check_function, function_name
+from .engine import Merge
+from .groups import ColumnOf, Groups
+
+
+def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> set[str]:
+    """Nothing: each column is made of its own values.
+
+    Raises:
+        Unsupported: a wanted column has a function that is not supported.
+    """
+    for name in wanted:
+        if name not in rules.key_names:
+            check_function(_function(rules, name), name)
+    return set()
+
+
+def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+    """Make one value of all for each column.
+
+    Raises:
+        InvalidArgument: a row deletes, and a function cannot take its value back.
+    """
+    count = len(groups.starts)
+    aggregates = {
+        f.name: aggregate_of(_function(rules, f.name), f, column(f.name), count, rules.texts)
+        for f in fields
+        if f.name in wanted and f.name not in rules.key_names
+    }
+    removes = rules.is_on("aggregation.remove-record-on-delete")
+    is_there = np.ones(count, bool)
+    for keys, places, rows in groups.rounds():
+        several = groups.sizes[keys] > 1  # a single row is not merged at all
+        keys, rows, kinds = keys[several], rows[several], groups.kinds[places[several]]
+        removed = (kinds == 3) & removes
+        retracts = (kinds % 2 == 1) & ~removed
+        adds = kinds % 2 == 0
+        is_there[keys] = ~removed
+        for aggregate in aggregates.values():
+            aggregate.set(keys[removed], rows[removed])
+            aggregate.add(keys[adds], rows[adds])
+            aggregate.retract(keys[retracts], rows[retracts])
+    single = groups.sizes == 1
+    left = np.where(single, ~groups.retracts[groups.starts], is_there)
+    alone = np.where(single, groups.order[groups.starts], -1)
+    last = groups.order[groups.starts + groups.sizes - 1]
+    return Merge(last[left], made={name: aggregate.result(alone, left) for name, aggregate in aggregates.items()})
+
+
+def _function(rules: MergeRules, name: str) -> str:
+    if name in rules.sequence_fields:
+        return "last_value"
+    return function_name(rules.texts, name) or "last_non_null_value"
