@@ -1,7 +1,7 @@
 """The pipeline on other versions of PySpark than the one of this run, each in an environment and a process of its own.
 
-Every run includes a few tests on the newest version; with LAKELATCH_NIGHTLY, all tests of the pipeline run on all versions,
-classic and under Spark Connect.
+All of it is for the nightly run: an environment is half a gigabyte, and a few tests on the newest version take minutes where two
+cores are busy. Then all tests of the pipeline run on all versions, classic and under Spark Connect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SMOKE = (
     " or test_filters_and_columns_reach_the_native_scan"
 )
 FILES = ("test_pipeline.py", "test_source_errors.py", "test_legs.py", "test_commit_safety.py", "test_compaction.py")
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def run(version: str, files: tuple[str, ...], *, marks: str = "not slow", only: str = "", **more: str) -> int:
