@@ -1,7 +1,7 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline`, the habits of writers, times without a zone, and tables of the catalog. With LAKELATCH_NIGHTLY,
-the habits of readers, their page, errors, random conditions, golden tables and faults are tested too.
+Every run includes `test_pipeline`, the habits of writers, times without a zone, and tables of the catalog. The nightly run adds
+the habits of readers, their page, errors, random conditions, golden tables and faults.
 """
 
 from __future__ import annotations

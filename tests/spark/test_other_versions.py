@@ -62,7 +62,6 @@ def test_the_newest_version_writes_and_reads() -> None:
     assert run(pyspark_versions.VERSIONS[-1], ("test_pipeline.py",), only=SMOKE) == SMOKE.count("test_")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", pyspark_versions.VERSIONS)
 def test_the_pipeline_on_every_version(version: str) -> None:
     """All tests of the pipeline, and those of errors and the source under Spark Connect."""
