@@ -203,3 +203,12 @@ def random_rows(rng: random.Random, names: Sequence[str], count: int) -> Iterato
     """Rows of random values of the columns' domains, one in eight null."""
     for _ in range(count):
         yield [None if rng.random() < 0.125 else rng.choice(EVERY[name][1]) for name in names]
+
+
+def is_far(value: Any) -> bool:
+    """A date or time outside of the years 1 to 9999: Java makes garbled text of it, and fails where it needs a zone."""
+    return (
+        isinstance(value, str)
+        and re.match(r"(?!0000)\d{4}-", value) is None
+        and re.match(r"[+-]?\d+-\d\d-", value) is not None
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from interop.domains import ATOMIC
+from interop.domains import ATOMIC, is_far
 from values import decode, encode_column
 
 from lakelatch.core.casts.columns import CastFailure
@@ -196,15 +195,6 @@ def is_later_than_java(source: AtomicType, target: AtomicType, value: Any) -> bo
         source.root.startswith("TIMESTAMP")
         and target.root.startswith("TIMESTAMP")
         and target.precision < source.precision
-    )
-
-
-def is_far(value: Any) -> bool:
-    """A date or time outside of the years 1 to 9999: Java makes garbled text of it, and fails where it needs a zone."""
-    return (
-        isinstance(value, str)
-        and re.match(r"(?!0000)\d{4}-", value) is None
-        and re.match(r"[+-]?\d+-\d\d-", value) is not None
     )
 
 
