@@ -20,6 +20,7 @@ from pyroaring import BitMap
 
 from ...core.casts.columns import CastFailure
 from ...core.errors import Unsupported
+from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE
 from ...core.paths import codec_of_name, format_of
 from ...core.predicates.predicate import Predicate
@@ -47,9 +48,13 @@ class _TextFile:
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         self._source, self.projection = source, projection
         named = source.file.write_cols
-        counted = (ROW_ID.name, ROW_SEQUENCE.name)  # computed, unless the file says that it holds them
-        self._written = [f for f in projection.written if (f.name not in counted if named is None else f.name in named)]
         wanted = {column.source for column in projection.columns}
+        keyed = VALUE_KIND.name in wanted
+        if keyed and format_of(source.file.file_name) == "csv":
+            raise Unsupported(f"{source.where}: CSV files of a table with a primary key are not supported yet")
+        # Computed, unless the file says that it holds them, or belongs to a table with a primary key.
+        counted = () if keyed else (ROW_ID.name, ROW_SEQUENCE.name, VALUE_KIND.name)
+        self._written = [f for f in projection.written if (f.name not in counted if named is None else f.name in named)]
         self._fields = [f for f in self._written if f.name in wanted]
         check_text(format_of(source.file.file_name), self._fields, source.options)
         codec = codec_of_name(source.file.file_name)
