@@ -21,6 +21,8 @@ pytestmark = pytest.mark.java
 SEEDS = range(60 if NIGHTLY else 6)
 COLUMNS = [("id", "INT NOT NULL"), ("v", "BIGINT"), ("s", "STRING")]
 SMALL_ROW_GROUPS = {"file.block-size": "1 kb", "parquet.page.size.row.check.min": "1", "file.compression": "none"}
+INDEXED = {"file-index.bloom-filter.columns": "v", "file-index.bloom-filter.v.items": "10"}
+"""So few items that the index fits into the manifest."""
 ENGINES: list[dict[str, str]] = [
     {},
     {"merge-engine": "first-row"},
@@ -46,7 +48,7 @@ def assert_merged(java: Any, path: Path) -> None:
 
 
 @pytest.mark.parametrize("columns_from", [0, 1 << 30], ids=["entries as columns", "entries one by one"])
-@pytest.mark.parametrize("more", [{}, {"file-index.bloom-filter.columns": "v"}], ids=["plain", "indexed"])
+@pytest.mark.parametrize("more", [{}, INDEXED], ids=["plain", "indexed"])
 def test_no_filter_brings_back_an_old_version(
     tmp_path: Path, paimon_java: Any, monkeypatch: pytest.MonkeyPatch, columns_from: int, more: dict[str, str]
 ) -> None:
@@ -63,6 +65,20 @@ def test_no_filter_brings_back_an_old_version(
     assert table.to_arrow(where="v = 1 and s = 'old'").num_rows == 0
     assert set(table.to_arrow(columns=["id"], where="v = 2")["id"].to_pylist()) == set(range(100, 300))
     assert table.to_arrow(where="id = 7").to_pylist() == [{"id": 7, "v": 3, "s": "last"}]
+
+
+def test_a_filter_finds_values_that_no_file_has(tmp_path: Path, paimon_java: Any) -> None:
+    """The sum of two files' values lies outside of the bounds of both."""
+    path = tmp_path / "t"
+    engine = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum", "fields.s.aggregate-function": "max"}
+    paimon_java.create_table(
+        path, COLUMNS, primary_keys=["id"], options={"bucket": "1", "write-only": "true", **engine}
+    )
+    for text in ("a", "b"):
+        paimon_java.commit_rows(path, [[i, 20, text] for i in range(10)])
+    table = ll.open_table(str(path))
+    assert (table.count("v = 40"), table.count("v = 20")) == (10, 0)
+    assert table.to_arrow(where="v > 30 and s = 'b'").num_rows == 10
 
 
 @pytest.mark.parametrize("seed", SEEDS)
