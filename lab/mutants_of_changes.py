@@ -117,7 +117,7 @@ CHANGES: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a memory is believed to be complete without its page",
-        lambda: [(identity_recall, "_page", lambda name, timeline, known: Page())],
+        lambda: [(identity_recall, "_page", lambda name, timeline, known, needed_by: Page())],
         (upkeep.forgotten(expires=False),),
     ),
     Mutant(
