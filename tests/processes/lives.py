@@ -213,6 +213,7 @@ def no_thread_can_be_had(table: ll.Table) -> None:
 
 def interrupted(table: ll.Table) -> None:
     """Fork children that append until they are interrupted, and print how each one ended."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job begins with interrupts ignored
     append(table, 0, 0, 0)
     for number in range(int(os.environ["INTERRUPTS"])):
         begun, begins = os.pipe()
