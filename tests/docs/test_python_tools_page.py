@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pages import blocks, run_python
 
 PAGE = "docs/python-tools.md"
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
-    pytest.importorskip("duckdb")
     python = blocks(PAGE, "python")
     assert len(python) == 3
     assert "read by all" in run_python("\n".join([*python, "print('read by all')"]), tmp_path)

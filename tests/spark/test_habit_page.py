@@ -11,6 +11,7 @@ from pages import CHECKOUT
 
 pytestmark = pytest.mark.spark
 PAGE = CHECKOUT / "docs" / "spark-by-habit.md"
+TOP = "\n# what every section begins with ends here\n"
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -19,13 +20,17 @@ def sections() -> dict[str, str]:
     top, *parts = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
     first = "\n".join(_BLOCK.findall(top))
     codes = {part.partition("\n")[0]: "\n".join(_BLOCK.findall(part)) for part in parts}
-    return {title: first + "\n" + code for title, code in codes.items() if code}
+    return {title: first + TOP + code for title, code in codes.items() if code}
 
 
 @pytest.mark.parametrize("section", sections())
 def test_every_block_runs(spark: Any, section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each section shows its result with an `assert` of its own, and its last line is reached."""
     monkeypatch.chdir(tmp_path)
-    exec(compile(sections()[section], f"{PAGE.name}: {section}", "exec"), {"spark": spark})
+    code, names = sections()[section], {"spark": spark}
+    assert re.search("^ *assert ", code.rpartition(TOP)[2], re.MULTILINE), "the section shows no result"
+    exec(compile(f"{code}\nthe_end = True", f"{PAGE.name}: {section}", "exec"), names)
+    assert names.get("the_end")
 
 
 def test_every_option_of_the_source_is_on_the_page() -> None:

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -152,8 +153,6 @@ def test_polars_pushes_columns_and_filters_down(table: Table) -> None:
 
 
 def test_duckdb_pushes_columns_and_filters_down(table: Table) -> None:
-    """DuckDB is in the extra `test`."""
-    duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     table.to_duckdb(connection, "rows")
     found: list[Any] = []
