@@ -11,6 +11,7 @@ import bz2
 import gzip
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +34,7 @@ from .text_values import array_of, check_text, values_of
 _DECOMPRESSED: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gz": gzip.decompress, "bz2": bz2.decompress}
 
 
-class _TextFile:
+class _TextFile(ABC):
     """An open data file.
 
     Args:
@@ -97,8 +98,9 @@ class _TextFile:
                 return
             yield batch
 
+    @abstractmethod
     def _decoded(self) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError
+        """The columns of `_fields`, a batch at a time."""
 
     def _batch(self, arrays: list[Any]) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(arrays, [f.name for f in self._fields])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ _QUOTED = r'[,"]'
 _UNFIT = r"[\\\n\r]"
 
 
-class _TextOutput:
+class _TextOutput(ABC):
     """A file that is being written.
 
     Args:
@@ -56,8 +57,9 @@ class _TextOutput:
         if self._packer is not None:
             self._sink.write(self._packer.flush())
 
+    @abstractmethod
     def _lines(self, batch: pa.RecordBatch) -> str:
-        raise NotImplementedError
+        """The text of the rows."""
 
 
 def _named(field: Field, convert: Callable[..., Any], *arguments: Any) -> Any:

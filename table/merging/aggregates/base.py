@@ -1,6 +1,6 @@
 """What an aggregate function is, and those that choose one of the values.
 
-Owns: `Aggregate`, `Picking`. Must not know: engines. Source: format/primary-keys §4.
+Owns: `Aggregate`, `Picking`, `Folding`, `TakingBack`. Must not know: engines. Source: format/primary-keys §4.
 
 Invariants: Functions work on many keys at once, at most one row of each. Only functions of lists, maps and texts loop over keys.
 """
@@ -102,9 +102,6 @@ class Picking(Aggregate):
 class Folding(Aggregate):
     """A function that makes new values of two, in Python, one key after the other. A key's first value costs nothing."""
 
-    takes_back = False
-    """Can rows that delete be taken back?"""
-
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
         self.rows = np.full(count, NO_ROW, np.int64)
@@ -125,13 +122,6 @@ class Folding(Aggregate):
             known, new = self._value(key), self.value(row)
             self.made[key] = self.joined(new, known) if older else self.joined(known, new)
 
-    def _retract(self, keys: Array, rows: Array) -> None:
-        if not self.takes_back:
-            super()._retract(keys, rows)
-        both = self.valid[rows] & ~self._is_null(keys)
-        for key, row in zip(keys[both].tolist(), rows[both].tolist(), strict=True):
-            self.made[key] = self.without(self._value(key), self.value(row))
-
     def _is_null(self, keys: Array) -> Array:
         return np.asarray(self.rows[keys] == NO_ROW)
 
@@ -151,10 +141,6 @@ class Folding(Aggregate):
     def joined(self, known: Any, new: Any) -> Any:
         """The value of two, the older one first. Neither is null, and neither is changed."""
 
-    def without(self, known: Any, gone: Any) -> Any:
-        """The value after a row was taken back; for functions that can do that."""
-        raise NotImplementedError
-
     @abstractmethod
     def array_of(self, values: list[Any]) -> Any:
         """An array of values that `joined` made."""
@@ -167,3 +153,16 @@ class Folding(Aggregate):
             positions[made] = len(array) + np.arange(len(made))
             array = pa.concat_arrays([array, self.array_of([self.made[key] for key in made])])
         return take(array, positions[left])
+
+
+class TakingBack(Folding):
+    """A function that makes new values, and can take the values of rows that delete back."""
+
+    def _retract(self, keys: Array, rows: Array) -> None:
+        both = self.valid[rows] & ~self._is_null(keys)
+        for key, row in zip(keys[both].tolist(), rows[both].tolist(), strict=True):
+            self.made[key] = self.without(self._value(key), self.value(row))
+
+    @abstractmethod
+    def without(self, known: Any, gone: Any) -> Any:
+        """The value after a row was taken back. Neither is null, and neither is changed."""

@@ -21,7 +21,7 @@ from ....core.rows.types import ArrayType, DataType, Field, RowType
 from ....core.typed import Array
 from ..codes import same_codes
 from ..engine import take
-from .base import NO_ROW, Folding
+from .base import NO_ROW, Folding, TakingBack
 
 _NOT_SUPPORTED = ("nested-sequence-field", "nested-key-null-strategy")
 _NO_LIMIT = 2**31 - 1
@@ -77,10 +77,8 @@ class Elements(Folding):
         return pa.ListArray.from_arrays(offsets, take(self.elements, chosen), type=self.array.type)
 
 
-class Collect(Elements):
+class Collect(TakingBack, Elements):
     """`collect`: all elements, or the different ones; rows that delete take one equal element away for each of theirs."""
-
-    takes_back = True
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
@@ -116,10 +114,8 @@ class Collect(Elements):
         return kept
 
 
-class NestedUpdate(Elements):
+class NestedUpdate(TakingBack, Elements):
     """`nested_update`: rows in a list, which replace those with the same `nested-key`."""
-
-    takes_back = True
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
@@ -190,10 +186,8 @@ class NestedPartialUpdate(Elements):
         )
 
 
-class MergeMap(Folding):
-    """`merge_map`: the entries of all maps; the newest one of a key stays. Rows that delete remove their keys."""
-
-    takes_back = True
+class Maps(Folding):
+    """A function of maps: a value is the number of an entry for each key."""
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
@@ -204,12 +198,6 @@ class MergeMap(Folding):
     def value(self, row: int) -> dict[int, int]:
         return {self._codes[e]: e for e in range(int(self._offsets[row]), int(self._offsets[row + 1]))}
 
-    def joined(self, known: dict[int, int], new: dict[int, int]) -> dict[int, int]:
-        return known | new
-
-    def without(self, known: dict[int, int], gone: dict[int, int]) -> dict[int, int]:
-        return {code: entry for code, entry in known.items() if code not in gone}
-
     def array_of(self, values: list[Any]) -> Any:
         entries = np.array([entry for value in values for entry in value.values()], np.int64)
         offsets = pa.array(np.cumsum([0, *map(len, values)]), pa.int32())
@@ -217,10 +205,18 @@ class MergeMap(Folding):
         return pa.MapArray.from_arrays(offsets, take(self.keys, entries), take(self.items, entries), type=kind)
 
 
-class MergeMapWithKeyTime(MergeMap):
-    """`merge_map_with_keytime`: the entry with the largest time stays; an entry without a value removes its key."""
+class MergeMap(TakingBack, Maps):
+    """`merge_map`: the entries of all maps; the newest one of a key stays. Rows that delete remove their keys."""
 
-    takes_back = False
+    def joined(self, known: dict[int, int], new: dict[int, int]) -> dict[int, int]:
+        return known | new
+
+    def without(self, known: dict[int, int], gone: dict[int, int]) -> dict[int, int]:
+        return {code: entry for code, entry in known.items() if code not in gone}
+
+
+class MergeMapWithKeyTime(Maps):
+    """`merge_map_with_keytime`: the entry with the largest time stays; an entry without a value removes its key."""
 
     def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
         super().__init__(name, field, array, count, texts)
