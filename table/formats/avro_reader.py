@@ -18,14 +18,12 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 from ...core.avro.checksum import NO_CHECKSUM, place_of
 from ...core.errors import Unsupported
-from ...core.predicates.predicate import Predicate
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource
-from .file_rows import FileRows
+from .streamed import StreamedFile
 
 _BATCH_BYTES = 8 << 20
 _BUFFER_BYTES = 4 << 20
@@ -46,7 +44,7 @@ _UNITS = {
 }
 
 
-class AvroFile:
+class AvroFile(StreamedFile):
     """An open data file.
 
     Args:
@@ -61,8 +59,7 @@ class AvroFile:
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
         import fastavro
 
-        self._source = source
-        self.projection = projection
+        super().__init__(source, projection)
         with source.blamed():
             self._blocks = fastavro.block_reader(io.BufferedReader(source.open(), _BUFFER_BYTES))
             record, kind = _PlainSchema().of(self._blocks.writer_schema)
@@ -76,23 +73,6 @@ class AvroFile:
     def has_columns(self) -> bool:
         """Does the file hold any of the wanted columns?"""
         return bool(self._names)
-
-    def batches(
-        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
-    ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, one batch at a time. The file must have at least one of the wanted columns.
-
-        Yields:
-            The position of the batch's first row in the file, and the rows.
-
-        Raises:
-            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
-        """
-        position = 0
-        for batch in self._decoded():
-            yield position, FileRows(batch, self.projection, self._source.where)
-            position += batch.num_rows
-        self._source.check_rows(position)
 
     def _decoded(self) -> Iterator[pa.RecordBatch]:
         """The wanted columns of several blocks."""

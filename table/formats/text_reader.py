@@ -11,30 +11,28 @@ import bz2
 import gzip
 import io
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
-from pyroaring import BitMap
 
 from ...core.casts.columns import CastFailure
 from ...core.errors import Unsupported
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE
 from ...core.paths import codec_of_name, format_of
-from ...core.predicates.predicate import Predicate
 from ...core.rows.types import AtomicType, Field
 from ..projection.plan import ProjectionPlan
 from .data_source import BATCH_ROWS, DataSource
-from .file_rows import FileRows
+from .streamed import StreamedFile
 from .text_values import array_of, check_text, values_of
 
 _DECOMPRESSED: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gz": gzip.decompress, "bz2": bz2.decompress}
 
 
-class _TextFile(ABC):
+class _TextFile(StreamedFile):
     """An open data file.
 
     Args:
@@ -47,7 +45,7 @@ class _TextFile(ABC):
     """
 
     def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
-        self._source, self.projection = source, projection
+        super().__init__(source, projection)
         named = source.file.write_cols
         wanted = {column.source for column in projection.columns}
         keyed = VALUE_KIND.name in wanted
@@ -69,25 +67,8 @@ class _TextFile(ABC):
         """Does the file hold any of the wanted columns?"""
         return bool(self._fields)
 
-    def batches(
-        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
-    ) -> Iterator[tuple[int, FileRows]]:
-        """The rows, one batch at a time.
-
-        Yields:
-            The position of the batch's first row in the file, and the rows.
-
-        Raises:
-            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
-        """
-        position = 0
-        for batch in self._checked():
-            yield position, FileRows(batch, self.projection, self._source.where)
-            position += batch.num_rows
-        self._source.check_rows(position)
-
-    def _checked(self) -> Iterator[pa.RecordBatch]:
-        decoded = self._decoded()
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        decoded = self._parsed()
         while True:
             with self._source.blamed():
                 try:
@@ -99,7 +80,7 @@ class _TextFile(ABC):
             yield batch
 
     @abstractmethod
-    def _decoded(self) -> Iterator[pa.RecordBatch]:
+    def _parsed(self) -> Iterator[pa.RecordBatch]:
         """The columns of `_fields`, a batch at a time."""
 
     def _batch(self, arrays: list[Any]) -> pa.RecordBatch:
@@ -109,7 +90,7 @@ class _TextFile(ABC):
 class CsvFile(_TextFile):
     """An open CSV file."""
 
-    def _decoded(self) -> Iterator[pa.RecordBatch]:
+    def _parsed(self) -> Iterator[pa.RecordBatch]:
         names = [str(position) for position in range(len(self._written))]
         chosen = [str(self._written.index(f)) for f in self._fields]
         if not self._data:
@@ -137,7 +118,7 @@ def _typed(texts: Any, field: Field) -> Any:
 class JsonFile(_TextFile):
     """An open file of JSON objects, one in each line. A column that an object lacks is null."""
 
-    def _decoded(self) -> Iterator[pa.RecordBatch]:
+    def _parsed(self) -> Iterator[pa.RecordBatch]:
         lines = self._data.split(b"\n")
         if lines and not lines[-1]:
             lines.pop()

@@ -1,0 +1,50 @@
+"""A file that does not say how many rows it has before its end: Avro, CSV and JSON.
+
+Owns: the positions of its rows, and the check of their number. Must not know: how a format is decoded.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from ...core.predicates.predicate import Predicate
+from ..projection.plan import ProjectionPlan
+from .data_source import DataSource
+from .file_rows import FileRows
+
+
+class StreamedFile(ABC):
+    """An open data file that is read from its beginning to its end.
+
+    Args:
+        source: the file's bytes.
+        projection: the wanted columns and their types.
+    """
+
+    def __init__(self, source: DataSource, projection: ProjectionPlan) -> None:
+        self._source, self.projection = source, projection
+
+    def batches(
+        self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
+    ) -> Iterator[tuple[int, FileRows]]:
+        """The rows, one batch at a time. The file must have at least one of the wanted columns.
+
+        Yields:
+            The position of the batch's first row in the file, and the rows.
+
+        Raises:
+            TableCorrupt: the file is damaged, or its number of rows is not the manifest's.
+        """
+        position = 0
+        for batch in self._decoded():
+            yield position, FileRows(batch, self.projection, self._source.where)
+            position += batch.num_rows
+        self._source.check_rows(position)
+
+    @abstractmethod
+    def _decoded(self) -> Iterator[pa.RecordBatch]:
+        """The wanted columns of the file, a batch at a time; raises TableCorrupt where it is damaged."""
