@@ -5,14 +5,13 @@ Owns: these environments. Must not know: tests.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
-from servers.go_binaries import cache_folder
+import environments
 
 VERSIONS = ("4.2.1", "4.3.0")
 """What the tests run on beside the version of `.ci/constraints.txt`, oldest first."""
@@ -22,23 +21,15 @@ _PTH = f"import os, sys; sys.path += [p for p in [os.environ.get({_PACKAGES!r})]
 
 def interpreter(version: str) -> Path:
     """The Python of the environment with this version of PySpark, made now if the cache lacks it."""
-    folder = cache_folder() / f"pyspark-{version}-py{sys.version_info[0]}.{sys.version_info[1]}"
-    python, complete = folder / "bin" / "python", folder / "complete"
-    if complete.exists():
-        return python
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(folder.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists():
-            clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-            made = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)]
-            subprocess.run(made, check=True, env=clean)
-            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps"]
-            subprocess.run([*pip, f"pyspark=={version}"], check=True, stdin=subprocess.DEVNULL, env=clean)
-            (site,) = folder.glob("lib/python*/site-packages")
-            (site / "packages_of_the_run.pth").write_text(_PTH)
-            complete.touch()
-    return python
+
+    def install(python: Path, folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps"]
+        command = [*pip, f"pyspark=={version}"]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=environments.clean_environment())
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "packages_of_the_run.pth").write_text(_PTH)
+
+    return environments.environment(f"pyspark-{version}", install, "--without-pip")
 
 
 def environment(python: Path) -> dict[str, str]:

@@ -6,19 +6,17 @@ the data types that name the encoding. Tables are local; Arrow files carry the r
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import environments
 import pyarrow as pa
-from servers.go_binaries import cache_folder
 from values import Row, encode_rows
 
 from lakelatch.core.metadata.schema import parse_schema
@@ -34,20 +32,12 @@ class PypaimonError(Exception):
 
 def interpreter() -> Path:
     """The Python of pypaimon's environment, made now if the cache lacks it."""
-    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    folder = cache_folder() / f"pypaimon-{VERSION}-py{version}"
-    python, complete = folder / "bin" / "python", folder / "complete"
-    if complete.exists():
-        return python
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_name(folder.name + ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            install = [str(python), "-m", "pip", "install", "-q", f"pypaimon=={VERSION}"]
-            subprocess.run(install, check=True, stdin=subprocess.DEVNULL, env=_environment())
-            complete.touch()
-    return python
+
+    def install(python: Path, folder: Path) -> None:
+        command = [str(python), "-m", "pip", "install", "-q", f"pypaimon=={VERSION}"]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, env=_environment())
+
+    return environments.environment(f"pypaimon-{VERSION}", install)
 
 
 def rows(
