@@ -19,7 +19,7 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
-from ...core.metadata.merge_rules import merge_rules
+from ...core.metadata.merge_rules import MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH
@@ -228,20 +228,7 @@ def _plan_branch(
     alive = [entry for entry in live(found.entries) if not without or entry.partition not in without]
     if rules is not None:
         alive = visible(alive, rules)
-    in_bucket = by_bounds = kept = alive
-    if residual is not None:
-        buckets = BucketPruner(residual, schema, schema_of)
-        in_bucket = [e for e in alive if buckets.may_match(e)]
-        pruner = FilePruner(residual, schema, schema_of, codec)
-        indexes = IndexPruner.of(residual, schema, schema_of)
-        if rules is None:
-            by_bounds = [e for run in runs_of(in_bucket, schema) if pruner.may_match(*run) for e in run]
-            kept = _left_by_indexes(by_bounds, schema, indexes)
-        else:
-            on_keys, _ = split_predicate(residual, rules.key_names)
-            of_keys = None if on_keys is None else FilePruner(on_keys, schema, schema_of, codec)
-            by_bounds = left_by_bounds(in_bucket, rules, of_keys, pruner)
-            kept = left_by_indexes(by_bounds, rules, indexes)
+    in_bucket, by_bounds, kept = _pruned(alive, residual, schema, schema_of, rules)
     pruned_by_index = len(by_bounds) - len(kept)
     if columns is not None and schema.options.get(opt.DATA_EVOLUTION):
         tested = frozenset() if residual is None else columns_of(residual)
@@ -264,6 +251,30 @@ def _plan_branch(
         files_pruned_by_index=pruned_by_index,
     )
     return plan, frozenset(entry.partition for entry in alive)
+
+
+def _pruned(
+    alive: list[ManifestEntry],
+    residual: Predicate | None,
+    schema: TableSchema,
+    schema_of: Callable[[int], TableSchema],
+    rules: MergeRules | None,
+) -> tuple[list[ManifestEntry], list[ManifestEntry], list[ManifestEntry]]:
+    """The files that may hold wanted rows: by their bucket, then by their statistics too, then by their indexes too."""
+    if residual is None:
+        return alive, alive, alive
+    codec = codec_of(schema)
+    buckets = BucketPruner(residual, schema, schema_of)
+    in_bucket = [e for e in alive if buckets.may_match(e)]
+    pruner = FilePruner(residual, schema, schema_of, codec)
+    indexes = IndexPruner.of(residual, schema, schema_of)
+    if rules is None:
+        by_bounds = [e for run in runs_of(in_bucket, schema) if pruner.may_match(*run) for e in run]
+        return in_bucket, by_bounds, _left_by_indexes(by_bounds, schema, indexes)
+    on_keys, _ = split_predicate(residual, rules.key_names)
+    of_keys = None if on_keys is None else FilePruner(on_keys, schema, schema_of, codec)
+    by_bounds = left_by_bounds(in_bucket, rules, of_keys, pruner)
+    return in_bucket, by_bounds, left_by_indexes(by_bounds, rules, indexes)
 
 
 def _left_by_indexes(

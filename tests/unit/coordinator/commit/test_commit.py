@@ -6,7 +6,6 @@ import itertools
 import re
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,12 +14,10 @@ import pytest
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, WRITER_PROPERTY
-from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.machine import Phase, state_after
-from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import (
     CommitConflict,
     Fenced,
@@ -530,39 +527,3 @@ def test_memory_journals_forget_the_oldest() -> None:
         journal.record(Entry("c", "t", number, ev.HintWritten(number)))
     assert journal.entries()[-1].at_ms == 24
     assert len(journal.entries()) <= 10
-
-
-def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
-    """Decision 6: the next commit begins as much later as the others need, by the length of the lost attempts."""
-    a_row = pa.table({"v": pa.array([1], pa.int64())})
-    store, clock, slept = MemoryStore(f"memory://turns-{next(COUNTER)}/t"), [100.0], list[float]()
-    made = new_schema(from_arrow_schema(a_row.schema), options={"commit.min-retry-wait": "1 ms"})
-    store.put("schema/schema-0", made.to_json())
-    others = [Table(store, made) for _ in range(2)]
-    create, racing = store.put_if_absent, iter(others)
-
-    def overtaken(key: str, data: bytes) -> Any:
-        if key.startswith("snapshot/snapshot-") and (other := next(racing, None)) is not None:
-            clock[0] += 0.25
-            store.put_if_absent = create  # type: ignore[method-assign]
-            other.append(a_row)
-            store.put_if_absent = overtaken  # type: ignore[method-assign]
-        return create(key, data)
-
-    around = replace(MACHINE, monotonic_s=lambda: clock[0], sleep=slept.append, uniform=lambda least, most: most)
-    writer = Table(store, made)
-    writer._committer = Committer(store, writer.paths, made, around=around)
-    store.put_if_absent = overtaken  # type: ignore[method-assign]
-    assert writer.append(a_row).attempts == 3
-    crowd = writer.committer._knows.crowd
-    assert (crowd.size, crowd.met_at_s) == (2.0, clock[0])
-    assert crowd.attempt_s == 0.0, "of the last attempt"
-    crowd.attempt_s = 0.5
-    slept.clear()
-    writer.append(a_row)
-    assert slept[0] == crowd_turns(2, 0.5)
-
-
-def crowd_turns(others: int, attempt_s: float) -> float:
-    """Four turns for each of them, as the page of decision 6 says."""
-    return 4 * others * attempt_s

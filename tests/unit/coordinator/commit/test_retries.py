@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.retries import Crowd, RetryPolicy
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.options import TableOptions
+from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.table import Table
+
+COUNTER = itertools.count()
 
 POLICY = RetryPolicy(max_retries=12, timeout_ms=60_000, min_wait_ms=100, max_wait_ms=10_000)
 
@@ -91,3 +102,39 @@ def test_a_crowd_is_forgotten_commit_by_commit() -> None:
 
 def test_half_of_one_still_counts() -> None:
     assert Crowd(size=0.5, attempt_s=1.0, met_at_s=0.0).turns_s(0.0) == 2.0
+
+
+def test_a_writer_that_met_others_leaves_them_their_turns() -> None:
+    """Decision 6: the next commit begins as much later as the others need, by the length of the lost attempts."""
+    a_row = pa.table({"v": pa.array([1], pa.int64())})
+    store, clock, slept = MemoryStore(f"memory://turns-{next(COUNTER)}/t"), [100.0], list[float]()
+    made = new_schema(from_arrow_schema(a_row.schema), options={"commit.min-retry-wait": "1 ms"})
+    store.put("schema/schema-0", made.to_json())
+    others = [Table(store, made) for _ in range(2)]
+    create, racing = store.put_if_absent, iter(others)
+
+    def overtaken(key: str, data: bytes) -> Any:
+        if key.startswith("snapshot/snapshot-") and (other := next(racing, None)) is not None:
+            clock[0] += 0.25
+            store.put_if_absent = create  # type: ignore[method-assign]
+            other.append(a_row)
+            store.put_if_absent = overtaken  # type: ignore[method-assign]
+        return create(key, data)
+
+    around = replace(MACHINE, monotonic_s=lambda: clock[0], sleep=slept.append, uniform=lambda least, most: most)
+    writer = Table(store, made)
+    writer._committer = Committer(store, writer.paths, made, around=around)
+    store.put_if_absent = overtaken  # type: ignore[method-assign]
+    assert writer.append(a_row).attempts == 3
+    crowd = writer.committer._knows.crowd
+    assert (crowd.size, crowd.met_at_s) == (2.0, clock[0])
+    assert crowd.attempt_s == 0.0, "of the last attempt"
+    crowd.attempt_s = 0.5
+    slept.clear()
+    writer.append(a_row)
+    assert slept[0] == crowd_turns(2, 0.5)
+
+
+def crowd_turns(others: int, attempt_s: float) -> float:
+    """Four turns for each of them, as the page of decision 6 says."""
+    return 4 * others * attempt_s
