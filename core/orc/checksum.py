@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 
 from .blocks import framed, plain
-from .protobuf import encode_message, fields_of, number_of
+from .protobuf import Message, encode_message, fields_of, number_of
 from .tail import postscript_of
 
 KEY = b"lakelatch.crc32"
@@ -54,10 +54,7 @@ def with_checksum(end: bytes, before: int = 0) -> bytes:
     Raises:
         ValueError: the bytes are not the end of an ORC file.
     """
-    script = postscript_of(end)
-    script_start = len(end) - 1 - end[-1]
-    start = script_start - number_of(script, _FOOTER_LENGTH)
-    footer = _plain_footer(end, start, script_start)
+    script, start, script_start, footer = _footer_of(end)
     made = footer + _item(zlib.crc32(footer, zlib.crc32(end[:start], before)))
     packed = framed(made, number_of(script, 2), number_of(script, 3, 262_144))
     sizes = {_FOOTER_LENGTH: len(packed)}
@@ -74,21 +71,21 @@ def checksum_in(tail: bytes, file_size: int) -> Checksum | None:
     Raises:
         ValueError: the bytes are not the end of an ORC file.
     """
-    script = postscript_of(tail)
-    script_start = len(tail) - 1 - tail[-1]
-    start = script_start - number_of(script, _FOOTER_LENGTH)
-    footer = _plain_footer(tail, start, script_start)
+    _, start, _, footer = _footer_of(tail)
     size = len(_item(0))
     if len(footer) < size or footer[-size:-_DIGITS] != _item(0)[:-_DIGITS]:
         return None
     return Checksum(int(footer[-_DIGITS:], 16), file_size - len(tail) + start, footer[:-size])
 
 
-def _plain_footer(tail: bytes, start: int, end: int) -> bytes:
+def _footer_of(tail: bytes) -> tuple[Message, int, int, bytes]:
+    """The postscript, the offsets of the stored footer's begin and end, and the footer, decompressed."""
+    script = postscript_of(tail)
+    end = len(tail) - 1 - tail[-1]
+    start = end - number_of(script, _FOOTER_LENGTH)
     if not 0 <= start < end:
         raise ValueError(f"a footer of {end - start} bytes")
-    script = postscript_of(tail)
-    return plain(tail[start:end], number_of(script, 2), number_of(script, 3, 262_144))
+    return script, start, end, plain(tail[start:end], number_of(script, 2), number_of(script, 3, 262_144))
 
 
 def _item(checksum: int) -> bytes:
