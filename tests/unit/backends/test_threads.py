@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -309,3 +310,20 @@ def test_dead_locks_are_forgotten_and_living_ones_are_not() -> None:
     alive = [lock for lock in threads._LOCKS if lock in kept]
     assert len(alive) == 3
     assert len(threads._LOCKS._known) < 5_000
+
+
+def test_a_connection_looks_up_names_while_the_interpreter_ends(tmp_path: Path) -> None:
+    """A commit at exit may need a new connection, and by then Python's own executors refuse work."""
+    ask = (
+        "import atexit, fsspec.asyn\n"
+        "from lakelatch.backends.object_store import shared_filesystem\n"
+        "from lakelatch.backends.s3 import S3Store\n"
+        "async def connect(): return object()\n"
+        "shared_filesystem(connect, S3Store, {})\n"
+        "loop = fsspec.asyn.get_loop()\n"
+        "async def look_up(): return await loop.run_in_executor(None, lambda: 'looked up')\n"
+        "atexit.register(lambda: print(fsspec.asyn.sync(loop, look_up)))\n"
+    )
+    command = [sys.executable, "-c", ask]
+    asked = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (0, "looked up\n", "")

@@ -47,6 +47,20 @@ def test_a_commit_without_identity_reads_few_foreign_snapshots() -> None:
     assert gets(store, opened(store), "batch") <= 30
 
 
+@pytest.mark.parametrize(("others", "read"), [(1, 1), (2, 3), (4, 7)])
+def test_a_walk_to_our_newest_snapshot_begins_with_one_read(others: int, read: int) -> None:
+    """It is usually the one below the base. Each further step of the walk reads more at once than the one before."""
+    table = opened(new_store())
+    for _ in range(10):
+        commit(table, "ours")
+    for _ in range(others):
+        foreign(table, "other")
+    base = top(table)
+    table.store.reset()  # type: ignore[attr-defined]
+    recall(None, base, opened(table.store).timeline)
+    assert table.store.snapshot().by_operation["get"] == read  # type: ignore[attr-defined]
+
+
 def test_a_walk_to_the_beginning_of_history_is_made_once() -> None:
     store = new_store()
     table = opened(store)

@@ -189,6 +189,19 @@ def test_a_state_whose_files_are_gone_is_refused(table: Table) -> None:
     assert {info.key for info in table.store.list("")} == before
 
 
+def test_files_outside_the_folder_come_back(tmp_path: Path) -> None:
+    """They are not listed with the table's own, and their absence from that listing does not mean that they are gone."""
+    options = {
+        "data-file.external-paths": f"file://{tmp_path / 'out'}",
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    made = ll.create_table(str(tmp_path / "t"), SCHEMA, options=options)
+    made.append(rows("a", 1))
+    made.truncate()
+    made.rollback(snapshot=1)
+    assert values(made) == [1]
+
+
 def test_which_states_cannot_be_restored(table: Table) -> None:
     with pytest.raises(InvalidArgument, match="nothing to roll back"):
         table.rollback(snapshot=4)

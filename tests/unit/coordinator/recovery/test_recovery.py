@@ -199,6 +199,9 @@ def test_an_identity_that_its_rerun_landed_is_not_sent_again(store: Fragile, jou
     opened(store).append(ROWS, commit_user="etl", identifier=7)
     commit = only(recovered(journal, store))
     assert (commit.outcome, commit.snapshot_id) == ("landed", 2)
+    carrier = opened(store).timeline.find(2)
+    assert carrier is not None
+    assert commit.snapshot_uuid == carrier.identity, "the one that landed, not the one that the journal names"
     assert opened(store).to_arrow().num_rows == 2
 
 
