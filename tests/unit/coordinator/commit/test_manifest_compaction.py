@@ -13,7 +13,7 @@ from lakelatch.coordinator.commit.manifest_compaction import Merge, merge_manife
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import ADD, ManifestEntry
 from lakelatch.core.metadata.folding import MergePlan, live
-from lakelatch.core.metadata.manifest import ManifestFile, decode_manifest
+from lakelatch.core.metadata.manifest import ManifestFile, decode_manifest, encode_manifest
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 
@@ -174,3 +174,11 @@ def test_each_merged_group_keeps_its_position() -> None:
     assert after[1] == three
     assert len(merge.files) == 2
     assert merge.applied((one, three, two, four, five)) is None, "its inputs do not stand side by side"
+
+
+def test_manifests_are_compressed_as_strongly_as_the_option_says() -> None:
+    of = table(**{"file.compression.zstd-level": "19"})
+    of.append(pa.concat_tables(rows(f"a partition of number {number}", number) for number in range(100)))
+    (manifest,) = manifests(of)
+    written = of.timeline.entries(manifests(of))
+    assert manifest.file_size == len(encode_manifest(written, level=19)) != len(encode_manifest(written, level=3))

@@ -255,6 +255,26 @@ def test_a_slow_writer_and_its_recovery_agree_on_a_commit(store: Fragile, journa
     assert snapshots(store) == [1, 2]
 
 
+def test_a_writer_that_lost_to_its_recovery_leaves_the_entries_of_its_commit(store: Fragile, journal: Any) -> None:
+    """How the commit ended is the recovery's to say; the next recovery finds that instead of nothing."""
+    opened(store).append(ROWS)
+
+    def taken_over_then_refused() -> None:
+        recovered_later(journal, store)
+        raise Died
+
+    store.before["create snapshot/snapshot-2"] = taken_over_then_refused
+    held = journal()
+    with pytest.raises(Died):
+        opened(store, held).append(ROWS)
+    (name,) = {entry.commit for entry in held.entries()}
+    prepared = next(e for e in held.entries() if isinstance(e.event, ev.SnapshotPrepared))
+    held.record(prepared, decisive=True)
+    held.conclude(name)
+    again = only(recovered_later(journal, store))
+    assert (again.outcome, again.known) == ("landed", True)
+
+
 def test_a_refused_writer_does_not_contradict_its_recovery(store: Fragile, journal: Any) -> None:
     """G2: the writer's own send is refused for good, but its snapshot is in the journal, and recovery sent it."""
     opened(store).append(ROWS)
