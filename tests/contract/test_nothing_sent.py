@@ -5,6 +5,9 @@ Real servers and real clients. Everything here used to be reported as *unknown* 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fragile import Fragile
+from servers.hdfs import HdfsServer
 
 import lakelatch as ll
 from lakelatch.backends.object_store import FsspecStore
@@ -127,6 +131,18 @@ def test_a_local_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert "permissions" in refused(f"{tmp_path}/file/table", {}).next_step
     refused("/proc/no-folder/can-be-made/here", {})
+
+
+def test_an_hdfs_folder_of_another_user(hdfs_host: HdfsServer) -> None:
+    """The name node refuses the folder before anything is sent. The user is the process's, so that it has one of its own."""
+    ll.create_table(f"{hdfs_host.new_root()}/table", SCHEMA, storage_options=hdfs_host.storage_options())
+    options = [f"{name}={value}" for name, value in hdfs_host.storage_options().items()]
+    command = [sys.executable, "-m", "lakelatch", "create", f"{hdfs_host.new_root()}/table", "--column", "v:BIGINT"]
+    command += [part for option in options for part in ("--storage-option", option)]
+    environment = {**os.environ, "HADOOP_USER_NAME": "somebody-else"}
+    told = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=60)
+    assert told.returncode == UNAVAILABLE, told.stderr
+    assert "schema/schema-0 was not created" in told.stderr
 
 
 def test_the_command_line_says_that_nothing_was_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
