@@ -56,7 +56,10 @@ class Contention:
         through: the storage options of the writers, such as those of a faulty proxy; the audit uses `storage_options`.
         way: the table's URL for the writers if it differs, such as through a proxy of HDFS.
         journals: whether each writer keeps a journal in a file.
+        table: how the table is made, such as its primary key and options.
     """
+
+    schema = SCHEMA
 
     def __init__(
         self,
@@ -70,11 +73,12 @@ class Contention:
         way: str | None = None,
         pause_s: float = 0.0,
         journals: bool = False,
+        **table: Any,
     ) -> None:
         self.folder, self.url, self.storage_options = folder, url, storage_options
         self.names = [f"writer-{i}" for i in range(writers)]
         self.commits = commits
-        ll.create_table(url, SCHEMA, storage_options=storage_options)
+        ll.create_table(url, self.schema, storage_options=storage_options, **table)
         given = storage_options if through is None else through
         self.orders = {
             name: writer.Orders(

@@ -1,4 +1,4 @@
-"""One writer of a contention test: a process that appends unique tokens and records each acknowledged commit.
+"""One writer of a contention test: a process that writes unique tokens and records each acknowledged commit.
 
 The record has one JSON line per acknowledged commit, written and synced before the next commit begins, so it survives a
 SIGKILL. A writer that is restarted with the same settings continues where the record ends, with the same identities. So
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,12 @@ import pyarrow as pa
 import lakelatch as ll
 
 
+def append_token(table: ll.Table, name: str, number: int) -> ll.Receipt:
+    """Append one row that no other commit has."""
+    rows = pa.table({"writer": [name], "number": pa.array([number], pa.int32())})
+    return table.append(rows, commit_user=name, identifier=number)
+
+
 @dataclass(frozen=True)
 class Orders:
     """The settings of a writer.
@@ -28,6 +35,7 @@ class Orders:
         name: the commit user, and the name of the writer's files in `folder`.
         commits: the writer ends after this many commits, or when `folder/stop` exists.
         journal: the file for the events of its commits; None means no journal.
+        write: makes the commit of a number, exactly once.
     """
 
     name: str
@@ -37,6 +45,7 @@ class Orders:
     commits: int
     pause_s: float = 0.0
     journal: Path | None = None
+    write: Callable[[ll.Table, str, int], ll.Receipt] = append_token
 
     @property
     def record(self) -> Path:
@@ -65,13 +74,12 @@ def told(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
 
 
-def commit(table: ll.Table, name: str, number: int) -> tuple[ll.Receipt, bool]:
-    """Append one token exactly once. An unknown outcome is resolved; if the commit did not land, it is tried again."""
-    rows = pa.table({"writer": [name], "number": pa.array([number], pa.int32())})
+def commit(table: ll.Table, orders: Orders, number: int) -> tuple[ll.Receipt, bool]:
+    """Write one token exactly once. An unknown outcome is resolved; if the commit did not land, it is tried again."""
     resolved = False
     while True:
         try:
-            return table.append(rows, commit_user=name, identifier=number), resolved
+            return orders.write(table, orders.name, number), resolved
         except ll.OutcomeUnknown as unknown:
             resolved = True
             with suppress(ll.CommitConflict):
@@ -92,11 +100,13 @@ def run(orders: Orders) -> None:
         if (orders.folder / "stop").exists():
             return
         began = time.monotonic()
-        receipt, resolved = commit(table, orders.name, number)
+        receipt, resolved = commit(table, orders, number)
+        ended = time.monotonic()
         line = {
             "number": number,
             "snapshot": receipt.snapshot_id,
-            "seconds": time.monotonic() - began,
+            "began": began,
+            "seconds": ended - began,
             "retries": receipt.retries,
             "requests": receipt.requests,
             "replayed": receipt.replayed,
