@@ -6,7 +6,7 @@ Owns: `MergeRules`. Must not know: Arrow, files, the engines that follow the rul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import options as opt
 from ..errors import InvalidArgument
@@ -61,6 +61,13 @@ class MergeRules:
     def keeps_whole_rows(self) -> bool:
         """Is every merged row one of the stored rows, so that statistics of all stored rows hold for it too?"""
         return self.engine in ("deduplicate", "first-row")
+
+    @property
+    def of_new_rows(self) -> MergeRules:
+        """The rules for rows of one commit, before they are written: Apache Paimon's write buffer looks at no other level, and
+        does not know option `sequence.field.sort-order`.
+        """
+        return replace(self, descending=False, has_lookups=False)
 
     def is_on(self, option: str) -> bool:
         """Is an option that is true or false set to true?"""

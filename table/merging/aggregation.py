@@ -9,7 +9,7 @@ import numpy as np
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
 from .aggregates.functions import aggregate_of, check_function, function_name
-from .engine import Merge
+from .engine import Merge, last_of, merged_kinds
 from .groups import ColumnOf, Groups
 
 
@@ -25,7 +25,14 @@ def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> 
     return set()
 
 
-def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+def merge(
+    rules: MergeRules,
+    groups: Groups,
+    column: ColumnOf,
+    fields: Sequence[Field],
+    wanted: Sequence[str],
+    keeps_deletes: bool,
+) -> Merge:
     """Make one value of all for each column.
 
     Raises:
@@ -51,10 +58,12 @@ def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[
             aggregate.add(keys[adds], rows[adds])
             aggregate.retract(keys[retracts], rows[retracts])
     single = groups.sizes == 1
-    left = np.where(single, ~groups.retracts[groups.starts], is_there)
+    kinds = merged_kinds(groups, is_there)
+    left = (kinds % 2 == 0) | keeps_deletes
     alone = np.where(single, groups.order[groups.starts], -1)
-    last = groups.order[groups.starts + groups.sizes - 1]
-    return Merge(last[left], made={name: aggregate.result(alone, left) for name, aggregate in aggregates.items()})
+    last = groups.order[last_of(groups)][left]
+    made = {name: aggregate.result(alone, left) for name, aggregate in aggregates.items()}
+    return Merge(last, kinds[left], last, made=made)
 
 
 def _function(rules: MergeRules, name: str) -> str:

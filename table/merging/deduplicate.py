@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
-from .engine import Merge, last_of
+from .engine import Merge, last_of, taken_whole
 from .groups import ColumnOf, Groups
 
 
@@ -15,7 +15,13 @@ def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> 
     return set()
 
 
-def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+def merge(
+    rules: MergeRules,
+    groups: Groups,
+    column: ColumnOf,
+    fields: Sequence[Field],
+    wanted: Sequence[str],
+    keeps_deletes: bool,
+) -> Merge:
     """The newest row of each key."""
-    last = last_of(groups)
-    return Merge(groups.order[last[~groups.retracts[last]]])
+    return taken_whole(groups, last_of(groups), keeps_deletes)

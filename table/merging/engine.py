@@ -24,11 +24,15 @@ class Merge:
 
     Attributes:
         positions: the row of the section that each row is taken from.
+        kinds: `_VALUE_KIND` of each row.
+        numbered: the row of the section whose sequence number each row has, -1 for number 0.
         taken: for columns that are taken from other rows, these rows, -1 for null.
         made: columns whose values are in no row of the section.
     """
 
     positions: Array
+    kinds: Array
+    numbered: Array
     taken: dict[str, Array] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
@@ -50,15 +54,46 @@ class Engine(Protocol):
         """
 
     def merge(
-        self, rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]
+        self,
+        rules: MergeRules,
+        groups: Groups,
+        column: ColumnOf,
+        fields: Sequence[Field],
+        wanted: Sequence[str],
+        keeps_deletes: bool,
     ) -> Merge:
-        """Make one row of the rows of each key."""
+        """Make one row of the rows of each key.
+
+        Args:
+            keeps_deletes: a key that is deleted stays, as a row that deletes. Else it is left out.
+        """
 
 
 def take(array: Any, positions: Array) -> Any:
     """Rows of an array, where position -1 gives null."""
     missing = positions < 0
     return array.take(pa.array(positions, pa.int64(), mask=missing if missing.any() else None))
+
+
+def taken_whole(groups: Groups, places: Array, keeps_deletes: bool) -> Merge:
+    """The result of an engine that chooses one of the rows of each key.
+
+    Args:
+        places: the place in `Groups.order` of each chosen row.
+    """
+    if not keeps_deletes:
+        places = places[~groups.retracts[places]]
+    rows = groups.order[places]
+    return Merge(rows, groups.kinds[places], rows)
+
+
+def merged_kinds(groups: Groups, is_there: Array) -> Array:
+    """`_VALUE_KIND` of the rows that an engine makes: +I or -D, but a key with a single row keeps that row's kind.
+
+    Args:
+        is_there: which keys have a merged row that is not deleted.
+    """
+    return np.where(groups.sizes == 1, groups.kinds[groups.starts], np.where(is_there, 0, 3))
 
 
 def last_of(groups: Groups) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...core.errors import InvalidArgument
 from ...core.metadata.merge_rules import MergeRules
 from ...core.rows.types import Field
-from .engine import Merge
+from .engine import Merge, taken_whole
 from .groups import ColumnOf, Groups
 
 
@@ -16,7 +16,14 @@ def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> 
     return set()
 
 
-def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+def merge(
+    rules: MergeRules,
+    groups: Groups,
+    column: ColumnOf,
+    fields: Sequence[Field],
+    wanted: Sequence[str],
+    keeps_deletes: bool,
+) -> Merge:
     """The oldest row of each key.
 
     Raises:
@@ -28,4 +35,4 @@ def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[
             "a table with option 'merge-engine' = first-row holds rows that delete, which this engine cannot merge",
             next_step="set option 'ignore-delete' = true on the table",
         )
-    return Merge(groups.order[groups.starts[~retracts[groups.starts]]])
+    return taken_whole(groups, groups.starts, keeps_deletes)

@@ -56,31 +56,37 @@ class Groups:
             yield keys, places, self.order[places]
 
 
-def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
+def group_rows(column: ColumnOf, rules: MergeRules, in_key_order: bool = False) -> Groups:
     """Sort the rows of a section.
 
     Args:
-        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and `_LEVEL`, oldest file
-            first.
+        column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and (if the table has lookups)
+            `_LEVEL`, oldest file first.
+        in_key_order: keys ascend. Else they are in any order.
     """
     kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False), np.int64)
-    keys = [same_codes(column(f.name)) for f in rules.keys]
+    codes = ordered_codes if in_key_order else same_codes
+    keys = [codes(column(f.name)) for f in rules.keys]
     ages = [_ages(column(name), rules.descending) for name in rules.sequence_fields]
     ages += [ordered_codes(column(ROW_SEQUENCE.name)), ~_RETRACT[kinds]]
-    skips = rules.keeps_whole_rows and rules.ignore_delete and _RETRACT[kinds].any()
-    chosen = np.flatnonzero(~_RETRACT[kinds]) if skips else None
-    if chosen is not None:
-        keys, ages = [k[chosen] for k in keys], [a[chosen] for a in ages]
-    order = np.lexsort((*reversed(ages), *reversed(keys)))
-    is_first = np.ones(len(order), bool)
-    if len(order):
-        is_first[1:] = np.logical_or.reduce([np.diff(k[order]) != 0 for k in keys])
-    rows = order if chosen is None else chosen[order]
+    rows = np.lexsort((*reversed(ages), *reversed(keys)))
+    is_first = np.ones(len(rows), bool)
+    if len(rows):
+        is_first[1:] = np.logical_or.reduce([np.diff(k[rows]) != 0 for k in keys])
+    if rules.keeps_whole_rows and rules.ignore_delete and _RETRACT[kinds].any():
+        rows, is_first = _without_ignored(rows, is_first, _RETRACT[kinds[rows]])
     if rules.has_lookups and len(rows):
         rows, is_first = _without_looked_up(rows, is_first, column)
     starts = np.flatnonzero(is_first)
     sizes = np.diff(np.append(starts, len(rows)))
     return Groups(rows, starts, sizes, kinds[rows])
+
+
+def _without_ignored(rows: Array, is_first: Array, retracts: Array) -> tuple[Array, Array]:
+    """Rows without those that delete, and which of them begin a key. A key with a single row is not merged and keeps it."""
+    group = np.cumsum(is_first) - 1
+    kept = ~retracts | (np.bincount(group) == 1)[group]
+    return rows[kept], np.diff(group[kept], prepend=-1) != 0
 
 
 def _without_looked_up(rows: Array, is_first: Array, column: ColumnOf) -> tuple[Array, Array]:

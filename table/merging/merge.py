@@ -1,6 +1,7 @@
 """Merge the rows of one section of files.
 
-Owns: `merge_section`, finding an engine by its name. Must not know: files, splits, predicates. Source: format/primary-keys §4.
+Owns: `merge_section`, `merge_key_rows`, finding an engine by its name. Must not know: files, splits, predicates.
+Source: format/primary-keys §4.
 
 Invariant: No loop over rows: rows are sorted and chosen as columns.
 """
@@ -10,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pyarrow as pa
+
 from ...core.errors import Unsupported
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
+from ...core.metadata.schema import ROW_SEQUENCE
 from ...core.rows.types import Field
 from . import aggregation, deduplicate, first_row, partial_update
-from .engine import Engine
+from .engine import Engine, take
 from .groups import ColumnOf, group_rows
 
 ENGINES = {
@@ -67,5 +71,36 @@ def merge_section(
         The number of merged rows, and their columns.
     """
     groups = group_rows(column, rules)
-    merged = engine_of(rules).merge(rules, groups, column, fields, wanted)
+    merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=False)
     return len(merged.positions), {name: merged.column(name, column) for name in wanted}
+
+
+def merge_key_rows(
+    rules: MergeRules, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str], *, drop_deletes: bool
+) -> tuple[int, dict[str, Any]]:
+    """Merge rows into rows of a data file: sorted by key, each with its sequence number and kind.
+
+    A key with a single row keeps its kind. Engines that make new rows give +I, or -D for a key that is deleted.
+
+    Args:
+        column: gives the columns of `columns_to_merge`, `_SEQUENCE_NUMBER` and `_VALUE_KIND` of all rows, oldest file
+            first; `_LEVEL` too if the rules have lookups. Rows that are still to be written follow
+            `MergeRules.of_new_rows`.
+        fields: all columns of the table.
+        wanted: the names of the columns of the result.
+        drop_deletes: leave out rows that delete. Else they stay, for older files that still have their keys.
+
+    Returns:
+        The number of merged rows, and their columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` among them.
+
+    Raises:
+        InvalidArgument: the engine cannot merge rows that delete.
+    """
+    groups = group_rows(column, rules, in_key_order=True)
+    merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=not drop_deletes)
+    numbers = take(column(ROW_SEQUENCE.name), merged.numbered)
+    columns = {
+        ROW_SEQUENCE.name: numbers.fill_null(0) if numbers.null_count else numbers,
+        VALUE_KIND.name: pa.array(merged.kinds, pa.int8()),
+    }
+    return len(merged.positions), columns | {name: merged.column(name, column) for name in wanted}

@@ -17,7 +17,7 @@ from ...core.typed import Array
 from .aggregates.base import Aggregate
 from .aggregates.functions import aggregate_of, check_function, function_name
 from .codes import ordered_codes
-from .engine import Merge
+from .engine import Merge, last_of, merged_kinds
 from .groups import ColumnOf, Groups
 
 _NO_ROW = -1
@@ -46,7 +46,14 @@ def needs(rules: MergeRules, fields: Sequence[Field], wanted: Sequence[str]) -> 
     return needed
 
 
-def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[Field], wanted: Sequence[str]) -> Merge:
+def merge(
+    rules: MergeRules,
+    groups: Groups,
+    column: ColumnOf,
+    fields: Sequence[Field],
+    wanted: Sequence[str],
+    keeps_deletes: bool,
+) -> Merge:
     """Take each column of a key from the newest row that brings it.
 
     Raises:
@@ -58,12 +65,14 @@ def merge(rules: MergeRules, groups: Groups, column: ColumnOf, fields: Sequence[
         folding.take(keys[several], groups.kinds[places[several]], rows[several])
     single = groups.sizes == 1  # a single row is not merged at all
     alone = groups.order[groups.starts]
-    left = np.where(single, ~groups.retracts[groups.starts], folding.is_there)
-    last = groups.order[groups.starts + groups.sizes - 1]
+    kinds = merged_kinds(groups, folding.is_there)
+    left = (kinds % 2 == 0) | keeps_deletes
+    last = groups.order[last_of(groups)]
+    numbered = np.where(single, alone, folding.newest)
     taken = {name: np.where(single, alone, rows)[left] for name, rows in folding.rows.items()}
     unmerged = np.where(single, alone, _NO_ROW)
     made = {name: state.result(unmerged, left) for name, state in folding.aggregates.items()}
-    return Merge(last[left], taken, made)
+    return Merge(last[left], kinds[left], numbered[left], taken, made)
 
 
 class _Folding:
@@ -71,6 +80,7 @@ class _Folding:
 
     Attributes:
         is_there: keys whose merged row is not deleted.
+        newest: the last row of each key that counts, -1 if there is none.
         rows: for each column without a function, the row that its value is from; -1 for null.
         aggregates: for each column with a function, its values.
     """
@@ -105,7 +115,7 @@ class _Folding:
         self._valid = {name: column(name).is_valid().to_numpy(zero_copy_only=False) for name in self.rows}
         grouped = {name for s, members in self._groups.items() for name in (*s, *members)}
         self._plain = [name for name in names if name not in grouped]
-        self.is_there = np.zeros(count, bool)
+        self.is_there, self.newest = np.zeros(count, bool), np.full(count, _NO_ROW)
         self._added, self._begun = np.zeros(count, bool), np.zeros(count, bool)
 
     def take(self, keys: Array, kinds: Array, rows: Array) -> None:
@@ -121,6 +131,8 @@ class _Folding:
         self._begun[keys] = True
         self._added[keys[adds]] = True
         self.is_there[keys[adds]] = True
+        counts = adds | (not self._ignores)
+        self.newest[keys[counts]] = rows[counts]
         if self._ignores:
             self.is_there[keys[retracts]] = self._added[keys[retracts]]
 

@@ -10,21 +10,53 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.core.errors import InvalidArgument, Unsupported
-from lakelatch.core.metadata.merge_rules import merge_rules
+from lakelatch.core.metadata.merge_rules import MergeRules, merge_rules
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import to_arrow
 from lakelatch.core.rows.types import ArrayType, AtomicType, DataType, Field, MapType, RowType
 from lakelatch.table.merging.codes import ordered_codes, same_codes
-from lakelatch.table.merging.merge import columns_to_merge, merge_section
+from lakelatch.table.merging.merge import columns_to_merge, merge_key_rows, merge_section
 
 INT = AtomicType("INT")
 ADD, BEFORE, AFTER, DELETE = range(4)
+SYSTEM = ["_SEQUENCE_NUMBER", "_VALUE_KIND"]
 
 
 def merged(
     rows: list[tuple[Any, ...]], types: list[DataType] | None = None, levels: list[int] | None = None, **options: str
 ) -> list[tuple[Any, ...]]:
     """Rows of (sequence number, kind, key, values…), merged; the columns are `k`, `a`, `b`, …"""
+    rules, fields, columns = section(rows, types, levels, options)
+    names = [f.name for f in fields]
+    assert columns_to_merge(rules, fields, names) <= {*names}
+    count, found = merge_section(rules, columns.__getitem__, fields, names)
+    result = list(zip(*(found[name].to_pylist() for name in names), strict=True))
+    assert count == len(result)
+    kept = written(rows, types, levels, drop_deletes=True, **options)
+    assert [row[2:] for row in kept] == sorted(result)
+    return sorted(result)
+
+
+def written(
+    rows: list[tuple[Any, ...]],
+    types: list[DataType] | None = None,
+    levels: list[int] | None = None,
+    drop_deletes: bool = False,
+    **options: str,
+) -> list[tuple[Any, ...]]:
+    """The merged rows of (sequence number, kind, key, values…) as a file would hold them, in its order."""
+    rules, fields, columns = section(rows, types, levels, options)
+    names = [f.name for f in fields]
+    count, found = merge_key_rows(rules, columns.__getitem__, fields, names, drop_deletes=drop_deletes)
+    result = list(zip(*(found[name].to_pylist() for name in [*SYSTEM, *names]), strict=True))
+    assert count == len(result)
+    assert (found["_SEQUENCE_NUMBER"].type, found["_VALUE_KIND"].type) == (pa.int64(), pa.int8())
+    return result
+
+
+def section(
+    rows: list[tuple[Any, ...]], types: list[DataType] | None, levels: list[int] | None, options: dict[str, str]
+) -> tuple[MergeRules, tuple[Field, ...], dict[str, Any]]:
     types = types or [INT] * (len(rows[0]) - 3)
     fields = [Field(0, "k", AtomicType("INT", nullable=False))]
     fields += [Field(i + 1, "abcdef"[i], kind) for i, kind in enumerate(types)]
@@ -32,17 +64,12 @@ def merged(
     schema = new_schema(fields, primary_keys=["k"], options={"bucket": "1"} | texts)
     rules = merge_rules(schema)
     assert rules is not None
-    names = [f.name for f in fields]
-    assert columns_to_merge(rules, fields, names) <= {*names}
     columns = {
         "_SEQUENCE_NUMBER": pa.array([r[0] for r in rows], pa.int64()),
         "_VALUE_KIND": pa.array([r[1] for r in rows], pa.int8()),
         "_LEVEL": pa.array(levels or [0] * len(rows), pa.int32()),
     } | {f.name: pa.array([r[2 + i] for r in rows], to_arrow(f.type)) for i, f in enumerate(fields)}
-    count, found = merge_section(rules, columns.__getitem__, schema.fields, names)
-    result = list(zip(*(found[name].to_pylist() for name in names), strict=True))
-    assert count == len(result)
-    return sorted(result)
+    return rules, schema.fields, columns
 
 
 def test_the_newest_row_wins_and_a_delete_removes_its_key() -> None:
@@ -261,3 +288,84 @@ def test_functions_that_are_not_supported_are_refused_for_their_columns_only() -
     assert columns_to_merge(rules, schema.fields, ["b"]) == {"k", "b"}
     with pytest.raises(Unsupported, match=r"column 'a' of a table with a primary key has function 'hll_sketch'"):
         columns_to_merge(rules, schema.fields, ["a", "b"])
+
+
+# ------------------------------------------------------------------------------------------- rows as a compaction writes them
+
+
+def test_a_compacted_row_keeps_its_number_and_kind_and_deletes_stay() -> None:
+    rows = [
+        (4, ADD, 30, 1),
+        (7, DELETE, 30, 2),
+        (1, ADD, 20, 3),
+        (9, AFTER, 20, 4),
+        (5, BEFORE, 10, 5),
+        (6, AFTER, 11, 6),
+    ]
+    kept = [(5, BEFORE, 10, 5), (6, AFTER, 11, 6), (9, AFTER, 20, 4), (7, DELETE, 30, 2)]
+    assert written(rows) == kept
+    assert written(rows, drop_deletes=True) == kept[1:3]
+
+
+def test_rows_that_are_ignored_stay_only_where_nothing_is_merged() -> None:
+    """As in Apache Paimon, whose engines do not see a single row."""
+    rows = [(1, ADD, 1, 1), (2, DELETE, 1, 2), (3, DELETE, 2, 3), (4, DELETE, 3, 4), (5, DELETE, 3, 5)]
+    for engine in ("deduplicate", "first-row"):
+        assert written(rows, ignore_delete="true", merge_engine=engine) == [(1, ADD, 1, 1), (3, DELETE, 2, 3)]
+    partial = written(rows, ignore_delete="true", merge_engine="partial-update")
+    assert partial == [(1, ADD, 1, 1), (3, DELETE, 2, 3), (0, DELETE, 3, 4)]
+
+
+def test_engines_that_make_rows_write_additions_and_deletes_only() -> None:
+    rows = [
+        (1, AFTER, 1, 1, 1),
+        (2, AFTER, 1, 2, None),
+        (3, AFTER, 2, 3, 3),
+        (4, ADD, 3, 4, 4),
+        (5, DELETE, 3, 5, 5),
+        (6, DELETE, 4, 6, 6),
+        (7, ADD, 5, 7, 7),
+        (8, DELETE, 5, 8, 8),
+        (9, AFTER, 5, None, 9),
+    ]
+    both = [(2, ADD, 1, 2, 1), (3, AFTER, 2, 3, 3), (5, DELETE, 3, 5, 5), (6, DELETE, 4, 6, 6), (9, ADD, 5, 8, 9)]
+    for engine in ("partial-update", "aggregation"):
+        removing = {"merge_engine": engine, f"{engine.replace('-', '_')}__remove_record_on_delete": "true"}
+        assert written(rows, **removing) == both
+
+
+def test_a_delete_of_sequence_groups_stays_as_a_delete() -> None:
+    rows = [(1, DELETE, 1, 1, 1), (2, BEFORE, 1, 2, 2), (3, ADD, 2, 5, 50), (4, DELETE, 2, 6, 7)]
+    assert written(rows, **GROUPS) == [(2, DELETE, 1, 2, None), (4, ADD, 2, 6, None)]
+    removing = GROUPS | {"partial_update__remove_record_on_sequence_group": "a"}
+    assert written(rows, **removing)[1] == (4, DELETE, 2, 6, 7)
+
+
+def test_new_rows_are_ordered_by_ascending_sequence_fields_whatever_the_option_says() -> None:
+    rows = [(1, ADD, 1, 5), (2, ADD, 1, 4)]
+    options = {"sequence__field": "a", "sequence__field__sort_order": "descending", "changelog_producer": "lookup"}
+    rules, fields, columns = section(rows, None, None, options)
+    for of, number in ((rules, 2), (rules.of_new_rows, 1)):
+        _, found = merge_key_rows(of, columns.__getitem__, fields, ["k"], drop_deletes=False)
+        assert found["_SEQUENCE_NUMBER"].to_pylist() == [number]
+    assert not rules.of_new_rows.has_lookups
+
+
+def test_written_rows_ascend_by_key_as_utf_8() -> None:
+    schema = new_schema(
+        [Field(0, "k", AtomicType("STRING", nullable=False)), Field(1, "n", AtomicType("INT", nullable=False))],
+        primary_keys=["n", "k"],
+        options={"bucket": "1"},
+    )
+    rules, keys = merge_rules(schema), ["é", "b", "\U0001f600", "a", "\uffee", "Z"]
+    assert rules is not None
+    count = len(keys)
+    columns = {
+        "k": pa.array(keys * 2),
+        "n": pa.array([2] * count + [1] * count, pa.int32()),
+        "_SEQUENCE_NUMBER": pa.array(range(2 * count)),
+        "_VALUE_KIND": pa.array([ADD] * 2 * count, pa.int8()),
+    }
+    _, found = merge_key_rows(rules, columns.__getitem__, schema.fields, ["k", "n"], drop_deletes=False)
+    assert found["k"].to_pylist() == ["Z", "a", "b", "é", "\uffee", "\U0001f600"] * 2
+    assert found["n"].to_pylist() == [1] * count + [2] * count
