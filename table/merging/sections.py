@@ -8,14 +8,12 @@ levels are free of older versions by other means (deletion vectors, or engine `f
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
+from ...core.metadata.key_order import ComparableKey, comparable_key
 from ...core.metadata.merge_rules import MergeRules
-from ...core.rows.binary_row import decode_row
 
 
 class FileGroup(NamedTuple):
@@ -59,7 +57,7 @@ def _sections(files: Sequence[DataFile], rules: MergeRules) -> list[list[DataFil
         return [list(files)]
     ranged = [(_key(f.min_key, rules, f), _key(f.max_key, rules, f), f) for f in files]
     found: list[list[DataFile]] = []
-    end: tuple[Any, ...] = ()
+    end: ComparableKey = ()
     for low, high, file in sorted(ranged, key=lambda known: known[:2]):
         if not found or low > end:
             found.append([])
@@ -69,14 +67,5 @@ def _sections(files: Sequence[DataFile], rules: MergeRules) -> list[list[DataFil
     return found
 
 
-def _key(row: bytes, rules: MergeRules, file: DataFile) -> tuple[Any, ...]:
-    values = decode_row(row, [f.type for f in rules.keys], f"data file {file.file_name}: key")
-    return tuple((value is not None, _comparable(value)) for value in values)
-
-
-def _comparable(value: Any) -> Any:
-    """A value that compares as keys do: -0.0 before 0.0, and NaN last."""
-    if not isinstance(value, float):
-        return 0 if value is None else value
-    bits: int = struct.unpack("<q", struct.pack("<d", math.nan if value != value else value))[0]
-    return bits if bits >= 0 else bits ^ 0x7FFF_FFFF_FFFF_FFFF
+def _key(row: bytes, rules: MergeRules, file: DataFile) -> ComparableKey:
+    return comparable_key(row, rules.keys, f"data file {file.file_name}: key")
