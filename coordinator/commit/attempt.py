@@ -141,7 +141,8 @@ class MetadataWriter:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
+    """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same; also the
+    changelog manifests and theirs.
 
     Attributes:
         lines: the manifests as the list names them.
@@ -152,6 +153,11 @@ class Delta:
     lines: tuple[ManifestFile, ...]
     files: tuple[MetadataFile, ...]
     list: MetadataFile
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its manifests and its list."""
+        return (*(file.name for file in self.files), self.list.name)
 
     @staticmethod
     def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
@@ -173,6 +179,7 @@ def build_snapshot(
     entries: Sequence[ManifestEntry],
     base_list: MetadataFile,
     delta_list: MetadataFile,
+    changelog: Delta | None = None,
     *,
     schema_id: int,
     index_manifest: str | None,
@@ -194,6 +201,8 @@ def build_snapshot(
         base_manifest_list_size=len(base_list.data),
         delta_manifest_list=delta_list.name,
         delta_manifest_list_size=len(delta_list.data),
+        changelog_manifest_list=changelog.list.name if changelog else None,
+        changelog_manifest_list_size=len(changelog.list.data) if changelog else None,
         index_manifest=index_manifest,
         commit_user=request.commit_user,
         commit_identifier=BATCH_IDENTIFIER if request.identifier is None else request.identifier,
@@ -201,6 +210,7 @@ def build_snapshot(
         time_ms=now_ms,
         total_record_count=(base.total_record_count if base else 0) + delta_rows,
         delta_record_count=delta_rows,
+        changelog_record_count=sum(e.file.row_count for e in changelog.entries) if changelog else None,
         watermark=max(watermarks, default=None),
         statistics=base.statistics if base is not None and keeps_statistics else None,
         properties={

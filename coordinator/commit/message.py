@@ -1,6 +1,7 @@
 """What writers hand to the committer: the files that they made, per (partition, bucket).
 
-Owns: `CommitMessage` (pickled from executors to the driver), `PendingUpload`, and converting messages to entries.
+Owns: `CommitMessage` (pickled from executors to the driver), `PendingUpload`, and converting messages to entries: of data files,
+of changelog files, of index files.
 Must not know: how files are written, how entries are used. Source: format/commit §1.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class CommitMessage:
         total_buckets: the table's bucket count, -1 for none.
         new_files, deleted_files: of an append or overwrite.
         compact_before, compact_after: inputs and outputs of a compaction.
+        changelog_files: files with the changes of rows, beside the data; no part of the table's state.
+        index_entries: the index files that it replaces (DELETE), each before the one that takes its place (ADD).
         uploads: files that are not in the store yet.
     """
 
@@ -44,6 +47,8 @@ class CommitMessage:
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
     uploads: tuple[PendingUpload, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
+    index_entries: tuple[IndexEntry, ...] = ()
 
 
 def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
@@ -58,3 +63,15 @@ def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
         ):
             entries.extend(ManifestEntry(kind, m.partition, m.bucket, m.total_buckets, file) for file in files)
     return tuple(entries)
+
+
+def changelog_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
+    """The entries of changelog manifests, in the order of the messages; changelog files are only ever added."""
+    return tuple(
+        ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file) for m in messages for file in m.changelog_files
+    )
+
+
+def index_entries_of(messages: Iterable[CommitMessage]) -> tuple[IndexEntry, ...]:
+    """The changes of index files, in the order of the messages."""
+    return tuple(entry for m in messages for entry in m.index_entries)

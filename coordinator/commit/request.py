@@ -29,6 +29,7 @@ class CommitRequest:
     Attributes:
         kind: the snapshot's `commitKind`.
         entries: files added (and, for a compaction, deleted).
+        changelog: changelog files. They are listed apart from the data files, and an overwrite leaves them out.
         index_entries: index files added and deleted.
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
@@ -40,6 +41,7 @@ class CommitRequest:
     entries: tuple[ManifestEntry, ...]
     commit_user: str
     identifier: int | None = None
+    changelog: tuple[ManifestEntry, ...] = ()
     index_entries: tuple[IndexEntry, ...] = ()
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
@@ -53,6 +55,11 @@ class CommitRequest:
     updates_rows: ClassVar[bool] = False
     settles_layout: ClassVar[bool] = False
     newest_schema: ClassVar[bool] = False
+
+    @property
+    def published_changelog(self) -> tuple[ManifestEntry, ...]:
+        """The changelog files that its snapshot lists: none for an overwrite of partitions, as in Apache Paimon."""
+        return self.changelog if self.target is None else ()
 
     def check(self) -> None:
         """Refuse invalid values before anything is written."""

@@ -69,6 +69,7 @@ class Attempt:
         identities: new files for the identities that the snapshot has no room for.
         settled: the request on this base.
         base_manifests: the manifests that the base list names.
+        delta, changelog: the manifests of data files and of changelog files, with their lists.
         snapshot, data: the snapshot and its file, once it is built.
         sent_ms: monotonic clock at its first send, in milliseconds; None before.
     """
@@ -82,6 +83,7 @@ class Attempt:
     base_manifests: tuple[ManifestFile, ...] = ()
     base_list: MetadataFile | None = None
     delta: Delta | None = None
+    changelog: Delta | None = None
     snapshot: Snapshot | None = None
     data: bytes = b""
     sent_ms: float | None = None
@@ -96,6 +98,7 @@ class Attempt:
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()  # an earlier attempt landed, or another process with the same identity
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
+        lists.update(self.changelog.names if self.changelog is not None else ())
         return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
 
 
@@ -164,7 +167,10 @@ class CommitRun:
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
-        self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
+        before = self.attempt
+        self.attempt = Attempt(base, ours, found)
+        if before is not None:
+            self.attempt = replace(self.attempt, delta=before.delta, changelog=before.changelog)
         last, carrier = found.last or (None, None)
         replay = carrier if found.says(self.request.identifier) else None
         return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
@@ -279,7 +285,7 @@ class CommitRun:
         raise StoreUnavailable(f"the store does not say whether {file.key} was created")
 
     def _delta_uploads(self) -> Uploads:
-        """Delta manifests and list, kept from an earlier attempt unless the entries changed with the base."""
+        """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
         attempt, index = self._attempt(), self._settled().new_index_files
         delta, new = attempt.delta, list[MetadataFile]()
         if delta is None or attempt.entries != delta.entries:
@@ -288,11 +294,24 @@ class CommitRun:
             new = [*delta.files, delta.list]
             self.attempt = replace(attempt, delta=delta)
         beside = [file.name for file in delta.files]
+        changelog = self._changelog()
+        if changelog is not None:
+            new += [*changelog.files, changelog.list] if changelog is not attempt.changelog else []
+            beside += changelog.names
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
         identities = self._carry_identities()
         beside += [file.name for file in identities]
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
+
+    def _changelog(self) -> Delta | None:
+        """Changelog manifests and their list; None if there are no changelog files."""
+        attempt, entries = self._attempt(), self._settled().changelog
+        changelog = attempt.changelog
+        if entries and (changelog is None or changelog.entries != entries):
+            changelog = Delta.of(entries, self.writer)
+        self.attempt = replace(attempt, changelog=changelog)
+        return changelog
 
     def _carry_identities(self) -> list[MetadataFile]:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
@@ -329,6 +348,7 @@ class CommitRun:
             settled.entries,
             attempt.base_list,
             attempt.delta.list,
+            attempt.changelog,
             schema_id=schema_named(self.schema, base, self.timeline),
             index_manifest=settled.index_manifest,
             memory=attempt.memory,

@@ -50,6 +50,7 @@ class Settled:
 
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
+        changelog: the changelog files that the snapshot lists.
         index_manifest: the name of its index manifest; None for none.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
         next_row_id: the first free row id after this snapshot.
@@ -61,6 +62,7 @@ class Settled:
     new_index_files: tuple[MetadataFile, ...]
     next_row_id: int
     folded: Merge | None = None
+    changelog: tuple[ManifestEntry, ...] = ()
 
 
 @dataclass
@@ -113,7 +115,8 @@ class Settler:
         index = self._index(base.snapshot, files)
         if isinstance(index, Conflict):
             return index
-        return Settled(entries, *index, next_row_id, self._folded(base) if restores else None)
+        folded = self._folded(base) if restores else None
+        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Remember the manifests of this commit, so that the next one need not read them."""

@@ -20,7 +20,7 @@ from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.index_files import with_vectors_of
-from ...coordinator.commit.message import CommitMessage, entries_of
+from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import CommitRequest
 from ...coordinator.history.timeline import Timeline
@@ -249,7 +249,8 @@ class _Run:
             kind="COMPACT",
             entries=entries_of(messages),
             commit_user=self._user,
-            index_entries=index,
+            changelog=changelog_of(messages),
+            index_entries=(*index, *index_entries_of(messages)),
             uploads=uploads,
             read_snapshot=self.plan.snapshot,
         )

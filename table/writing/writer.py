@@ -203,14 +203,19 @@ def _only_bucket(batch: pa.RecordBatch) -> Any:
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
-    """The keys of the objects that messages add: data files in their buckets' folders or elsewhere, and indexes beside them."""
+    """The keys of the objects that messages add: data and changelog files in their buckets' folders or elsewhere, and indexes.
+
+    A file that a compaction only moves to another level is an input too, so it is not among them.
+    """
     keys = FileKeys(schema)
-    return [
-        key
-        for m in messages
-        for file in (*m.new_files, *m.compact_after)
-        for key in keys.data(ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file))
-    ]
+    found: list[str] = []
+    for m in messages:
+        moved = {file.file_name for file in m.compact_before}
+        for file in (*m.new_files, *m.compact_after, *m.changelog_files):
+            if file.file_name not in moved:
+                found += keys.data(ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file))
+        found += [keys.index(entry) for entry in m.index_entries if entry.kind == ADD]
+    return found
 
 
 def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:

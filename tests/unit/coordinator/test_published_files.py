@@ -117,7 +117,7 @@ def analyzed(store: MemoryStore, timeline: Timeline) -> None:
 
 
 def history(store: Overtaken) -> None:
-    """Appends by two users, one beside another; vectors, statistics, a compaction, a column, an overwrite, a rollback."""
+    """Appends by two users; vectors, statistics, a compaction, a column, an overwrite, a rollback, a changelog."""
     steady = Steady()
     around = steady.surroundings()
     schema = new_schema(from_arrow_schema(FIELDS), partition_keys=["p"], options=OPTIONS)
@@ -172,6 +172,8 @@ def history(store: Overtaken) -> None:
         )
     )  # fmt: skip
     later.settle()
+    changes = (a_file(8, "a", rows=2, schema=wider), a_file(9, "b", rows=3, schema=wider))
+    commit("APPEND", a_file(7, "b", rows=1, schema=wider), by=later, changelog=changes)
 
 
 # ------------------------------------------------------------------------------------------------------------ reading
@@ -211,6 +213,7 @@ SIZES = (
     ("_FILE_NAME", "_FILE_SIZE"),
     ("baseManifestList", "baseManifestListSize"),
     ("deltaManifestList", "deltaManifestListSize"),
+    ("changelogManifestList", "changelogManifestListSize"),
 )
 
 

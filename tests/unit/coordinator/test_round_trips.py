@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from changes import written
 from fragile import Died, Fragile
 from histories import expire as expire_histories
 from unit.table.reading.test_deletion_vectors import mark
@@ -18,6 +19,7 @@ from unit.table.reading.test_deletion_vectors import mark
 import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore, StoreRequest
 from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.commit.request import RepeatableRequest
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
@@ -146,6 +148,24 @@ def warm_append_to_one_bucket(world: World) -> str:
     """The bucket's last number is known from the commit before."""
     table = world.fill(2, bucket="1", **{"bucket-key": "v"})
     return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def with_a_changelog(table: Table) -> None:
+    entries = written(table, rows("a", 1))
+    table.committer.commit(RepeatableRequest(kind="APPEND", entries=entries, commit_user="etl", changelog=entries))
+
+
+def warm_append_with_a_changelog(world: World) -> str:
+    """Its manifest and list are written beside the others."""
+    table = world.fill(2)
+    return world.cost_of(lambda: with_a_changelog(table), table)
+
+
+def append_with_a_changelog_that_lost_once(world: World) -> str:
+    """The changelog's manifest and list are not written again."""
+    table = world.fill(2)
+    world.strikes.before["create snapshot/snapshot-3"] = world.another
+    return world.cost_of(lambda: with_a_changelog(table), table)
 
 
 def cold_append_to_one_bucket(world: World) -> str:
@@ -361,6 +381,13 @@ EXPECTED: dict[Callable[[World], str], str] = {
     ),
     warm_append: "create snapshot, get schema, get snapshot, put LATEST, put data, 2 put list, put manifest",
     warm_append_to_one_bucket: "create snapshot, get schema, get snapshot, put LATEST, put data, 2 put list, put manifest",
+    warm_append_with_a_changelog: (
+        "create snapshot, get schema, get snapshot, put LATEST, put data, 3 put list, 2 put manifest"
+    ),
+    append_with_a_changelog_that_lost_once: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, get schema, 4 get snapshot, list snapshots, put LATEST, "
+        "put data, 4 put list, 2 put manifest"
+    ),
     cold_append_to_one_bucket: (
         "create snapshot, 2 get list, 2 get manifest, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
