@@ -65,6 +65,21 @@ def parse_bool(text: str) -> bool:
     return folded == "true"
 
 
+def parse_levels(text: str) -> Mapping[int, str]:
+    """Values by level.
+
+    >>> parse_levels("0:avro, 5:ORC")
+    {0: 'avro', 5: 'orc'}
+    """
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        level, colon, value = part.partition(":")
+        if not colon or not level.strip().isdigit():
+            raise ValueError(f"{part!r} is not a level and its value, such as '0:avro'")
+        found[int(level)] = value.strip().lower()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: its key, how its text is parsed, and its default."""
@@ -83,8 +98,11 @@ FILE_COMPRESSION = Option("file.compression", str.lower, "zstd")
 ZSTD_LEVEL = Option("file.compression.zstd-level", int, 1)
 ORC_LTZ_BY_WALL_CLOCK = Option("orc.timestamp-ltz.legacy.type", parse_bool, True)
 FILE_BLOCK_SIZE: Option[int | None] = Option("file.block-size", parse_size, None)
+FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option("file.format.per.level", parse_levels, {})
+FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option("file.compression.per.level", parse_levels, {})
 COMPRESSION_IN_SUFFIX = Option("file.suffix.include.compression", parse_bool, False)
 DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-")
+THIN_MODE = Option("data-file.thin-mode", parse_bool, False)
 DATA_FILE_DIRECTORY = Option("data-file.path-directory", str, "")
 EXTERNAL_PATHS = Option("data-file.external-paths", str, "")
 EXTERNAL_STRATEGY = Option("data-file.external-paths.strategy", str.lower, "none")
@@ -94,6 +112,7 @@ INDEX_BESIDE_DATA = Option("index-file-in-data-file-dir", parse_bool, False)
 TARGET_FILE_SIZE: Option[int | None] = Option("target-file-size", parse_size, None)
 BLOB_TARGET_FILE_SIZE: Option[int | None] = Option("blob.target-file-size", parse_size, None)
 STATS_MODE = Option("metadata.stats-mode", str, "truncate(16)")
+STATS_MODE_PER_LEVEL: Option[Mapping[int, str]] = Option("metadata.stats-mode.per.level", parse_levels, {})
 STATS_DENSE = Option("metadata.stats-dense-store", parse_bool, True)
 STATS_KEEP_FIRST: Option[int | None] = Option("metadata.stats-keep-first-n-columns", int, None)
 PARTITION_DEFAULT_NAME = Option("partition.default-name", str, "__DEFAULT_PARTITION__")
@@ -141,6 +160,10 @@ CLUSTERING_INCREMENTAL = Option("clustering.incremental", parse_bool, False)
 FILE_INDEX_READ = Option("file-index.read.enabled", parse_bool, True)
 FILE_INDEX_IN_MANIFEST = Option("file-index.in-manifest-threshold", parse_size, 500)
 BUCKET_APPEND_ORDERED = Option("bucket-append-ordered", parse_bool, True)
+CHANGELOG_FILE_FORMAT: Option[str | None] = Option("changelog-file.format", str.lower, None)
+CHANGELOG_FILE_COMPRESSION: Option[str | None] = Option("changelog-file.compression", str.lower, None)
+CHANGELOG_FILE_STATS: Option[str | None] = Option("changelog-file.stats-mode", str, None)
+CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", str, "changelog-")
 CHANGELOG_TIME_RETAINED: Option[int | None] = Option("changelog.time-retained", parse_duration_ms, None)
 CHANGELOG_RETAINED_MIN: Option[int | None] = Option("changelog.num-retained.min", int, None)
 CHANGELOG_RETAINED_MAX: Option[int | None] = Option("changelog.num-retained.max", int, None)

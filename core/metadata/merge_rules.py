@@ -1,6 +1,7 @@
 """How rows with the same primary key become one: a table's options as data.
 
-Owns: `MergeRules`. Must not know: Arrow, files, the engines that follow the rules. Source: format/primary-keys §1, §2, §3, §4.
+Owns: `MergeRules`, the columns that are added to rows with a key. Must not know: Arrow, files, the engines that follow the rules.
+Source: format/primary-keys §1, §2, §3, §4.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field, replace
 
 from .. import options as opt
 from ..errors import InvalidArgument
-from ..rows.types import AtomicType, Field
-from .schema import TableSchema
+from ..rows.types import AtomicType, Field, with_nullable
+from .schema import KEY_PREFIX, ROW_SEQUENCE, TableSchema
 
 VALUE_KIND = Field(2_147_483_645, "_VALUE_KIND", AtomicType("TINYINT"))
 """A column of the data files of tables with a primary key: 0 is +I, 1 is -U, 2 is +U, 3 is -D."""
 LEVEL = Field(2_147_483_644, "_LEVEL", AtomicType("INT"))
 """The level of a row's file. No data file has this column; readers add it."""
+_KEY_ID = 1_073_741_823
+"""The field id of a column `_KEY_<name>` is this number above that of the column `<name>`."""
 POSTPONED = -2
 """The bucket of rows whose bucket is chosen later. Batch reads do not see them."""
 
@@ -72,6 +75,22 @@ class MergeRules:
     def is_on(self, option: str) -> bool:
         """Is an option that is true or false set to true?"""
         return _is_on(self.texts, option)
+
+
+def key_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """The columns of data files that have the key once more: `_KEY_<name>` (format/primary-keys §1).
+
+    >>> key_fields(TableSchema(0, (Field(7, "k", AtomicType("INT")),), 7, primary_keys=("k",)))[0].name
+    '_KEY_k'
+    """
+    keys = (schema.by_name[name] for name in schema.trimmed_primary_keys)
+    return tuple(Field(_KEY_ID + f.id, KEY_PREFIX + f.name, f.type) for f in keys)
+
+
+def row_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """The columns of a row with its number and kind: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then those of the table."""
+    required = (replace(f, type=with_nullable(f.type, False)) for f in (ROW_SEQUENCE, VALUE_KIND))
+    return (*required, *schema.fields)
 
 
 def merge_rules(schema: TableSchema) -> MergeRules | None:

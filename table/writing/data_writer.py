@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import random
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,6 +35,7 @@ from .sink import SpillingSink
 ROW_GROUP_BYTES = 64 << 20
 """The Arrow bytes of a row group, which is also what a writer holds in memory."""
 DEFAULT_TARGET_BYTES = 256 << 20
+KEY_TABLE_TARGET_BYTES = 128 << 20
 _ROLL_CHECK_ROWS = 1000
 _TURNS = 1 << 16
 """Writers begin at a random location of several, so that the files of many small commits are spread."""
@@ -81,7 +83,8 @@ class FileSettings:
             InvalidArgument: an invalid option for indexes.
         """
         options = schema.options
-        target_bytes = options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
+        default_bytes = KEY_TABLE_TARGET_BYTES if schema.primary_keys else DEFAULT_TARGET_BYTES
+        target_bytes = options.get(opt.TARGET_FILE_SIZE) or default_bytes
         written = schema.fields if columns is None else tuple(columns)
         blobs = tuple(f for f in written if is_blob_type(f.type))
         fields = tuple(f for f in written if f not in blobs)
@@ -157,6 +160,7 @@ class DataFileWriter:
             writer.write(table.column(name))
         if self._blobs:
             table = table.drop_columns(list(self._blobs))
+        table = self._stored(table)
         if self._output is None:
             self._open(table)
         assert self._output is not None and self._stats is not None and self._sink is not None
@@ -172,6 +176,14 @@ class DataFileWriter:
         self.flush()
         if self._output is not None:
             self._close()
+
+    def _stored(self, rows: pa.Table) -> pa.Table:
+        """Rows with the columns of a file. Called once for the rows of each row group, in order."""
+        return rows
+
+    def _described(self, file: DataFile, footer: Any) -> DataFile:
+        """What more is known about a finished file. `footer` is that of a Parquet file."""
+        return file
 
     def abort(self) -> None:
         """Stop, and discard the file that is being written. Files that were closed before remain."""
@@ -195,7 +207,8 @@ class DataFileWriter:
         value_stats, columns = self._stats.finish(footer)
         index = None if self._index is None else self._index.finish()
         rows, names = self._stats.row_count, self._settings.write_cols
-        self.files.append(self._finished(self._sink, rows, value_stats, columns, names, index))
+        file = self._finished(self._sink, rows, value_stats, columns, names, index)
+        self.files.append(self._described(file, footer))
         for writer in self._blobs.values():
             self.files.extend(writer.close())
         self._output = self._sink = self._stats = self._index = None
