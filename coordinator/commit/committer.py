@@ -21,6 +21,7 @@ from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
+from ...core.places import FileKeys
 from ...core.side_effects import check_side_effects
 from ...core.typed import assert_never
 from ..history.lineage import refuse_fork
@@ -36,6 +37,7 @@ from ..watching.observe import Watch, watch
 from ..watching.watcher import About
 from .attempt import FileNames, MetadataWriter
 from .driver import Driver
+from .hash_indexes import HashIndexes
 from .knowledge import Knowledge
 from .layout import follow_landed
 from .receipt import Receipt
@@ -157,7 +159,7 @@ class Committer:
 
     def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
-        settler = Settler(request, self.schema, timeline, writer, self._knows.buckets)
+        settler = Settler(request, self.schema, timeline, writer, self._knows.buckets, self._knows.hashes)
         return CommitRun(
             request=request,
             timeline=timeline,
@@ -192,6 +194,18 @@ class Committer:
             if landed is not None:
                 follow_landed(timeline, found.last[1], self._around, landed)
             return self._replay_receipt(found.last[1], commit_user, identifier, landed)
+
+    def hash_indexes(self) -> tuple[HashIndexes, Snapshot | None]:
+        """The indexes of the table's dynamic buckets, and the snapshot by which new keys should get their buckets.
+
+        A snapshot that was the newest a moment ago will do: the commit compares its keys with the index that it lands on.
+        """
+        base = self._knows.newest.get()
+        retained = self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED)
+        fresh = base is not None and base.is_fresh(self._around.now_ms, retained)
+        timeline = self._timeline(self.store)
+        snapshot = base.snapshot if base is not None and fresh else timeline.latest()
+        return HashIndexes(timeline, FileKeys(self.schema), self._knows.hashes), snapshot
 
     def settle(self) -> None:
         """Wait for hint writes and clean-up of commits that have already returned."""
@@ -257,6 +271,7 @@ class Committer:
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
+                error.moved_keys = run.settler.hash_join.moved if code == CommitConflict.code else ()
                 error.newer_schema = run.settler.newest_schema.conflict is not None and code == CommitConflict.code
                 return error
             case do.Undecided():

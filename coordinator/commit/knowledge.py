@@ -12,6 +12,7 @@ from ..history.base import Base
 from ..identities.recall import Known
 from ..surroundings import Surroundings
 from .bucket_numbers import BucketMemory
+from .hash_indexes import HashMemory
 from .retries import Crowd
 
 
@@ -49,6 +50,7 @@ class Knowledge:
     Attributes:
         newest: the snapshot to build on.
         buckets: summaries of fixed buckets by manifest.
+        hashes: index files of dynamic buckets, by name.
         identities: memories, pages and leaves of identities.
         schemas: the table's schemas, by id.
         crowd: the number of other writers that were recently met.
@@ -58,6 +60,7 @@ class Knowledge:
     def __init__(self, around: Surroundings, schema: TableSchema) -> None:
         self.newest = NewestBase()
         self.buckets = BucketMemory()
+        self.hashes = HashMemory()
         self.identities = Known()
         self.schemas = {schema.id: schema}
         self.crowd = Crowd()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, DataFile, IndexEntry, ManifestEntry, PartitionBucket
+from ...core.metadata.hash_index import BucketHashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class CommitMessage:
         changelog_files: files with the changes of rows, beside the data; no part of the table's state.
         index_entries: the index files that it replaces (DELETE), each before the one that takes its place (ADD).
         uploads: files that are not in the store yet.
+        hashes: of the keys of all rows, if the bucket is a dynamic one.
     """
 
     partition: bytes
@@ -49,6 +51,7 @@ class CommitMessage:
     uploads: tuple[PendingUpload, ...] = ()
     changelog_files: tuple[DataFile, ...] = ()
     index_entries: tuple[IndexEntry, ...] = ()
+    hashes: BucketHashes | None = None
 
 
 def entries_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]:
@@ -75,3 +78,8 @@ def changelog_of(messages: Iterable[CommitMessage]) -> tuple[ManifestEntry, ...]
 def index_entries_of(messages: Iterable[CommitMessage]) -> tuple[IndexEntry, ...]:
     """The changes of index files, in the order of the messages."""
     return tuple(entry for m in messages for entry in m.index_entries)
+
+
+def hashes_of(messages: Iterable[CommitMessage]) -> tuple[tuple[PartitionBucket, BucketHashes], ...]:
+    """The hashes of the keys that were written into dynamic buckets, in the order of the messages."""
+    return tuple(((m.partition, m.bucket), m.hashes) for m in messages if m.hashes is not None)

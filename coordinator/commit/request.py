@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from ...core.errors import InvalidArgument
-from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.metadata.data_file import IndexEntry, ManifestEntry, PartitionBucket
+from ...core.metadata.hash_index import BucketHashes
 from ...core.metadata.snapshot import CommitKind, Snapshot
 from .message import PendingUpload
 
@@ -31,6 +32,7 @@ class CommitRequest:
         entries: files added (and, for a compaction, deleted).
         changelog: changelog files. They are listed apart from the data files, and an overwrite leaves them out.
         index_entries: index files added and deleted.
+        hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
@@ -43,6 +45,7 @@ class CommitRequest:
     identifier: int | None = None
     changelog: tuple[ManifestEntry, ...] = ()
     index_entries: tuple[IndexEntry, ...] = ()
+    hashes: tuple[tuple[PartitionBucket, BucketHashes], ...] = ()
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
     read_snapshot: Snapshot | None = None

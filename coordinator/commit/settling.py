@@ -16,6 +16,7 @@ from ...core.metadata.change import Owner, owner_of
 from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.folding import MergePlan, live
+from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
 from ...core.metadata.manifest import ManifestFile, decode_manifest
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -37,6 +38,7 @@ from .conflicts import (
     replaced_files,
     rows_changed,
 )
+from .hash_indexes import HashIndexes, HashJoin, HashMemory
 from .index_files import combine_index, with_vectors_of
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
@@ -72,9 +74,11 @@ class Settler:
     Args:
         schema: the schema that the files of the request were written with.
         buckets: summaries of fixed buckets that the committer's earlier commits read.
+        hashes: index files of dynamic buckets that they read or wrote.
 
     Attributes:
         newest_schema: whether the table has a newer schema.
+        hash_join: the index files of the commit's dynamic buckets.
     """
 
     request: CommitRequest
@@ -82,6 +86,8 @@ class Settler:
     timeline: Timeline
     writer: MetadataWriter
     buckets: BucketMemory
+    hashes: HashMemory = field(default_factory=HashMemory)
+    hash_join: HashJoin = field(init=False)
     newest_schema: NewestSchema = field(init=False)
     _since: ChangesSince = field(init=False)
     _read_files: Files | None = None
@@ -89,6 +95,8 @@ class Settler:
     def __post_init__(self) -> None:
         request = self.request
         self.newest_schema = NewestSchema(request.newest_schema, self.schema.id, self.timeline)
+        indexes = HashIndexes(self.timeline, FileKeys(self.schema), self.hashes)
+        self.hash_join = HashJoin(request.hashes, indexes, self.writer.names)
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
 
@@ -194,11 +202,15 @@ class Settler:
         name = base.index_manifest if base else None
         request = self.request
         replaces = request.target is not None or any(e.kind == DELETE for e in request.entries)
-        if not request.index_entries and (name is None or not replaces):
+        if not request.index_entries and not request.hashes and (name is None or not replaces):
             return name, ()
-        old = self.timeline.index_entries(base) if base else []
+        old = list(self.hash_join.indexes.entries(base))
         replaced, uploads = self._without_replaced(old, files)
-        entries = combine_index(old, (*replaced, *request.index_entries))
+        left = combine_index(old, replaced)
+        joined = left if isinstance(left, Conflict) else self.hash_join.on(left)
+        if isinstance(joined, Conflict):
+            return joined
+        entries = combine_index(old, (*replaced, *joined.entries, *request.index_entries))
         if isinstance(entries, Conflict):
             return entries
         conflict = inputs_marked(request, entries)
@@ -207,12 +219,15 @@ class Settler:
         if entries == old:
             return name, ()
         manifest = self.writer.index_manifest(entries)
-        return manifest.name, (*uploads, manifest)
+        self.hashes.keep_entries(manifest.name, entries)
+        return manifest.name, (*uploads, *joined.files, manifest)
 
     def _without_replaced(
         self, old: Sequence[IndexEntry], files: Followed
     ) -> tuple[tuple[IndexEntry, ...], tuple[MetadataFile, ...]]:
-        """Remove the index files of the partitions that an overwrite replaces, except the vectors of newer files."""
+        """Remove the index files of the partitions that an overwrite replaces, except the vectors of newer files, and the hashes
+        of partitions that have newer files.
+        """
         target = self.request.target
         if target is None:
             return (), ()
@@ -220,7 +235,12 @@ class Settler:
         newer: set[Owner] = {owner_of(e) for e in files.newer.values()}
         names = self.writer.names
         touched = [e for e in old if target(e.partition)]
-        others = tuple(replace(e, kind=DELETE) for e in touched if e.file.index_type != INDEX_TYPE)
+        kept = {owner[0] for owner in newer}
+        others = tuple(
+            replace(e, kind=DELETE)
+            for e in touched
+            if e.file.index_type != INDEX_TYPE and not (e.file.index_type == HASH_INDEX and e.partition in kept)
+        )
         changes, uploads = with_vectors_of(
             self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")
         )

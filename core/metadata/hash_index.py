@@ -58,3 +58,20 @@ class BucketHashes:
     all: bytes
     new: bytes
     read: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedKeys:
+    """Keys that were written into one bucket, but that another writer has put into another one meanwhile.
+
+    Attributes:
+        bucket, to: where they were written, and where they belong.
+        hashes: as in an index file.
+        read: the names of the partition's index files that say so.
+    """
+
+    partition: bytes
+    bucket: int
+    to: int
+    hashes: bytes
+    read: frozenset[str]

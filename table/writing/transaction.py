@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
-from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, index_entries_of
+from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, hashes_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import ColumnUpdate, CommitRequest, Isolation, RepeatableRequest, Target
 from ...coordinator.history.timeline import Timeline
@@ -260,6 +260,7 @@ class Transaction:
             identifier=self._identifier,
             changelog=changelog_of(messages),
             index_entries=index_entries_of(messages),
+            hashes=hashes_of(messages),
             uploads=tuple(upload for m in messages for upload in m.uploads),
             target=self._target(messages) if self._target is not None else None,
             read_snapshot=self._read,
