@@ -47,8 +47,7 @@ def merge(
     removes = rules.is_on("aggregation.remove-record-on-delete")
     is_there = np.ones(count, bool)
     for keys, places, rows in groups.rounds():
-        several = groups.sizes[keys] > 1  # a single row is not merged at all
-        keys, rows, kinds = keys[several], rows[several], groups.kinds[places[several]]
+        kinds = groups.kinds[places]
         removed = (kinds == 3) & removes
         retracts = (kinds % 2 == 1) & ~removed
         adds = kinds % 2 == 0

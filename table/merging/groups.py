@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE
 from ...core.typed import Array
-from .codes import ordered_codes, same_codes
+from .codes import ordered_codes
+from .key_codes import key_codes
 
 _RETRACT = np.array([False, True, False, True])
 
@@ -47,39 +49,56 @@ class Groups:
         return _RETRACT[self.kinds]
 
     def rounds(self) -> Iterator[tuple[Array, Array, Array]]:
-        """The rows of all keys, oldest first: in each round, the keys that have one more row, the places of these rows in
-        `order`, and their positions in the columns. There are as many rounds as versions of one key.
+        """The rows of the keys that have several, oldest first: in each round, the keys that have one more row, the places of
+        these rows in `order`, and their positions in the columns. There are as many rounds as versions of one key.
         """
-        for depth in range(int(self.sizes.max(initial=0))):
-            keys = np.flatnonzero(self.sizes > depth)
+        keys, depth = np.flatnonzero(self.sizes > 1), 0
+        while len(keys):
             places = self.starts[keys] + depth
             yield keys, places, self.order[places]
+            depth += 1
+            keys = keys[self.sizes[keys] > depth]
 
 
-def group_rows(column: ColumnOf, rules: MergeRules, in_key_order: bool = False) -> Groups:
-    """Sort the rows of a section.
+def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
+    """Sort the rows of a section by key and age.
 
     Args:
         column: gives the key columns, the sequence fields, `_SEQUENCE_NUMBER`, `_VALUE_KIND` and (if the table has lookups)
             `_LEVEL`, oldest file first.
-        in_key_order: keys ascend. Else they are in any order.
     """
-    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False), np.int64)
-    codes = ordered_codes if in_key_order else same_codes
-    keys = [codes(column(f.name)) for f in rules.keys]
-    ages = [_ages(column(name), rules.descending) for name in rules.sequence_fields]
-    ages += [ordered_codes(column(ROW_SEQUENCE.name)), ~_RETRACT[kinds]]
-    rows = np.lexsort((*reversed(ages), *reversed(keys)))
+    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False))
+    codes = key_codes([column(f.name) for f in rules.keys])
+    rows = np.argsort(codes, kind="stable")  # fast where the rows are a few sorted files, one after the other
     is_first = np.ones(len(rows), bool)
-    if len(rows):
-        is_first[1:] = np.logical_or.reduce([np.diff(k[rows]) != 0 for k in keys])
-    if rules.keeps_whole_rows and rules.ignore_delete and _RETRACT[kinds].any():
+    ordered = codes[rows]
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    _sort_by_age(rows, is_first, column, rules, kinds)
+    if rules.keeps_whole_rows and rules.ignore_delete and (kinds & 1).any():
         rows, is_first = _without_ignored(rows, is_first, _RETRACT[kinds[rows]])
     if rules.has_lookups and len(rows):
         rows, is_first = _without_looked_up(rows, is_first, column)
     starts = np.flatnonzero(is_first)
     sizes = np.diff(np.append(starts, len(rows)))
     return Groups(rows, starts, sizes, kinds[rows])
+
+
+def _sort_by_age(rows: Array, is_first: Array, column: ColumnOf, rules: MergeRules, kinds: Array) -> None:
+    """Sort the rows of each key by age, in place. Mostly they are: files come oldest first."""
+    several = ~is_first
+    several[:-1] |= several[1:]
+    places = np.flatnonzero(several)
+    if not len(places):
+        return
+    chosen = rows[places]
+    ages = [_ages(column(name).take(pa.array(chosen)), rules.descending) for name in rules.sequence_fields]
+    ages += [ordered_codes(column(ROW_SEQUENCE.name))[chosen], ~_RETRACT[kinds[chosen]]]
+    same, older = ~is_first[places][1:], np.zeros(len(places) - 1, bool)
+    for age in ages:
+        older |= same & (age[1:] < age[:-1])
+        same &= age[1:] == age[:-1]
+    if older.any():
+        rows[places] = chosen[np.lexsort((*reversed(ages), np.cumsum(is_first[places])))]
 
 
 def _without_ignored(rows: Array, is_first: Array, retracts: Array) -> tuple[Array, Array]:

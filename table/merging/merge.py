@@ -96,7 +96,7 @@ def merge_key_rows(
     Raises:
         InvalidArgument: the engine cannot merge rows that delete.
     """
-    groups = group_rows(column, rules, in_key_order=True)
+    groups = group_rows(column, rules)
     merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=not drop_deletes)
     numbers = take(column(ROW_SEQUENCE.name), merged.numbered)
     columns = {

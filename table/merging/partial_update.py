@@ -61,8 +61,7 @@ def merge(
     """
     folding = _Folding(rules, groups, column, fields, {*wanted, *needs(rules, fields, wanted)} - {*rules.key_names})
     for keys, places, rows in groups.rounds():
-        several = groups.sizes[keys] > 1
-        folding.take(keys[several], groups.kinds[places[several]], rows[several])
+        folding.take(keys, groups.kinds[places], rows)
     single = groups.sizes == 1  # a single row is not merged at all
     alone = groups.order[groups.starts]
     kinds = merged_kinds(groups, folding.is_there)
