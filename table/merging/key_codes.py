@@ -2,8 +2,8 @@
 
 Owns: `key_codes`. Must not know: engines, files. Source: format/primary-keys §3.
 
-A value becomes big-endian words of 64 bits: texts and bytes as they are, filled up with zeros, numbers with their sign turned. Bytes
-that are the same in all rows are dropped, as in the common prefix of texts. If at most eight are left they are one number.
+A value becomes big-endian words of 64 bits: texts and bytes as they are, filled up with zeros, numbers with their sign turned.
+Bytes that are the same in all rows are dropped, as in the common prefix of texts. If at most eight are left they are one number.
 
 Invariants: Codes compare like keys, and are equal only if the keys are. They are comparable among the rows of one call only.
 """
