@@ -1,19 +1,23 @@
 """Deletion vectors: the positions of the deleted rows of a data file.
 
-Owns: the bytes of one vector in an index file, of both kinds. Must not know: the locations of index files, how rows are read.
-Source: format/deletion-vectors §1, §3. Invariant: A vector that is damaged or belongs to another file is an error, because
-reading fewer marks than were written would bring back deleted rows.
+Owns: the bytes of one vector in an index file, of both kinds, and of a file of vectors. Must not know: the locations of index
+files, how rows are read. Source: format/deletion-vectors §1, §3. Invariants: A vector that is damaged or belongs to another file
+is an error, because reading fewer marks than were written would bring back deleted rows. The bytes of a vector are those that
+Apache Paimon writes for the same rows.
 """
 
 from __future__ import annotations
 
+import struct
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from pyroaring import BitMap, BitMap64
 
 from ..errors import TableCorrupt
+from ..file_index.roaring import bitmap_of, serialized
 from .data_file import DeletionVectorRange
 
 INDEX_TYPE = "DELETION_VECTORS"
@@ -76,3 +80,45 @@ def decode_vector(data: bytes, found: DeletionVectorRange, row_count: int | None
     if row_count is not None and bitmap and bitmap.max() >= row_count:
         raise TableCorrupt(f"{about} marks row {bitmap.max()}, but the file has {row_count} rows")
     return np.asarray(bitmap.to_array(), np.int64)
+
+
+def encode_vector(positions: Any, is_wide: bool) -> bytes:
+    """The bytes of a vector in an index file: its size, body and checksum.
+
+    Args:
+        positions: a NumPy array of row positions in the data file, in any order.
+        is_wide: write the kind of 64 bits (option `deletion-vectors.bitmap64`).
+
+    >>> encode_vector(np.array([2, 0]), False).hex()
+    '000000185e43f2d03a300000010000000000010010000000000002007b8a0ff7'
+    """
+    positions = np.asarray(positions, np.int64)
+    if is_wide:
+        bitmaps = [positions[positions >> 32 == high] for high in range(int(positions.max(initial=0) >> 32) + 1)]
+        parts = [struct.pack("<I", high) + serialized(bitmap_of(low & 0xFFFF_FFFF)) for high, low in enumerate(bitmaps)]
+        body = _MAGIC_64 + struct.pack("<Q", len(parts)) + b"".join(parts)
+    else:
+        body = _MAGIC_32 + serialized(bitmap_of(positions))
+    return len(body).to_bytes(_SIZE_BYTES, "big") + body + zlib.crc32(body).to_bytes(_CRC_BYTES, "big")
+
+
+def is_wide_vector(vector: bytes) -> bool:
+    """Is this a vector of 64 bits? `vector` begins with its size."""
+    return vector[_SIZE_BYTES:][:_MAGIC_BYTES] == _MAGIC_64
+
+
+def encode_vectors(vectors: Mapping[str, tuple[bytes, int]]) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
+    """An index file with some vectors, and their ranges in it. Without any vector, it is a file of one byte.
+
+    Args:
+        vectors: for each data file, the bytes of its vector (as `encode_vector` returns them) and the number of rows that it
+            marks.
+    """
+    data, ranges = [INDEX_VERSION], []
+    at = len(INDEX_VERSION)
+    for name, (vector, cardinality) in vectors.items():
+        length = len(vector) if is_wide_vector(vector) else len(vector) - _SIZE_BYTES - _CRC_BYTES
+        ranges.append(DeletionVectorRange(name, at, length, cardinality))
+        data.append(vector)
+        at += len(vector)
+    return b"".join(data), tuple(ranges)
