@@ -46,6 +46,7 @@ class MergeRules:
         has_vectors: the table has option `deletion-vectors.enabled`.
         has_lookups: compaction merges a row with the older ones in higher levels, which it leaves where they are. Of the rows
             of a key above level 0, only the one in the lowest level counts.
+        merges_single: the row of a key that has only one is merged too, which matters to engines that make new rows.
         texts: all options of the table, for the engines.
     """
 
@@ -58,6 +59,7 @@ class MergeRules:
     hides_level_0: bool = False
     has_vectors: bool = False
     has_lookups: bool = False
+    merges_single: bool = False
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -71,6 +73,11 @@ class MergeRules:
         does not know option `sequence.field.sort-order`.
         """
         return replace(self, descending=False, has_lookups=False)
+
+    @property
+    def of_lookups(self) -> MergeRules:
+        """The rules for a compaction that looks for older rows in higher levels: there, Apache Paimon merges each row."""
+        return replace(self, merges_single=True)
 
     def is_on(self, option: str) -> bool:
         """Is an option that is true or false set to true?"""

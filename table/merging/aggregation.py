@@ -56,7 +56,7 @@ def merge(
             aggregate.set(keys[removed], rows[removed])
             aggregate.add(keys[adds], rows[adds])
             aggregate.retract(keys[retracts], rows[retracts])
-    single = groups.sizes == 1
+    single = groups.is_alone
     kinds = merged_kinds(groups, is_there)
     left = (kinds % 2 == 0) | keeps_deletes
     alone = np.where(single, groups.order[groups.starts], -1)

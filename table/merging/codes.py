@@ -40,7 +40,7 @@ def _numbers(array: Any) -> Array | None:
     if array.null_count or pa.types.is_decimal(kind):
         return None
     if pa.types.is_floating(kind):
-        return _float_codes(array.to_numpy(zero_copy_only=False).astype(np.float64))
+        return float_codes(array.to_numpy(zero_copy_only=False).astype(np.float64))
     if pa.types.is_integer(kind):
         return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
     if pa.types.is_temporal(kind) and kind.bit_width in (32, 64):
@@ -49,7 +49,7 @@ def _numbers(array: Any) -> Array | None:
     return None
 
 
-def _float_codes(values: Array) -> Array:
+def float_codes(values: Array) -> Array:
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
 
@@ -58,7 +58,7 @@ def _dictionary(array: Any) -> tuple[Array, Any]:
     """The number of each row's value among the different values, -1 for null; and these values."""
     if pa.types.is_floating(array.type):
         valid = array.is_valid().to_numpy(zero_copy_only=False)
-        bits = _float_codes(array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
+        bits = float_codes(array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
         array = pa.array(bits, mask=~valid)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())

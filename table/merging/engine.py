@@ -88,12 +88,12 @@ def taken_whole(groups: Groups, places: Array, keeps_deletes: bool) -> Merge:
 
 
 def merged_kinds(groups: Groups, is_there: Array) -> Array:
-    """`_VALUE_KIND` of the rows that an engine makes: +I or -D, but a key with a single row keeps that row's kind.
+    """`_VALUE_KIND` of the rows that an engine makes: +I or -D, but a row that is not merged keeps its kind.
 
     Args:
         is_there: which keys have a merged row that is not deleted.
     """
-    return np.where(groups.sizes == 1, groups.kinds[groups.starts], np.where(is_there, 0, 3))
+    return np.where(groups.is_alone, groups.kinds[groups.starts], np.where(is_there, 0, 3))
 
 
 def last_of(groups: Groups) -> Array:

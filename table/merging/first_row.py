@@ -30,7 +30,7 @@ def merge(
         InvalidArgument: a key has several rows, and one of them deletes.
     """
     retracts = groups.retracts
-    if retracts.any() and (retracts & (groups.sizes.repeat(groups.sizes) > 1)).any():
+    if retracts.any() and (retracts & ~groups.is_alone.repeat(groups.sizes)).any():
         raise InvalidArgument(
             "a table with option 'merge-engine' = first-row holds rows that delete, which this engine cannot merge",
             next_step="set option 'ignore-delete' = true on the table",

@@ -36,12 +36,19 @@ class Groups:
         starts: for each key, its first place in `order`.
         sizes: for each key, the number of its rows.
         kinds: `_VALUE_KIND` of each place in `order`.
+        merges_single: a key with a single row is merged like the others. Else the row stays as it is.
     """
 
     order: Array
     starts: Array
     sizes: Array
     kinds: Array
+    merges_single: bool = False
+
+    @property
+    def is_alone(self) -> Array:
+        """Which keys have a single row that is not merged."""
+        return np.asarray((self.sizes == 1) & (not self.merges_single))
 
     @property
     def retracts(self) -> Array:
@@ -49,10 +56,10 @@ class Groups:
         return _RETRACT[self.kinds]
 
     def rounds(self) -> Iterator[tuple[Array, Array, Array]]:
-        """The rows of the keys that have several, oldest first: in each round, the keys that have one more row, the places of
+        """The rows of the keys that are merged, oldest first: in each round, the keys that have one more row, the places of
         these rows in `order`, and their positions in the columns. There are as many rounds as versions of one key.
         """
-        keys, depth = np.flatnonzero(self.sizes > 1), 0
+        keys, depth = np.flatnonzero(~self.is_alone), 0
         while len(keys):
             places = self.starts[keys] + depth
             yield keys, places, self.order[places]
@@ -75,12 +82,12 @@ def group_rows(column: ColumnOf, rules: MergeRules) -> Groups:
     is_first[1:] = ordered[1:] != ordered[:-1]
     _sort_by_age(rows, is_first, column, rules, kinds)
     if rules.keeps_whole_rows and rules.ignore_delete and (kinds & 1).any():
-        rows, is_first = _without_ignored(rows, is_first, _RETRACT[kinds[rows]])
+        rows, is_first = _without_ignored(rows, is_first, _RETRACT[kinds[rows]], rules.merges_single)
     if rules.has_lookups and len(rows):
         rows, is_first = _without_looked_up(rows, is_first, column)
     starts = np.flatnonzero(is_first)
     sizes = np.diff(np.append(starts, len(rows)))
-    return Groups(rows, starts, sizes, kinds[rows])
+    return Groups(rows, starts, sizes, kinds[rows], rules.merges_single)
 
 
 def _sort_by_age(rows: Array, is_first: Array, column: ColumnOf, rules: MergeRules, kinds: Array) -> None:
@@ -101,10 +108,12 @@ def _sort_by_age(rows: Array, is_first: Array, column: ColumnOf, rules: MergeRul
         rows[places] = chosen[np.lexsort((*reversed(ages), np.cumsum(is_first[places])))]
 
 
-def _without_ignored(rows: Array, is_first: Array, retracts: Array) -> tuple[Array, Array]:
-    """Rows without those that delete, and which of them begin a key. A key with a single row is not merged and keeps it."""
+def _without_ignored(rows: Array, is_first: Array, retracts: Array, merges_single: bool) -> tuple[Array, Array]:
+    """Rows without those that delete, and which of them begin a key. A key whose single row is not merged keeps it."""
     group = np.cumsum(is_first) - 1
-    kept = ~retracts | (np.bincount(group) == 1)[group]
+    kept = ~retracts
+    if not merges_single:
+        kept |= (np.bincount(group) == 1)[group]
     return rows[kept], np.diff(group[kept], prepend=-1) != 0
 
 

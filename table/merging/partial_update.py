@@ -62,7 +62,7 @@ def merge(
     folding = _Folding(rules, groups, column, fields, {*wanted, *needs(rules, fields, wanted)} - {*rules.key_names})
     for keys, places, rows in groups.rounds():
         folding.take(keys, groups.kinds[places], rows)
-    single = groups.sizes == 1  # a single row is not merged at all
+    single = groups.is_alone
     alone = groups.order[groups.starts]
     kinds = merged_kinds(groups, folding.is_there)
     left = (kinds % 2 == 0) | keeps_deletes
