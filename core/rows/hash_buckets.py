@@ -1,13 +1,13 @@
 """Assigns keys to the dynamic buckets of one partition, by their hashes.
 
-Owns: `HashBuckets`, `HashSet`. Must not know: rows, index files, options. Source: format/binary-row §5.
+Owns: `HashBuckets`, `HashSet`, `with_room` (which buckets take new keys). Must not know: rows, index files, options. Source: format/binary-row §5.
 Invariants: a hash that has a bucket keeps it. The same new hashes on the same index get the same buckets, whoever assigns them,
 so that two writers that begin at the same time seldom disagree. No loop over hashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,9 @@ class HashBuckets:
         known: the hashes in the partition's index files, by bucket.
         target: option `dynamic-bucket.target-row-num`: a bucket with this many hashes takes no new ones.
         most: option `dynamic-bucket.max-buckets`; -1 for no limit. Beyond it, full buckets take new hashes too.
-        assigner, assigners: this one owns the buckets whose number modulo `assigners` is `assigner`, and gives new hashes to no
-            other, so that assigners of different hashes can work side by side.
+        assigners: new hashes are divided among this many (`assigner_of`). Each owns the buckets whose number modulo `assigners`
+            is its own number, so that the hashes of different assigners can be assigned in different processes.
+        partition_hash: the hash of the partition.
 
     Raises:
         InvalidArgument: an option is out of range.
@@ -82,17 +83,24 @@ class HashBuckets:
     """
 
     def __init__(
-        self, known: Mapping[int, Array], *, target: int, most: int = _UNLIMITED, assigner: int = 0, assigners: int = 1
+        self,
+        known: Mapping[int, Array],
+        *,
+        target: int,
+        most: int = _UNLIMITED,
+        assigners: int = 1,
+        partition_hash: int = 0,
     ) -> None:
+        for option, value in (("target-row-num", target), ("initial-buckets", assigners)):
+            if value < 1:
+                raise InvalidArgument(f"option 'dynamic-bucket.{option}' = {value}: use a number above 0")
         if most != _UNLIMITED and most < 1:
             raise InvalidArgument(
                 f"option 'dynamic-bucket.max-buckets' = {most}: use a number above 0, or -1 for no limit"
             )
-        if target < 1:
-            raise InvalidArgument(f"option 'dynamic-bucket.target-row-num' = {target}: use a number above 0")
         self._target, self._most = target, most
-        self._assigner, self._assigners = assigner, assigners
-        self._known, self._new = HashSet(), HashSet()
+        self._assigners, self._partition_hash = assigners, partition_hash
+        self._known, self._new, self._used = HashSet(), HashSet(), HashSet()
         self._counts: dict[int, int] = {}
         for bucket, hashes in sorted(known.items()):
             distinct = np.unique(hashes)
@@ -110,54 +118,47 @@ class HashBuckets:
             InvalidArgument: there are more buckets than the format can number.
         """
         distinct, firsts, codes = np.unique(hashes, return_index=True, return_inverse=True)
-        found = self._known.find(distinct)
-        missing = np.flatnonzero(found < 0)
-        found[missing] = self._new.find(distinct[missing])
-        missing = missing[found[missing] < 0]
-        if len(missing):
+        found = self._used.find(distinct)
+        unused = np.flatnonzero(found < 0)
+        if len(unused):
+            found[unused] = self._known.find(distinct[unused])
+            missing = unused[found[unused] < 0]
             in_order = missing[np.argsort(firsts[missing])]
-            found[in_order] = self._buckets_for(distinct[in_order])
+            assigners = assigner_of(self._partition_hash, distinct[in_order], self._assigners)
+            for assigner in np.unique(assigners).tolist():
+                own = in_order[assigners == assigner]
+                found[own] = self._buckets_for(distinct[own], assigner)
             self._new.add(distinct[missing], found[missing])
+            self._used.add(distinct[unused], found[unused])
         return found[codes.reshape(-1)]
 
+    def used_in(self, bucket: int) -> Array:
+        """The hashes that were asked for and are in a bucket, ascending."""
+        return self._used.where(bucket)
+
     def new_in(self, bucket: int) -> Array:
-        """The hashes that were assigned to a bucket and were in none before, ascending."""
+        """Those of them that were in no bucket before, ascending."""
         return self._new.where(bucket)
 
-    def _buckets_for(self, hashes: Array) -> Array:
-        """Buckets for new hashes: those with room first, then new ones, then any."""
-        count = len(hashes)
-        chosen, sizes = [], []
-        for bucket in sorted(b for b in self._counts if self._is_own(b)):
-            room = min(self._target - self._counts[bucket], count)
-            if room > 0:
-                chosen.append(bucket)
-                sizes.append(room)
-                count -= room
-        number = self._assigner
+    def _buckets_for(self, hashes: Array, assigner: int) -> Array:
+        """Buckets for new hashes of one assigner: those with room first, then new ones, then any."""
         limit = MOST_BUCKETS if self._most == _UNLIMITED else self._most
-        while count and number < limit:
-            if number not in self._counts:
-                chosen.append(number)
-                sizes.append(min(self._target, count))
-                count -= sizes[-1]
-            number += self._assigners
-        if count and self._most == _UNLIMITED:
+        placed = with_room(self._counts, len(hashes), self._target, range(assigner, limit, self._assigners))
+        if len(placed) == len(hashes):
+            return placed
+        if self._most == _UNLIMITED:
             raise InvalidArgument(
                 f"a partition would have more than {limit} buckets",
                 next_step=f"set option 'dynamic-bucket.target-row-num' above {self._target}",
             )
-        for bucket, size in zip(chosen, sizes, strict=True):
-            self._counts[bucket] = self._counts.get(bucket, 0) + size
-        placed = np.repeat(np.array(chosen, np.int32), sizes)
-        return placed if not count else np.concatenate([placed, self._overflow(hashes[len(placed) :])])
+        return np.concatenate([placed, self._overflow(hashes[len(placed) :], assigner)])
 
-    def _overflow(self, hashes: Array) -> Array:
+    def _overflow(self, hashes: Array, assigner: int) -> Array:
         """Full buckets for hashes that no bucket has room for: chosen by the hash, so that all writers choose the same."""
-        own = sorted(b for b in self._counts if self._is_own(b)) or sorted(self._counts)
+        own = [b for b in sorted(self._counts) if b % self._assigners == assigner] or sorted(self._counts)
         if not own:
             raise InvalidArgument(
-                f"option 'dynamic-bucket.max-buckets' = {self._most} leaves none of {self._assigners} assigners a bucket",
+                f"option 'dynamic-bucket.max-buckets' = {self._most} leaves no bucket for one of {self._assigners} assigners",
                 next_step="set it to at least 'dynamic-bucket.initial-buckets'",
             )
         picked: Array = np.array(own, np.int32)[hashes.astype(np.uint32) % len(own)]
@@ -165,8 +166,41 @@ class HashBuckets:
             self._counts[int(bucket)] += int(size)
         return picked
 
-    def _is_own(self, bucket: int) -> bool:
-        return bucket % self._assigners == self._assigner
+
+def with_room(counts: dict[int, int], wanted: int, target: int, allowed: range) -> Array:
+    """Buckets for new keys, as long as there is room: first those that exist, by number, then new ones.
+
+    Args:
+        counts: how many keys each bucket has; those that are placed here are added.
+        wanted: the number of new keys.
+        target: a bucket with this many keys takes no new ones.
+        allowed: the numbers of buckets that may be used.
+
+    Returns:
+        int32, at most `wanted`: the bucket of each key.
+
+    >>> with_room({0: 2, 2: 9}, 5, 3, range(4)).tolist()
+    [0, 1, 1, 1, 3]
+    """
+
+    def candidates() -> Iterator[int]:
+        yield from [b for b in sorted(counts) if b in allowed]
+        yield from (b for b in allowed if b not in counts)
+
+    chosen: list[int] = []
+    sizes: list[int] = []
+    left = wanted
+    for bucket in candidates():
+        if not left:
+            break
+        size = min(target - counts.get(bucket, 0), left)
+        if size > 0:
+            chosen.append(bucket)
+            sizes.append(size)
+            left -= size
+    for bucket, size in zip(chosen, sizes, strict=True):
+        counts[bucket] = counts.get(bucket, 0) + size
+    return np.repeat(np.array(chosen, np.int32), sizes)
 
 
 def assigner_of(partition_hash: int, hashes: Array, assigners: int) -> Any:
