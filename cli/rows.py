@@ -39,16 +39,25 @@ def register(commands: Commands) -> None:
     _add_rows(parser)
     example = (
         'lakelatch changes ./flights --start 3 --end 7 --where "month = 1"\n'
-        "lakelatch changes ./flights --start eod-monday --end eod-tuesday --json"
+        "lakelatch changes ./flights --start eod-monday --end eod-tuesday --json\n"
+        "lakelatch changes ./prices --start 3 --mode changelog"
     )
-    about = "Show the rows that came (+I) and went (-D) between two snapshots or tags."
+    about = "Show the rows that came (+I), went (-D) and changed (-U, +U) between two snapshots or tags."
     parser = add_command(commands, "changes", changes, about, example)
     add_branch(parser)
     start, end = "the snapshot (0 for the beginning) or tag after which", "the snapshot or tag with which"
     parser.add_argument("--start", required=True, metavar="N|TAG", help=f"{start} changes begin")
     parser.add_argument("--end", metavar="N|TAG", help=f"{end} they end (default: the newest)")
     parser.add_argument(
-        "--no-overwrites", action="store_true", help="only appended rows, as Apache Paimon's incremental-between"
+        "--no-overwrites",
+        action="store_true",
+        help="only appended rows or the changelog, as Apache Paimon's incremental-between",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "delta", "changelog", "diff"),
+        default="auto",
+        help="with a primary key: delta (rows as written) or changelog; diff compares two states (default: auto)",
     )
     _add_rows(parser)
     example = 'lakelatch plan s3://lake/flights --where "month = 1"'
@@ -89,6 +98,7 @@ def changes(args: argparse.Namespace, output: Output) -> int:
         columns=names(args.columns),
         where=args.where,
         overwrites=not args.no_overwrites,
+        mode=args.mode,
     )
     return _show(_first(reader, limit), reader.schema, file_format, args, output)
 

@@ -92,6 +92,14 @@ class TablePaths:
         """`LATEST` or `EARLIEST`."""
         return f"{self.snapshot_dir}{name}"
 
+    @property
+    def changelog_dir(self) -> str:
+        return f"{self.root}{CHANGELOG_DIR}/"
+
+    def changelog(self, snapshot_id: int) -> str:
+        """The copy of an expired snapshot whose changes are kept longer."""
+        return f"{self.changelog_dir}changelog-{snapshot_id}"
+
     def schema(self, schema_id: int) -> str:
         return f"{self.schema_dir}schema-{schema_id}"
 

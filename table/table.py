@@ -24,6 +24,7 @@ from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from ..core.rows.types import sql
 from . import system
+from .changelog.key_changes import Mode, check_mode
 from .changelog.reading import read_changes
 from .changelog.window import window_of
 from .changes import Changes
@@ -219,32 +220,40 @@ class Table(Changes, Maintenance):
         columns: Sequence[str] | None = None,
         where: Where = None,
         overwrites: bool = True,
+        mode: Mode = "auto",
     ) -> pa.RecordBatchReader:
         """The rows that came and went after one snapshot, up to and with another.
 
-        The columns of the rows are followed by `_row_kind` ("+I" for a row that came, "-D" for one that went), `_snapshot_id` and
-        `_commit_time`. Between two ids, the change of each snapshot is reported: appended rows, and for an overwrite or deleted
-        rows what differs from the snapshot before. Compactions change no row. Between two tags, the two states are compared, so
-        a row that came and went in between is not reported.
+        The columns of the rows are followed by `_row_kind` ("+I" for a row that came, "-D" for one that went, and with a primary
+        key "-U" and "+U" for a row before and after an update), `_snapshot_id` and `_commit_time`. Between two ids, the change of
+        each snapshot is reported: appended rows, and for an overwrite or deleted rows what differs from the snapshot before.
+        Compactions change no row. Between two tags, the two states are compared, so a row that came and went in between is not
+        reported.
+
+        The changes of a table with a primary key are those of its changelog, if option `changelog-producer` is set; otherwise the
+        rows as they were written, in which "+I" may also be an update, and "-D" may hold nothing but the key.
 
         Args:
             start: a snapshot id, which is left out (0 for the beginning), or a tag.
             end: a snapshot id, or a tag if `start` is one; None for the newest snapshot.
             columns: the columns of the rows, in order; None for all. Rows are compared in all columns.
             where: only changes of rows for which this is true: a predicate made with `ll.col(...)`, or its text.
-            overwrites: if False, only rows that were appended are reported, as Apache Paimon's `incremental-between` does.
+            overwrites: if False, only what Apache Paimon's `incremental-between` gives: rows that were appended, or the
+                changelog; of two states that are compared, with a primary key, only rows of the later one, as "+I".
+            mode: for a table with a primary key, "changelog" or "delta" (the rows as they were written) choose what is read
+                between two snapshots, also of two tags. "diff" compares two states, also of two ids. "auto" is described above.
 
         Returns:
             A reader of record batches, in the order of the snapshots. Rows are read with this table's newest schema.
 
         Raises:
             InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
-            Unsupported: the table has a primary key.
         """
         predicate = parse_where(where) if isinstance(where, str) else where
         timeline, newest, schema = self._seen()
-        window = window_of(timeline, start, end, newest)
-        return read_changes(timeline, window, schema, columns, predicate, overwrites)
+        check_mode(mode, schema)
+        window = window_of(timeline, start, end, newest, mode)
+        return read_changes(timeline, window, schema, columns, predicate, overwrites, mode)
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""

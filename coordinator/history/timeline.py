@@ -163,6 +163,22 @@ class Timeline:
         """The ids of all snapshot files, ascending."""
         return self._ids_among(self._snapshot_names())
 
+    def changelog_ids(self) -> list[int]:
+        """The ids of expired snapshots whose changes are still there, ascending."""
+        folder = self.paths.changelog_dir
+        found = (version_of(info.key[len(folder) :], "changelog") for info in self.store.list(folder))
+        return sorted(i for i in found if i is not None)
+
+    def changelog(self, snapshot_id: int) -> Snapshot:
+        """An expired snapshot whose changes are still there; its state is gone. Raises ObjectNotFound, TableCorrupt."""
+        key = self.paths.changelog(snapshot_id)
+        return parse_snapshot(self.store.get(key), key)
+
+    def changelog_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        """The manifests of a snapshot's changelog; none if it has no changelog."""
+        name = snapshot.changelog_manifest_list
+        return () if name is None else self.manifest_list(name, self.file_of(snapshot))
+
     def _snapshot_names(self) -> set[str]:
         folder = self.paths.snapshot_dir
         return {info.key[len(folder) :] for info in self.store.list(folder)}

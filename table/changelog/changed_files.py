@@ -68,12 +68,21 @@ def files_changed_by(
         return ChangedFiles(found, added)
     if found.commit_kind == "COMPACT" and _keeps_rows(added, removed, vectors):
         return ChangedFiles(found)
+    check_state_before(before, found)
+    return files_between(timeline, schema, before, found)
+
+
+def check_state_before(before: Snapshot | None, found: Snapshot) -> None:
+    """Refuse to compare a snapshot with a state that is gone.
+
+    Raises:
+        InvalidArgument: says where the changes begin that can still be read.
+    """
     if before is None and found.id > 1:
         raise InvalidArgument(
             f"the rows that snapshot {found.id} ({found.commit_kind}) removed expired with snapshot {found.id - 1}",
             next_step=f"start at {found.id}, or leave such snapshots out with overwrites=False",
         )
-    return files_between(timeline, schema, before, found)
 
 
 def files_between(timeline: Timeline, schema: TableSchema, before: Snapshot | None, after: Snapshot) -> ChangedFiles:

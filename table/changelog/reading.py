@@ -1,36 +1,39 @@
 """Read the changes between two states as rows with their kind, snapshot and time.
 
-Owns: `read_changes`, the columns that describe a change. Must not know: how a range was chosen, how rows are compared.
-Source: format/snapshot §4. Invariants: The changes of a snapshot come together, in the order of the snapshots; rows that went
-come before rows that came. Memory holds the changed files of one partition where rows must be compared, and a few row groups
-elsewhere.
+Owns: `read_changes`, `ChangeReader`, the columns that describe a change. Must not know: how a range was chosen, which files hold
+changes, how rows are compared. Source: format/snapshot §4; format/primary-keys §8.
+Invariants: The changes of a snapshot come together, in the order of the snapshots; where states are compared, rows that went come
+before rows that came. Memory holds the files of one step where rows must be compared, and a few row groups elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
-from ...core.errors import InvalidArgument
-from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.places import codec_of
+from ...core.predicates.arrow import to_arrow_mask
 from ...core.predicates.predicate import Predicate, bind
+from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, gathered
 from ..reading.read_ahead import in_order
-from ..scan.fallback import file_schemas_of
-from ..scan.file_pruning import FilePruner
-from ..scan.plan import runs_of
-from ..scan.refusals import check_changes_readable, check_files_readable
-from ..scan.split_planning import SplitPlanner
-from .changed_files import ChangedFiles, files_between, files_changed_by
-from .row_difference import differing_rows
+from ..scan.fallback import FileSchemas, file_schemas_of
+from ..scan.refusals import check_schema_readable
+from .key_changes import Mode, check_has_changelog
+from .planning import ChangePlanner
+from .row_difference import differing_rows, rows_with_partner
+from .steps import ChangeStep
 from .window import Window
 
 ROW_KIND, SNAPSHOT_ID, COMMIT_TIME = "_row_kind", "_snapshot_id", "_commit_time"
@@ -41,8 +44,10 @@ DESCRIPTION = pa.schema(
         pa.field(COMMIT_TIME, pa.timestamp("ms", tz="UTC"), nullable=False),
     ]
 )
-"""The columns that follow the rows' own: "+I" or "-D"; the snapshot that made the change, and its time."""
+"""The columns that follow the rows' own: "+I", "-U", "+U" or "-D"; the snapshot that made the change, and its time."""
 INSERT, DELETE = "+I", "-D"
+KINDS = pa.array(["+I", "-U", "+U", "-D"])
+"""The texts of `_VALUE_KIND`."""
 
 
 def changes_schema(schema: TableSchema, columns: Sequence[str] | None) -> pa.Schema:
@@ -68,113 +73,139 @@ def read_changes(
     columns: Sequence[str] | None = None,
     where: Predicate | None = None,
     overwrites: bool = True,
+    mode: Mode = "auto",
 ) -> pa.RecordBatchReader:
     """The changes of a range of snapshots, or between two states.
 
     Args:
-        window: made by `window_of`.
-        schema: the schema that rows are read as.
-        columns: the columns of the rows, in order; None for all.
+        window: made by `window_of` for the same mode.
+        schema: the schema of the rows in the result.
+        columns: the columns of the rows in the result, in order; None for all. Rows are compared in all columns.
         where: only changes of rows for which this is true.
-        overwrites: if False, only rows that APPEND snapshots added, as Apache Paimon reads them.
+        overwrites: if False, only what Apache Paimon reads: appended rows, changelogs, and of a difference the rows of the
+            later state.
+        mode: where the changes of a table with a primary key are taken from (see `KeyChanges`).
 
     Returns:
         Batches of `changes_schema(schema, columns)`, which are read as they are asked for.
 
     Raises:
-        Unsupported: the table has a primary key.
-        InvalidArgument: a column or the filter does not fit the table.
+        Unsupported: the table uses a feature that is not supported.
+        InvalidArgument: a column, the filter or the mode does not fit the table.
     """
-    check_changes_readable(schema)
+    planner = planner_of(timeline, window, schema, where, overwrites, mode)
     bound = None if where is None else bind(where, schema.fields)
     result = changes_schema(schema, columns)
-    reader = _ChangeReader(timeline, schema, columns, bound, overwrites)
-    return pa.RecordBatchReader.from_batches(result, reader.batches(window))
+    later_only = not overwrites and not window.by_snapshot
+
+    def changes(before: Snapshot | None, found: Snapshot) -> Iterator[pa.RecordBatch]:
+        for step in planner.steps(before, found, window.by_snapshot):
+            schemas = file_schemas_of(timeline, schema, step.splits)
+            yield from ChangeReader(schema, columns, bound, schemas, later_only).batches(timeline.store, step)
+
+    local = timeline.store.capabilities.native_scheme == "file"
+    threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(window.snapshots))
+    tasks = (partial(changes, before, found) for before, found in window.pairs())
+    return pa.RecordBatchReader.from_batches(result, gathered(in_order(tasks, threads)))
 
 
-class _ChangeReader:
+def planner_of(
+    timeline: Timeline, window: Window, schema: TableSchema, where: Predicate | None, overwrites: bool, mode: Mode
+) -> ChangePlanner:
+    """The planner of a read of changes; arguments and errors as for `read_changes`."""
+    check_schema_readable(schema)
+    if mode == "changelog":
+        check_has_changelog(window.snapshots, schema)
+    bound = None if where is None else bind(where, schema.fields)
+    return ChangePlanner(timeline, schema, bound, overwrites, mode)
+
+
+class ChangeReader:
+    """Reads steps into batches of changes. It can be pickled to another machine, and needs no metadata there.
+
+    Args:
+        schema: the schema of the rows in the result.
+        columns: their columns, in order; None for all.
+        where: a bound predicate that the rows of the result fulfil; None for all.
+        file_schemas: the schemas that the steps' files name (see `file_schemas_of`).
+        later_only: of rows that are compared, only those of the later state are told, as rows that came.
+    """
+
     def __init__(
         self,
-        timeline: Timeline,
         schema: TableSchema,
         columns: Sequence[str] | None,
         where: Predicate | None,
-        overwrites: bool,
+        file_schemas: FileSchemas,
+        later_only: bool = False,
     ) -> None:
-        self._timeline, self._schema, self._where, self._overwrites = timeline, schema, where, overwrites
+        self.schema, self._where, self._file_schemas, self._later_only = schema, where, file_schemas, later_only
         self._columns = list(schema.names) if columns is None else list(columns)
-        self._result = changes_schema(schema, columns)
-        self._codec = codec_of(schema)
+        self.result = changes_schema(schema, columns)
 
-    def batches(self, window: Window) -> Generator[pa.RecordBatch, None, None]:
-        """The changes, in the order of the snapshots. The next snapshots are already read meanwhile."""
-        local = self._timeline.store.capabilities.native_scheme == "file"
-        threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(window.snapshots))
-        tasks = (partial(self._changes, before, found, window.by_snapshot) for before, found in window.pairs())
-        return gathered(in_order(tasks, threads))
+    def batches(self, store: Store, step: ChangeStep) -> Iterator[pa.RecordBatch]:
+        """The changes of a step.
 
-    def _changes(self, before: Snapshot | None, found: Snapshot, by_snapshot: bool) -> Iterator[pa.RecordBatch]:
-        if by_snapshot:
-            changed = files_changed_by(self._timeline, self._schema, before, found, self._overwrites)
-        else:
-            changed = files_between(self._timeline, self._schema, before, found)
-        if not changed.gone:
-            for batch in self._rows(changed.came, changed.came_index, self._columns, found):
-                yield self._described(batch, INSERT, found)
+        Raises:
+            TableCorrupt: a file is missing or damaged.
+            InvalidArgument, Unsupported: as for `SplitReader`.
+        """
+        if step.gone:
+            yield from self._compared(store, step)
             return
-        for part in _by_partition(changed):
-            yield from self._difference(part, before)
+        system = (VALUE_KIND,) if step.holds_kinds else ()
+        reader = SplitReader(self.schema, self._columns, self._where, self._file_schemas, system)
+        for batch in reader.batches(store, step.came):
+            yield self._described(batch, _kinds_of(batch) if step.holds_kinds else INSERT, step)
 
-    def _difference(self, changed: ChangedFiles, before: Snapshot | None) -> Iterator[pa.RecordBatch]:
-        """The rows that one of two states of a partition has more often than the other. All columns are compared."""
-        names = self._schema.names
+    def _compared(self, store: Store, step: ChangeStep) -> Iterator[pa.RecordBatch]:
+        """The rows that one side has more often than the other. All columns are compared. Rows with a primary key that both
+        sides have are one row that changed.
+        """
+        keys = self.schema.primary_keys
+        # Both versions of a row are needed in order to tell that it changed, so that only its key may leave it out here.
+        where = self._where if not keys or self._where is None else split_predicate(self._where, keys)[0]
+        names = self.schema.names
         read = [*names, *(name for name in self._columns if name not in names)]
-        schema = arrow_schema_of(self._schema, read)
-        old = pa.Table.from_batches(self._rows(changed.gone, changed.gone_index, read, before), schema=schema)
-        new = pa.Table.from_batches(self._rows(changed.came, changed.came_index, read, changed.snapshot), schema=schema)
+        reader = SplitReader(self.schema, read, where, self._file_schemas)
+        old, new = (
+            pa.Table.from_batches(reader.batches(store, splits), schema=reader.arrow_schema)
+            for splits in (step.gone, step.came)
+        )
         lost, added = differing_rows(old.select(names), new.select(names))
-        for kind, rows, positions in ((DELETE, old, lost), (INSERT, new, added)):
-            for batch in rows.take(pa.array(positions)).to_batches(BATCH_ROWS):
-                yield self._described(batch, kind, changed.snapshot)
+        old, new = old.take(pa.array(lost)), new.take(pa.array(added))
+        if keys and not self._later_only:
+            updated = rows_with_partner(old.select(keys), new.select(keys))
+            sides = [(old, _chosen(updated[0], "-U", DELETE)), (new, _chosen(updated[1], "+U", INSERT))]
+        else:
+            sides = [(old, _chosen(np.zeros(len(old), bool), DELETE, DELETE))] if not self._later_only else []
+            sides.append((new, _chosen(np.zeros(len(new), bool), INSERT, INSERT)))
+        for rows, kinds in sides:
+            told = rows.append_column(ROW_KIND, kinds)
+            if where is not self._where and self._where is not None:
+                told = told.filter(to_arrow_mask(self._where, rows, self.schema.fields))
+            for batch in told.to_batches(BATCH_ROWS):
+                yield self._described(batch, batch.column(ROW_KIND), step)
 
-    def _rows(
-        self,
-        entries: Sequence[ManifestEntry],
-        index: Sequence[IndexEntry],
-        columns: Sequence[str],
-        snapshot: Snapshot | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The live rows of files of a snapshot that fulfil the filter."""
-        wanted = self._may_match(entries)
-        check_files_readable(self._schema, wanted)
-        named_by = "" if snapshot is None else self._timeline.file_of(snapshot)
-        planner = SplitPlanner(self._schema, self._schema_of, index, self._timeline.paths.branch, named_by)
-        splits = planner.splits(wanted)
-        schemas = file_schemas_of(self._timeline, self._schema, splits)
-        return SplitReader(self._schema, columns, self._where, schemas).batches(self._timeline.store, splits)
-
-    def _may_match(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
-        if self._where is None:
-            return list(entries)
-        pruner = FilePruner(self._where, self._schema, self._schema_of, self._codec)
-        return [e for run in runs_of(entries, self._schema) if pruner.may_match(*run) for e in run]
-
-    def _schema_of(self, schema_id: int) -> TableSchema:
-        return self._schema if schema_id == self._schema.id else self._timeline.schema(schema_id)
-
-    def _described(self, rows: pa.RecordBatch, kind: str, snapshot: Snapshot) -> pa.RecordBatch:
+    def _described(self, rows: pa.RecordBatch, kinds: Any, step: ChangeStep) -> pa.RecordBatch:
         """The rows with the columns that describe their change."""
-        values: list[Any] = [kind, snapshot.id, snapshot.time_ms]
-        told = [pa.repeat(pa.scalar(v, f.type), rows.num_rows) for v, f in zip(values, DESCRIPTION, strict=True)]
+        values: list[Any] = [step.snapshot_id, step.time_ms]
+        told = [
+            pa.repeat(pa.scalar(v, f.type), rows.num_rows) for v, f in zip(values, list(DESCRIPTION)[1:], strict=True)
+        ]
+        if isinstance(kinds, str):
+            kinds = pa.repeat(pa.scalar(kinds), rows.num_rows)
         columns = [rows.column(name) for name in self._columns]
-        return pa.RecordBatch.from_arrays([*columns, *told], schema=self._result)
+        return pa.RecordBatch.from_arrays([*columns, kinds, *told], schema=self.result)
 
 
-def _by_partition(changed: ChangedFiles) -> Iterator[ChangedFiles]:
-    """The changed files of each partition. A row never moves between partitions without being changed."""
-    parts: dict[bytes, tuple[list[ManifestEntry], list[ManifestEntry]]] = {}
-    for side, entries in enumerate((changed.came, changed.gone)):
-        for entry in entries:
-            parts.setdefault(entry.partition, ([], []))[side].append(entry)
-    for came, gone in parts.values():
-        yield ChangedFiles(changed.snapshot, tuple(came), tuple(gone), changed.came_index, changed.gone_index)
+def _kinds_of(batch: pa.RecordBatch) -> pa.Array:
+    """The kinds that rows hold, as texts."""
+    numbers = batch.column(VALUE_KIND.name)
+    if numbers.null_count or not pc.all(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(KINDS)))).as_py():
+        raise TableCorrupt(f"a row has a kind (_VALUE_KIND) that is none of 0 to {len(KINDS) - 1}")
+    return KINDS.take(numbers)
+
+
+def _chosen(mask: Any, yes: str, no: str) -> pa.Array:
+    return pc.if_else(pa.array(mask), pa.scalar(yes), pa.scalar(no))

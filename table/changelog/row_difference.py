@@ -1,6 +1,7 @@
 """The rows by which two tables differ, where order means nothing and equal rows are counted.
 
-Owns: numbering equal rows, and choosing those that one side has more often. Must not know: files, snapshots.
+Owns: numbering equal rows, choosing those that one side has more often, and those that the other side has too.
+Must not know: files, snapshots.
 Invariants: Values are compared as they are stored, so nulls are equal, NaN equals NaN, and 0.0 differs from -0.0. Nothing is done
 row by row: columns become numbers, and numbers become rows.
 """
@@ -36,6 +37,20 @@ def differing_rows(before: pa.Table, after: pa.Table) -> tuple[Any, Any]:
     old, new = rows[: before.num_rows], rows[before.num_rows :]
     kinds = int(rows.max()) + 1
     return _surplus(old, new, kinds), _surplus(new, old, kinds)
+
+
+def rows_with_partner(one: pa.Table, other: pa.Table) -> tuple[Any, Any]:
+    """For each row of either table, whether the other table has an equal row.
+
+    >>> [found.tolist() for found in rows_with_partner(pa.table({"k": [1, 2]}), pa.table({"k": [2, 3]}))]
+    [[False, True], [True, False]]
+    """
+    both = pa.concat_tables([one, other])
+    if not both.num_rows:
+        return np.zeros(0, bool), np.zeros(0, bool)
+    rows = _numbers_of_rows([_numbers(_combined(column)) for column in both.columns])
+    old, new = rows[: one.num_rows], rows[one.num_rows :]
+    return np.isin(old, new), np.isin(new, old)
 
 
 def _surplus(one: Any, other: Any, kinds: int) -> Any:

@@ -1,6 +1,6 @@
 """Find the files of one bucket whose keys overlap, which must be merged, and those that can be read as they are.
 
-Owns: `groups_of`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
+Owns: `groups_of`, `key_sections`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
 
 Invariants: Every file is in exactly one group. Two files of different groups have no key in common, unless the files of higher
 levels are free of older versions by other means (deletion vectors, or engine `first-row`).
@@ -43,7 +43,7 @@ def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
         return [FileGroup((f,), True) for f in files]
     return [
         FileGroup(tuple(sorted(section, key=_age)), len(section) == 1 and section[0].delete_row_count == 0)
-        for section in _sections(files, rules)
+        for section in key_sections(files, rules)
     ]
 
 
@@ -51,8 +51,8 @@ def _age(file: DataFile) -> tuple[int, int, int]:
     return -file.level, file.max_sequence_number, -file.min_sequence_number
 
 
-def _sections(files: Sequence[DataFile], rules: MergeRules) -> list[list[DataFile]]:
-    """Files by overlapping ranges of keys. A file without a range overlaps all others."""
+def key_sections(files: Sequence[DataFile], rules: MergeRules) -> list[list[DataFile]]:
+    """The given files by overlapping ranges of keys, ascending. A file without a range overlaps all others."""
     if any(EMPTY_ROW in (f.min_key, f.max_key) for f in files):
         return [list(files)]
     ranged = [(_key(f.min_key, rules, f), _key(f.max_key, rules, f), f) for f in files]

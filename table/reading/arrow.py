@@ -116,6 +116,7 @@ class SplitReader:
         columns: column names, in the order of the result; None = all, [] = none.
         residual: the bound predicate that rows must fulfil; None if choosing the partitions was enough.
         file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
+        system: columns of the files themselves, which follow the others.
     """
 
     def __init__(
@@ -124,9 +125,10 @@ class SplitReader:
         columns: Sequence[str] | None,
         residual: Predicate | None,
         file_schemas: FileSchemas,
+        system: Sequence[Field] = (),
     ) -> None:
         self.schema = schema
-        self.output = fields_of(schema, columns)
+        self.output = (*fields_of(schema, columns), *system)
         self.arrow_schema = arrow_schema(self.output)
         self.residual = residual
         looked_at = frozenset() if residual is None else columns_of(residual)

@@ -39,21 +39,6 @@ def check_schema_readable(schema: TableSchema) -> None:
             )
 
 
-def check_changes_readable(schema: TableSchema) -> None:
-    """Refuse tables whose changes cannot be read yet.
-
-    Raises:
-        Unsupported: the table has a primary key, or BLOBs that are stored elsewhere.
-    """
-    if schema.primary_keys:
-        keys = ", ".join(schema.primary_keys)
-        raise Unsupported(
-            f"reading the changes of a table with a primary key ({keys}) is not supported yet",
-            next_step="read its snapshots, or read the changes with Apache Paimon",
-        )
-    check_schema_readable(schema)
-
-
 def check_files_readable(schema: TableSchema, entries: Sequence[ManifestEntry]) -> None:
     """Refuse data files of an unknown format.
 

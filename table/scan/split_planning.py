@@ -37,6 +37,7 @@ class SplitPlanner:
         index: the snapshot's live index files.
         branch: the branch of the snapshot.
         named_by: the snapshot's file, for errors.
+        merges: False to read the stored rows of a table with a primary key as they are, all versions of them.
 
     Raises:
         TableCorrupt: a data file has two deletion vectors.
@@ -49,10 +50,11 @@ class SplitPlanner:
         index: Iterable[IndexEntry],
         branch: str = DEFAULT_BRANCH,
         named_by: str = "",
+        merges: bool = True,
     ) -> None:
         self._schema, self._schema_of, self._branch, self._named_by = schema, schema_of, branch, named_by
         self._codec, self._places, self._keys = codec_of(schema), FilePlaces.of(schema.options), FileKeys(schema)
-        self._vectors, self._rules = _vectors(index), merge_rules(schema)
+        self._vectors, self._rules = _vectors(index), merge_rules(schema) if merges else None
         self._target = schema.options.get(opt.SPLIT_TARGET_SIZE)
         self._open_cost = schema.options.get(opt.SPLIT_OPEN_COST)
         self._differences: dict[int, str | None] = {}
