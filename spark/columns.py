@@ -16,15 +16,13 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 from pyspark.sql import types as spark
-from pyspark.sql.pandas.functions import arrow_udf
 
 from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.rows.partition import closest
 from ..core.rows.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, VectorType, sql
+from .rows.routing import routed
 from .session import adapts, parallelism
-from .shipping import shipped_function
-from .tasks import BucketTask
 from .types import to_spark
 
 _TIMESTAMPS = (spark.TimestampType, spark.TimestampNTZType)
@@ -59,15 +57,7 @@ class Columns:
         """The selected frame, repartitioned so that each partition and fixed bucket is written by one task as one file."""
         if table.bucket < 1:
             return frame
-        places = {name: f"c{i}" for i, name in enumerate(self.names)}
-        names = tuple(name for name in table.bucket_keys if name in places)
-        if not names:
-            return frame  # all rows get the same key (null or the default), so there is only one bucket
-        task = shipped_function(BucketTask(table, names).buckets)
-        bucket_of = arrow_udf(task, spark.IntegerType())  # type: ignore[call-overload] # its stub knows iterators only
-        bucket = bucket_of(F.struct(*(places[name] for name in names)))
-        parts = [places[name] for name in table.partition_keys if name in places]
-        return frame.withColumn("bucket", bucket).repartition(*parts, "bucket").drop("bucket")
+        return routed(frame, table, {name: f"c{i}" for i, name in enumerate(self.names)})
 
     def clustered(self, frame: Any, table: TableSchema, filled: Collection[str]) -> Any:
         """The selected frame, with the rows of each partition brought together, so that few tasks write files of a partition.

@@ -1,0 +1,49 @@
+"""Brings the rows of each partition and fixed bucket to one task.
+
+Owns: `routed`. Must not know: how rows become files. Source: format/spark §5.
+
+Invariants: All rows of a (partition, bucket) are in one task, so that the files which a job writes there do not overlap in their
+sequence numbers. On a table with a primary key, rows of one key stay in the order of the frame: of two rows with one key, the
+later one is in a later partition of the frame, or in the same partition and further down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
+
+from ...core.metadata.schema import TableSchema
+from ..session import parallelism
+from .bucket_expressions import BUCKET, with_bucket
+
+TASKS_PER_CORE = 2
+_TASK, _ORDER = "task", "position"
+
+
+def routed(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:
+    """The frame, repartitioned by a table's partitions and fixed buckets.
+
+    Args:
+        table: a table with fixed buckets. If it has a primary key, the rows of a task are sorted by partition, bucket and key.
+        places: the frame's name of each of the table's columns that it has.
+    """
+    parts = [places[name] for name in table.partition_keys if name in places]
+    if not table.primary_keys and not any(name in places for name in table.bucket_keys):
+        return frame  # all rows have the same key, and so there is only one bucket
+    names = list(frame.columns)
+    frame = with_bucket(frame, table, places)
+    if not table.primary_keys:
+        return frame.repartition(*parts, BUCKET).drop(BUCKET)
+    tasks = TASKS_PER_CORE * parallelism(frame.sparkSession)
+    task = F.col(BUCKET)
+    if parts:
+        # The hash alone would leave tasks without rows where there are few partitions.
+        task = task + F.pmod(F.hash(*parts), F.lit(tasks))
+    else:
+        tasks = min(tasks, table.bucket)
+    frame = frame.withColumn(_ORDER, F.monotonically_increasing_id())
+    frame = frame.withColumn(_TASK, F.pmod(task, F.lit(tasks))).repartitionById(tasks, F.col(_TASK))
+    keys = [places[name] for name in table.trimmed_primary_keys if name in places]
+    return frame.sortWithinPartitions(*parts, BUCKET, *keys, _ORDER).select(*names)
