@@ -178,6 +178,7 @@ ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False)
 DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False)
 DELETION_VECTORS = Option("deletion-vectors.enabled", parse_bool, False)
 SPLIT_TARGET_SIZE = Option("source.split.target-size", parse_size, 128 << 20)
+MERGE_MEMORY = Option("read.merge-memory", parse_size, 512 << 20)
 SPLIT_OPEN_COST = Option("source.split.open-file-cost", parse_size, 4 << 20)
 
 ALL_OPTIONS: tuple[Option[Any], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Option))

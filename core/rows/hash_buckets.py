@@ -1,6 +1,7 @@
 """Assigns keys to the dynamic buckets of one partition, by their hashes.
 
-Owns: `HashBuckets`, `HashSet`, `with_room` (which buckets take new keys). Must not know: rows, index files, options. Source: format/binary-row §5.
+Owns: `HashBuckets`, `HashSet`, `with_room` (which buckets take new keys). Must not know: rows, index files, options.
+Source: format/binary-row §5.
 Invariants: a hash that has a bucket keeps it. The same new hashes on the same index get the same buckets, whoever assigns them,
 so that two writers that begin at the same time seldom disagree. No loop over hashes.
 """

@@ -31,9 +31,13 @@ class DataSource:
         key: the file's key.
         file: the file as its manifest describes it. Its size saves a request.
         options: the table's options, for details that formats leave open.
+        is_frugal: little of the file is held at a time, at the price of more requests.
     """
 
-    def __init__(self, store: Store, key: str, file: DataFile, options: TableOptions) -> None:
+    def __init__(
+        self, store: Store, key: str, file: DataFile, options: TableOptions, *, is_frugal: bool = False
+    ) -> None:
+        self.is_frugal = is_frugal
         self.name = key
         self.where = f"data file {key}"
         self.file = file

@@ -22,6 +22,10 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the columns that were read."""
+
     def column(self, name: str) -> Any:
         """A column of the result, converted once."""
 
@@ -49,6 +53,10 @@ class FileRows:
 
     def __len__(self) -> int:
         return int(self._batch.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._batch.nbytes)
 
     @property
     def schema(self) -> pa.Schema:
@@ -98,6 +106,10 @@ class MergedRows:
 
     def __len__(self) -> int:
         return len(self._parts[0])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
 
     def column(self, name: str) -> Any:
         return self._parts[self._owners[name]].column(name)

@@ -3,8 +3,8 @@
 Owns: the choice of leaf columns and row groups. Must not know: splits, partitions, predicates (except for skipping row groups).
 Source: format/data-files §3; format/manifests §6.
 
-Invariants: Memory holds one row group of the needed columns. An INT96 that nanoseconds cannot hold is refused, never wrapped
-around.
+Invariants: Memory holds one row group of the needed columns, or a part of it (`DataSource.is_frugal`). An INT96 that nanoseconds
+cannot hold is refused, never wrapped around.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .data_source import BATCH_ROWS, DataSource
 from .file_rows import FileRows
 from .row_groups import wanted_row_groups
 
+_FRUGAL_BYTES = 1 << 20
+"""The bytes of a column that are fetched at a time, where a row group is too large to be fetched whole."""
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
 
@@ -61,7 +63,8 @@ class ParquetFile:
         return pq.ParquetFile(
             self._input,
             metadata=metadata,
-            pre_buffer=True,
+            pre_buffer=not self._source.is_frugal,
+            buffer_size=_FRUGAL_BYTES if self._source.is_frugal else 0,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=True,
         )

@@ -55,7 +55,13 @@ READABLE_FORMATS = tuple(_READERS)
 
 
 def open_data_file(
-    store: Store, key: str, file: DataFile, projection: ProjectionPlan, options: TableOptions
+    store: Store,
+    key: str,
+    file: DataFile,
+    projection: ProjectionPlan,
+    options: TableOptions,
+    *,
+    is_frugal: bool = False,
 ) -> OpenDataFile:
     """Open a data file of a readable format (see `refusals`).
 
@@ -65,8 +71,9 @@ def open_data_file(
         file: the file as its manifest describes it.
         projection: the wanted columns and their types.
         options: the table's options.
+        is_frugal: hold little of the file at a time. Only Parquet files can; of others, a stripe or a block is held anyway.
 
     Raises:
         TableCorrupt: the file is missing or damaged, or its number of rows is not the manifest's.
     """
-    return _READERS[format_of(file.file_name)](DataSource(store, key, file, options), projection)
+    return _READERS[format_of(file.file_name)](DataSource(store, key, file, options, is_frugal=is_frugal), projection)

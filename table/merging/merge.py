@@ -1,6 +1,6 @@
 """Merge the rows of one section of files.
 
-Owns: `merge_section`, `merge_key_rows`, finding an engine by its name. Must not know: files, splits, predicates.
+Owns: `merge_section`, `chosen_rows`, `merge_key_rows`, finding an engine by its name. Must not know: files, splits, predicates.
 Source: format/primary-keys §4.
 
 Invariant: No loop over rows: rows are sorted and chosen as columns.
@@ -17,6 +17,7 @@ from ...core.errors import Unsupported
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE
 from ...core.rows.types import Field
+from ...core.typed import Array
 from . import aggregation, deduplicate, first_row, partial_update
 from .engine import Engine, take
 from .groups import ColumnOf, group_rows
@@ -73,6 +74,14 @@ def merge_section(
     groups = group_rows(column, rules)
     merged = engine_of(rules).merge(rules, groups, column, fields, wanted, keeps_deletes=False)
     return len(merged.positions), {name: merged.column(name, column) for name in wanted}
+
+
+def chosen_rows(rules: MergeRules, column: ColumnOf, fields: Sequence[Field]) -> Array:
+    """The positions of the rows that stay, of an engine that keeps whole rows (`MergeRules.keeps_whole_rows`); arguments as
+    for `merge_section`.
+    """
+    groups = group_rows(column, rules)
+    return engine_of(rules).merge(rules, groups, column, fields, (), keeps_deletes=False).positions
 
 
 def merge_key_rows(

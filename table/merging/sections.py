@@ -1,6 +1,6 @@
 """Find the files of one bucket whose keys overlap, which must be merged, and those that can be read as they are.
 
-Owns: `groups_of`, `key_sections`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
+Owns: `groups_of`, `key_sections`, `sorted_runs`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
 
 Invariants: Every file is in exactly one group. Two files of different groups have no key in common, unless the files of higher
 levels are free of older versions by other means (deletion vectors, or engine `first-row`).
@@ -9,6 +9,7 @@ levels are free of older versions by other means (deletion vectors, or engine `f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappush, heapreplace
 from typing import NamedTuple
 
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
@@ -45,6 +46,23 @@ def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
         FileGroup(tuple(sorted(section, key=_age)), len(section) == 1 and section[0].delete_row_count == 0)
         for section in key_sections(files, rules)
     ]
+
+
+def sorted_runs(files: Sequence[DataFile], rules: MergeRules) -> list[list[int]]:
+    """The files of a section as few runs, each a list of indices; the keys of a run ascend from file to file."""
+    if any(EMPTY_ROW in (f.min_key, f.max_key) for f in files):
+        return [[i] for i in range(len(files))]
+    ranged = sorted((_key(f.min_key, rules, f), _key(f.max_key, rules, f), i) for i, f in enumerate(files))
+    runs: list[list[int]] = []
+    ends: list[tuple[ComparableKey, int]] = []
+    for low, high, i in ranged:
+        if ends and ends[0][0] < low:
+            run = heapreplace(ends, (high, ends[0][1]))[1]
+            runs[run].append(i)
+        else:
+            heappush(ends, (high, len(runs)))
+            runs.append([i])
+    return runs
 
 
 def _age(file: DataFile) -> tuple[int, int, int]:

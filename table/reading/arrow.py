@@ -117,6 +117,7 @@ class SplitReader:
         residual: the bound predicate that rows must fulfil; None if choosing the partitions was enough.
         file_schemas: the schemas that the splits' files name (see `file_schemas_of`).
         system: columns of the files themselves, which follow the others.
+        merge_memory: about how many bytes rows that are merged by primary key may take; None for option `read.merge-memory`.
     """
 
     def __init__(
@@ -126,8 +127,10 @@ class SplitReader:
         residual: Predicate | None,
         file_schemas: FileSchemas,
         system: Sequence[Field] = (),
+        merge_memory: int | None = None,
     ) -> None:
         self.schema = schema
+        self._memory = schema.options.get(opt.MERGE_MEMORY) if merge_memory is None else merge_memory
         self.output = (*fields_of(schema, columns), *system)
         self.arrow_schema = arrow_schema(self.output)
         self.residual = residual
@@ -159,22 +162,27 @@ class SplitReader:
             reader.check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
-        tasks = (partial(self._run_batches, store, split, run, threads < 2) for split, run in runs)
+        memory = self._memory // max(threads, 1)
+        tasks = (partial(self._run_batches, store, split, run, threads < 2, memory) for split, run in runs)
         return gathered(_limited(in_order(tasks, threads), limit))
 
-    def _run_batches(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
+    def _run_batches(
+        self, store: Store, split: Split, run: tuple[int, ...], alone: bool, memory: int
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of one run of files that belong to the result. An error about a missing file says who names it."""
         try:
-            yield from self._rows_of_run(store, split, run, alone)
+            yield from self._rows_of_run(store, split, run, alone, memory)
         except TableCorrupt as error:
             told = with_referrer(error, store, split)
             if told is error:
                 raise
             raise told from None
 
-    def _rows_of_run(self, store: Store, split: Split, run: tuple[int, ...], alone: bool) -> Iterator[pa.RecordBatch]:
+    def _rows_of_run(
+        self, store: Store, split: Split, run: tuple[int, ...], alone: bool, memory: int
+    ) -> Iterator[pa.RecordBatch]:
         if split.sections:
-            yield from self._rows_of_section(store, split, run, alone)
+            yield from self._rows_of_section(store, split, run, alone, memory)
             return
         files = {split.files[i]: located(store, split.keys[i]) for i in run}
         constants = self._constants(split)
@@ -196,17 +204,15 @@ class SplitReader:
                 yield self._columns(self.output, rows, constants)
 
     def _rows_of_section(
-        self, store: Store, split: Split, section: tuple[int, ...], alone: bool
+        self, store: Store, split: Split, section: tuple[int, ...], alone: bool, memory: int
     ) -> Iterator[pa.RecordBatch]:
         """The rows of files that are merged by primary key. Conditions on values hold for the merged rows only."""
         constants = self._constants(split)
-        rows = self._sections[split.branch].rows(store, split, section, alone)
-        for position in range(0, len(rows), BATCH_ROWS):
-            part = rows.slice(position, BATCH_ROWS)
+        for rows in self._sections[split.branch].batches(store, split, section, alone, memory):
+            part = rows
             if self.residual is not None:
-                part = part.kept(
-                    to_arrow_mask(self.residual, self._columns(self._tested, part, constants), self._tested)
-                )
+                tested = self._columns(self._tested, part, constants)
+                part = part.kept(to_arrow_mask(self.residual, tested, self._tested))
             if len(part):
                 yield self._columns(self.output, part, constants)
 

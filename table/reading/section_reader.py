@@ -1,33 +1,44 @@
 """Read one section of files and merge its rows by primary key.
 
-Owns: `SectionReader`. Must not know: how rows are merged, output columns that are constant.
+Owns: `SectionReader`, `DEFAULT_MEMORY`. Must not know: how rows are merged, output columns that are constant.
 Source: format/primary-keys §2, §5, §6.
 
-Invariants: Rows that a deletion vector marks are gone before the merge. Only conditions on key columns skip row groups. Memory
-holds the needed columns of one section.
+Invariants: Rows that a deletion vector marks are gone before the merge. Only conditions on key columns skip row groups. A section
+that is larger than the given memory is merged one range of keys after another (see `windows`). Engines that keep whole rows copy
+only the rows that stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ...backends.store import Store
+from ...core import options as opt
 from ...core.metadata.data_file import DataFile
-from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules
+from ...core.metadata.merge_rules import VALUE_KIND, MergeRules
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.predicates.predicate import Predicate
 from ...core.rows.types import Field
 from ...core.statistics.pruning import split_predicate
+from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
 from ..formats.file_rows import Rows
-from ..merging.merge import columns_to_merge, merge_section
+from ..merging.merge import chosen_rows, columns_to_merge, merge_key_rows, merge_section
+from ..merging.sections import sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
 from .run_reader import RunReader
+from .windows import Piece, Window, windows
+
+DEFAULT_MEMORY = opt.MERGE_MEMORY.default
+_FOR_WHOLE_ROWS = 2
+"""The part of the memory for rows that wait to be merged, where merged rows are copied batch by batch."""
+_FOR_MADE_ROWS = 5
+"""The same, where the columns of a range are joined and new ones are made of them."""
 
 
 class ColumnRows:
@@ -38,6 +49,10 @@ class ColumnRows:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self._columns.values())
 
     def column(self, name: str) -> Any:
         return self._columns[name]
@@ -82,34 +97,78 @@ class SectionReader:
         for file in files:
             self._files.check([file])
 
-    def rows(self, store: Store, split: Split, section: Sequence[int], alone: bool) -> Rows:
-        """The merged rows of a section.
+    def batches(
+        self, store: Store, split: Split, section: Sequence[int], alone: bool, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[Rows]:
+        """The merged rows of a section, in any order, some at a time.
+
+        Args:
+            alone: nothing else is read at the same time.
+            memory: about how many bytes the read may take.
 
         Raises:
-            TableCorrupt: a file is missing or damaged.
+            TableCorrupt: a file is missing or damaged, or a large one is not sorted by key.
             InvalidArgument, Unsupported: the engine cannot merge these rows.
         """
-        by_file = [self._live(store, split, i, alone) for i in section]
-        parts = [rows for found in by_file for rows in found]
-        if not any(map(len, parts)):
-            return ColumnRows(0, {})
-        levels = [split.files[i].level for i in section]
-        columns: dict[str, Any] = {
-            LEVEL.name: pa.array(np.repeat(levels, [sum(map(len, found)) for found in by_file]), pa.int32())
-        }
+        for window in self._windows(store, split, section, alone, memory):
+            if self._rules.keeps_whole_rows:
+                yield from _chosen(window, chosen_rows(self._rules, window.column, self._fields))
+            else:
+                rows = ColumnRows(*merge_section(self._rules, window.column, self._fields, self._wanted))
+                yield from (rows.slice(position, BATCH_ROWS) for position in range(0, len(rows), BATCH_ROWS))
 
-        def column(name: str) -> Any:
-            if name not in columns:
-                columns[name] = pa.concat_arrays([rows.column(name) for rows in parts])
-            return columns[name]
+    def key_rows(
+        self,
+        store: Store,
+        split: Split,
+        section: Sequence[int],
+        *,
+        drop_deletes: bool,
+        alone: bool = True,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The merged rows of a section as rows of data files, by ascending keys: their number, and the wanted columns with
+        `_SEQUENCE_NUMBER` and `_VALUE_KIND` (see `merge_key_rows`). Arguments and errors as for `batches`.
 
-        return ColumnRows(*merge_section(self._rules, column, self._fields, self._wanted))
+        Args:
+            drop_deletes: leave out rows that delete.
+        """
+        for window in self._windows(store, split, section, alone, memory):
+            yield merge_key_rows(self._rules, window.column, self._fields, self._wanted, drop_deletes=drop_deletes)
 
-    def _live(self, store: Store, split: Split, index: int, alone: bool) -> list[Rows]:
-        """The rows of one file that are not marked as deleted."""
-        files = {split.files[index]: located(store, split.keys[index])}
-        deleted = deleted_rows(store, split, (index,))
-        found = self._files.rows(files, self._on_keys, alone)
-        return [
-            rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows))) for position, rows in found
+    def _windows(
+        self, store: Store, split: Split, section: Sequence[int], alone: bool, memory: int
+    ) -> Iterator[Window]:
+        files = [split.files[i] for i in section]
+        budget = memory // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
+        is_frugal = sum(file.file_size for file in files) > budget
+        is_sorted = not self._rules.is_on("pk-clustering-override")
+        runs = [
+            (piece for number in run for piece in self._pieces(store, split, section[number], number, alone, is_frugal))
+            for run in sorted_runs(files, self._rules)
         ]
+        return windows(runs, [f.name for f in self._rules.keys], budget if is_sorted else None)
+
+    def _pieces(
+        self, store: Store, split: Split, index: int, number: int, alone: bool, is_frugal: bool
+    ) -> Iterator[Piece]:
+        """The rows of one file that are not marked as deleted."""
+        file, where = split.files[index], f"data file {split.keys[index]}"
+        deleted = deleted_rows(store, split, (index,))
+        found = self._files.rows({file: located(store, split.keys[index])}, self._on_keys, alone, is_frugal=is_frugal)
+        for position, rows in found:
+            live = None if deleted is None else live_mask(deleted, position, len(rows))
+            yield Piece(number, file.level, rows if live is None else rows.kept(live), where)
+
+
+def _chosen(window: Window, rows: Any) -> Iterator[Rows]:
+    """The rows of a window at some positions, piece by piece."""
+    mask = np.zeros(len(window), bool)
+    mask[rows] = True
+    start = 0
+    for piece in window.pieces:
+        end = start + len(piece.rows)
+        kept = piece.rows.kept(pa.array(mask[start:end]))
+        if len(kept):
+            yield kept
+        start = end
