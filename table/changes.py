@@ -13,7 +13,7 @@ from typing import Any
 from ..coordinator.alteration import alter
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
-from ..core.errors import CommitConflict, InvalidArgument
+from ..core.errors import CommitConflict, InvalidArgument, Unsupported
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
 from .column_update import updated_columns
@@ -47,14 +47,14 @@ class Changes(OpenTable):
         self._show(alter(self.timeline, changes, self._committer_with))
         return self._schema
 
-    def _evolve_to(self, data: Any) -> Any:
-        """Add the columns that the first batch has and the table lacks. Returns the data, unchanged."""
+    def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:
+        """Add the columns that the first batch has and the table lacks, but for one. Returns the data, unchanged."""
         batches = batches_of(data)
         first = next(batches, None)
         if first is None:
             return iter(())
         self.refresh()  # another writer may have added them already
-        new = [column for column in first.schema if column.name not in self._schema.by_name]
+        new = [column for column in first.schema if column.name not in {*self._schema.by_name, leave_out}]
         if new:
             self.alter(*(add_column(column.name, column.type) for column in new))
         return data if can_be_read_again(data) else chain([first], batches)
@@ -93,7 +93,7 @@ class Changes(OpenTable):
         watermark_ms: int | None = None,
         evolve: bool = False,
     ) -> Receipt:
-        """Add rows in one commit.
+        """Add rows in one commit. In a table with a primary key they replace the rows with their keys, as with `upsert`.
 
         Args:
             data: pa.Table, RecordBatch, RecordBatchReader, iterable of batches, pandas or polars frame. Columns are matched
@@ -113,6 +113,89 @@ class Changes(OpenTable):
             "watermark_ms": watermark_ms,
         }
         return self._written(data, lambda tx: tx.append(data), **about)
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        row_kind: str | None = None,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+        evolve: bool = False,
+    ) -> Receipt:
+        """Add rows to a table with a primary key, or replace those with their keys, in one commit.
+
+        Of several rows with one key the last one counts, or the one that option `sequence.field` makes the newest. What
+        becomes of the older ones is up to option `merge-engine`.
+
+        Args:
+            data: as for `append`.
+            row_kind: the column of `data` that names the kind of each row: `+I` and `+U` add or replace, `-D` and `-U` delete;
+                or `c`, `r`, `u`, `d`, as Debezium writes them. It need not be a column of the table. By default no row
+                deletes, unless the table has option `rowkind.field`.
+            commit_user, identifier, properties, watermark_ms, evolve: as for `append`.
+
+        Raises:
+            InvalidArgument: the table has no primary key; a value does not fit, a key is null, or a value is no row kind.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
+        >>> table = ll.create_table("memory://upsert-doctest/t", schema, primary_key=["id"], options={"bucket": "1"})
+        >>> receipt = table.upsert(pa.table({"id": [1, 2], "note": ["a", "b"]}))
+        >>> receipt = table.upsert(pa.table({"id": [2, 1], "note": ["c", None], "op": ["u", "d"]}), row_kind="op")
+        >>> table.to_arrow().to_pylist()
+        [{'id': 2, 'note': 'c'}]
+        """
+        if evolve:
+            data = self._evolve_to(data, leave_out=row_kind)
+        about = {
+            "commit_user": commit_user,
+            "identifier": identifier,
+            "properties": properties,
+            "watermark_ms": watermark_ms,
+        }
+        return self._written(data, lambda tx: tx.upsert(data, row_kind=row_kind), **about)
+
+    def delete(
+        self,
+        keys: Any = None,
+        *,
+        where: str | None = None,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Receipt:
+        """Delete the rows with some keys from a table with a primary key, in one commit.
+
+        Args:
+            keys: rows in any form that `append` takes, with the columns of the primary key, and those of option
+                `sequence.field`, if the table has it: a row is deleted unless it is newer. Other columns may be there, and
+                appear in the table's changes. A key that the table does not have does no harm.
+            commit_user, identifier, properties: as for `append`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, a column is missing, or the merge engine cannot delete by key.
+            Unsupported: `where` was given.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
+        >>> table = ll.create_table("memory://delete-doctest/t", schema, primary_key=["id"], options={"bucket": "1"})
+        >>> receipt = table.upsert(pa.table({"id": [1, 2], "note": ["a", "b"]}))
+        >>> receipt = table.delete(keys=pa.table({"id": [1]}))
+        >>> table.to_arrow().to_pylist()
+        [{'id': 2, 'note': 'b'}]
+        """
+        if where is not None:
+            raise Unsupported(
+                "delete(where=) is not supported yet",
+                next_step="read the keys with to_arrow(columns=[…], where=…), and pass them as keys=",
+            )
+        if keys is None:
+            raise InvalidArgument("delete needs the keys of the rows to delete", next_step="pass them as keys=")
+        about = {"commit_user": commit_user, "identifier": identifier, "properties": properties}
+        return self._written(keys, lambda tx: tx.delete(keys), **about)
 
     def overwrite(
         self,

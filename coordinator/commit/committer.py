@@ -36,6 +36,7 @@ from ..surroundings import MACHINE, Surroundings
 from ..watching.observe import Watch, watch
 from ..watching.watcher import About
 from .attempt import FileNames, MetadataWriter
+from .base_numbers import BaseNumbers
 from .driver import Driver
 from .hash_indexes import HashIndexes
 from .knowledge import Knowledge
@@ -206,6 +207,10 @@ class Committer:
         timeline = self._timeline(self.store)
         snapshot = base.snapshot if base is not None and fresh else timeline.latest()
         return HashIndexes(timeline, FileKeys(self.schema), self._knows.hashes), snapshot
+
+    def base_numbers(self) -> BaseNumbers:
+        """The sequence numbers of the newest snapshot, which is looked for from now on. The next commit builds on it."""
+        return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
 
     def settle(self) -> None:
         """Wait for hint writes and clean-up of commits that have already returned."""

@@ -173,7 +173,10 @@ class Settler:
         return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
-        """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count."""
+        """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count.
+
+        The rows of tables with a primary key have their numbers already.
+        """
         partitions = {e.partition for e in entries if is_bucketed(e)}
         if not partitions:
             return entries
@@ -189,7 +192,7 @@ class Settler:
             conflict = another_bucket_count(entries, alive, codec)
             if conflict is not None:
                 return conflict
-        return numbered(entries, found)
+        return entries if self.schema.primary_keys else numbered(entries, found)
 
     def _folded(self, base: Base) -> Merge:
         """The base without its deletions, for the base list; computed again for each attempt."""

@@ -132,6 +132,7 @@ class DataFileWriter:
         self._blobs = {field.name: self._blob_writer(field) for field in settings.blobs}
         self._count, self._turn = 0, int(random() * _TURNS)
         self.files: list[DataFile] = []
+        self.changelog_files: list[DataFile] = []
         self.uploads: list[PendingUpload] = []
         self.written_keys: list[str] = []
 

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...backends.elsewhere import delete_located
+from ...coordinator.commit.base_numbers import BaseNumbers
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, hashes_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
@@ -30,7 +31,8 @@ from ...core.places import codec_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.values import to_arrow_scalar
 from .conform import batches_of
-from .writer import TableWriter, keys_of
+from .upgrade import upgraded
+from .writer import TableWriter, check_writable, keys_of, no_numbers
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
@@ -70,6 +72,7 @@ class Transaction:
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._newest_schema = newest_schema
         self._writer: TableWriter | None = None
+        self._numbers: BaseNumbers | None = None
         self._given: list[CommitMessage] = []
         self._operation: str | None = None
         self._updates_rows = False
@@ -93,11 +96,38 @@ class Transaction:
     # ------------------------------------------------------------------------------------------------------- changes
 
     def append(self, data: Any) -> None:
-        """Add rows."""
+        """Add rows. In a table with a primary key they replace the rows with their keys."""
+        self._begin_write()
+        self._write(data)
+
+    def upsert(self, data: Any, *, row_kind: str | None = None) -> None:
+        """Add rows to a table with a primary key, or replace those with their keys. Later rows count as the newer ones.
+
+        Args:
+            row_kind: the column that names the kind of each row: `+I`, `-U`, `+U`, `-D`, or `c`, `r`, `u`, `d`.
+        """
+        self._check_keyed("upsert", "append adds its rows")
+        self._begin_write()
+        self._write(data, row_kind=row_kind)
+
+    def delete(self, keys: Any) -> None:
+        """Delete the rows with some keys from a table with a primary key.
+
+        Args:
+            keys: rows with the columns of the primary key, and those that order rows of one key (`sequence.field`), if any.
+        """
+        self._check_keyed("delete by key", "overwrite partitions that have rows to delete")
+        self._begin_write()
+        self._write(keys, deletes=True)
+
+    def _check_keyed(self, what: str, instead: str) -> None:
+        if not self._schema.primary_keys:
+            raise InvalidArgument(f"{what} needs a table with a primary key", next_step=instead)
+
+    def _begin_write(self) -> None:
         if self._operation not in (None, "WRITE"):
             raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
         self._operation = "WRITE"
-        self._write(data)
 
     def overwrite(
         self,
@@ -130,9 +160,7 @@ class Transaction:
 
     def append_messages(self, messages: Iterable[CommitMessage]) -> None:
         """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files."""
-        if self._operation not in (None, "WRITE"):
-            raise InvalidArgument("a transaction is either appends or one overwrite: do not mix them")
-        self._operation = "WRITE"
+        self._begin_write()
         self._given.extend(messages)
 
     def overwrite_messages(
@@ -214,12 +242,24 @@ class Transaction:
             path = codec_of(self._schema).path(outside[0])
             raise InvalidArgument(f"the data has rows of partition {path}, outside the one to be replaced, {spec}")
 
-    def _write(self, data: Any) -> None:
+    def _write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
         if self._replayed:
             return
         if self._writer is None:
-            self._writer = TableWriter(self._store, self._schema, str(uuid.uuid4()), travelling=True)
-        self._writer.write(data)
+            check_writable(self._schema, keyed=True)
+            numbers = no_numbers
+            if self._schema.primary_keys:
+                self._numbers = self._committer.base_numbers()
+                numbers = self._numbers.largest
+            self._writer = TableWriter(
+                self._store,
+                self._schema,
+                str(uuid.uuid4()),
+                travelling=True,
+                largest_numbers=numbers,
+                changelog=self._target is None,
+            )
+        self._writer.write(data, row_kind=row_kind, deletes=deletes)
 
     # ----------------------------------------------------------------------------------------------------- the block
 
@@ -239,13 +279,18 @@ class Transaction:
             return
         if self._operation is None:
             raise InvalidArgument("the transaction changed nothing")
-        messages = [*(self._writer.finish() if self._writer is not None else []), *self._given]
         try:
+            messages = self._messages()
             self._receipt = self._committer.commit(self._request(messages))
         except LakelatchError as error:
             if not error.sent:
                 self._abandon()
             raise
+
+    def _messages(self) -> list[CommitMessage]:
+        """What was written, by this process and by others."""
+        messages = [*(self._writer.finish() if self._writer is not None else []), *self._given]
+        return upgraded(messages, self._schema) if self._target is not None else messages
 
     def _request(self, messages: list[CommitMessage]) -> CommitRequest:
         request = CommitRequest
@@ -263,7 +308,7 @@ class Transaction:
             hashes=hashes_of(messages),
             uploads=tuple(upload for m in messages for upload in m.uploads),
             target=self._target(messages) if self._target is not None else None,
-            read_snapshot=self._read,
+            read_snapshot=self._numbers.snapshot if self._numbers is not None and self._target is None else self._read,
             isolation=self._isolation,
             operation=self._operation,
             watermark_ms=self._watermark_ms,

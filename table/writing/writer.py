@@ -7,7 +7,7 @@ bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
 from typing import Any
@@ -21,10 +21,11 @@ from ...backends.store import Store
 from ...coordinator.commit.attempt import check_manifest_format
 from ...coordinator.commit.message import CommitMessage
 from ...core import options as opt
-from ...core.errors import StoreUnavailable, Unsupported
+from ...core.errors import InvalidArgument, StoreUnavailable, Unsupported
 from ...core.external_paths import ExternalPaths
 from ...core.file_index.options import index_specs
 from ...core.metadata.data_file import ADD, ManifestEntry, PartitionBucket
+from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
@@ -32,8 +33,12 @@ from ...core.rows.bucket import BucketFunction, buckets
 from ...core.rows.values import column_values
 from ...core.side_effects import check_side_effects
 from ..formats.writing import output_of
+from .beginning import Beginning
+from .bucket_writer import BucketWriter
 from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
+from .key_rows import KeyConformer
+from .key_writer import KeyBuffer, KeyForm
 
 HELD_BYTES = 256 << 20
 UNAWARE_BUCKET = 0
@@ -50,13 +55,17 @@ _DEDICATED = (
 """Options that store some columns as references, or in files of a form of their own."""
 
 
-def check_writable(schema: TableSchema) -> None:
-    """Refuse tables that cannot be written yet. The error names the feature and the option."""
+def check_writable(schema: TableSchema, *, keyed: bool = False) -> None:
+    """Refuse tables that cannot be written yet. The error names the feature and the option.
+
+    Args:
+        keyed: tables with a primary key are written.
+    """
     options = schema.options
     check_side_effects(schema.option_texts)
     if schema.primary_keys:
-        raise Unsupported(f"writing a table with a primary key ({', '.join(schema.primary_keys)}) is not supported yet")
-    if schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
+        _check_keyed(schema, keyed)
+    elif schema.bucket < 1 and schema.bucket != NO_TOTAL_BUCKETS:
         raise Unsupported(
             f"option 'bucket' = {schema.bucket}: for a table without a primary key it must be -1 or above 0"
         )
@@ -78,37 +87,87 @@ def check_writable(schema: TableSchema) -> None:
     index_specs(schema.fields, schema.option_texts)
 
 
+def _check_keyed(schema: TableSchema, keyed: bool) -> None:
+    keys = ", ".join(schema.primary_keys)
+    if not keyed:
+        raise Unsupported(f"writing a table with a primary key ({keys}) is not supported here yet")
+    if schema.bucket < 1:
+        kind = "postponed buckets" if schema.bucket == POSTPONED else "dynamic buckets"
+        raise Unsupported(
+            f"writing a table with a primary key ({keys}) and {kind} ('bucket' = {schema.bucket}) is not supported yet",
+            next_step="create the table with a fixed number of buckets, such as 'bucket' = 4",
+        )
+
+
+LargestNumbers = Callable[[set[bytes]], Mapping[PartitionBucket, int]]
+"""Gives the largest sequence number of each bucket of some partitions, in the snapshot that a job begins on."""
+
+
+def no_numbers(partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
+    """For jobs that know no snapshot: their rows are ordered by the clock alone, and the commit checks the order."""
+    return {}
+
+
 class TableWriter:
     """Writes rows of one job (or one task of it) into data files.
 
     Args:
         job: names of data files begin with it, so that the files of a failed job can be listed and removed.
         travelling: small files stay in memory, to be stored with the commit. Only if one process writes and commits.
+        largest_numbers: for tables with a primary key.
+        changelog: write the changelog that option `changelog-producer` asks for. Overwrites have none.
+        beginning: when the job began; the same for all of its tasks.
     """
 
-    def __init__(self, store: Store, schema: TableSchema, job: str, *, travelling: bool = False) -> None:
-        check_writable(schema)
+    def __init__(
+        self,
+        store: Store,
+        schema: TableSchema,
+        job: str,
+        *,
+        travelling: bool = False,
+        largest_numbers: LargestNumbers = no_numbers,
+        changelog: bool = True,
+        beginning: Beginning | None = None,
+    ) -> None:
+        check_writable(schema, keyed=True)
         self._store, self._schema, self._job, self._travelling = store, schema, job, travelling
-        self._settings = FileSettings.of(schema)
+        self._rules = merge_rules(schema)
+        self._form = KeyForm.of(schema, changelog) if self._rules is not None else None
+        self._settings = FileSettings.of(schema) if self._form is None else self._form.files.files
+        self._most_held = HELD_BYTES if self._rules is None else schema.options.get(opt.WRITE_BUFFER_SIZE)
         self._codec = codec_of(schema)
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
         self._bucket_of = bucket_function(schema)
-        self._writers: dict[PartitionBucket, DataFileWriter] = {}
+        self._largest_numbers, self._beginning = largest_numbers, beginning or Beginning.now()
+        self._writers: dict[PartitionBucket, BucketWriter] = {}
         self.row_count = 0
 
-    def write(self, data: Any) -> None:
-        """Write rows, in any form that `batches_of` accepts."""
+    def write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
+        """Write rows, in any form that `batches_of` accepts.
+
+        Args:
+            row_kind: the column that names the kind of each row, for tables with a primary key.
+            deletes: the rows have the keys of rows to delete.
+        """
+        conform: Callable[[pa.RecordBatch], pa.RecordBatch] = self._conform
+        if self._rules is not None:
+            conform = KeyConformer(self._schema, self._rules, row_kind=row_kind, deletes=deletes)
+        elif row_kind is not None or deletes:
+            raise InvalidArgument("a table without a primary key has no rows that could be replaced or deleted by key")
         for batch in batches_of(data):
             if batch.num_rows:
-                self.write_batch(self._conform(batch))
+                self.write_batch(conform(batch))
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write a batch that already has the table's columns, order and types."""
+        """Write a batch that already has the table's columns, order and types, after the kinds of its rows if it has a key."""
+        if not batch.num_rows:
+            return
         self.row_count += batch.num_rows
         for target, rows in self._by_bucket(batch):
             self._writer(target).write(rows)
-        while sum(w.held_bytes for w in self._writers.values()) > HELD_BYTES:
+        while sum(w.held_bytes for w in self._writers.values()) > self._most_held:
             max(self._writers.values(), key=lambda w: w.held_bytes).flush()
 
     @property
@@ -127,6 +186,7 @@ class TableWriter:
                     bucket,
                     self._schema.bucket,
                     new_files=tuple(writer.files),
+                    changelog_files=tuple(writer.changelog_files),
                     uploads=tuple(writer.uploads),
                 )
             )
@@ -134,7 +194,7 @@ class TableWriter:
 
     def abort(self) -> list[str]:
         """Delete what was written. Returns the keys of complete files that could not be deleted."""
-        written = []
+        written = list[str]()
         for writer in self._writers.values():
             writer.abort()
             written.extend(writer.written_keys)
@@ -144,16 +204,25 @@ class TableWriter:
             return written
         return []
 
-    def _writer(self, target: PartitionBucket) -> DataFileWriter:
+    def _writer(self, target: PartitionBucket) -> BucketWriter:
         writer = self._writers.get(target)
         if writer is None:
             partition, bucket = target
             folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
-            prefix = self._schema.options.get(opt.DATA_FILE_PREFIX)
-            stem = f"{prefix}{self._job}-{len(self._writers)}"
-            writer = DataFileWriter(self._store, self._settings, folder, stem, self._travelling)
+            stem = f"{self._job}-{len(self._writers)}"
+            if self._form is not None:
+                first = partial(self._first_number, target)
+                writer = KeyBuffer(self._store, self._form, folder, stem, self._travelling, first)
+            else:
+                prefix = self._schema.options.get(opt.DATA_FILE_PREFIX)
+                writer = DataFileWriter(self._store, self._settings, folder, prefix + stem, self._travelling)
             self._writers[target] = writer
         return writer
+
+    def _first_number(self, target: PartitionBucket) -> int:
+        """The sequence number of the first row of a bucket."""
+        largest = self._largest_numbers({partition for partition, _ in self._writers})
+        return self._beginning.first_number(largest.get(target, -1))
 
     def _by_bucket(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
         """Cut the batch by partition and bucket, with rows in order. Python code runs per distinct target, not per row."""

@@ -1,0 +1,70 @@
+"""The largest sequence numbers of the snapshot that a job begins on.
+
+Owns: `BaseNumbers`. Must not know: what the new numbers are, rows. Source: format/primary-keys §3; H14; decision 39.
+Invariants: The look begins when the job begins or later, never before. What it finds is what the job's commit builds on, so that
+nothing is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+
+from ...core import options as opt
+from ...core.metadata.data_file import ManifestEntry, PartitionBucket
+from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import codec_of
+from ..history.base import Base
+from ..history.timeline import Timeline, ref_of
+from ..surroundings import Surroundings
+from .knowledge import Knowledge
+
+
+class BaseNumbers:
+    """Looks for the newest snapshot while the job prepares its rows, and reads the numbers of buckets when they are needed.
+
+    Args:
+        knows: what the committer keeps between commits: it gets what is found.
+        pool: where the look runs.
+    """
+
+    def __init__(
+        self, timeline: Timeline, knows: Knowledge, schema: TableSchema, around: Surroundings, pool: Executor
+    ) -> None:
+        self._timeline, self._knows, self._schema, self._around = timeline, knows, schema, around
+        self._base: Future[Base] = pool.submit(self._look)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that the job begins on; None for a table without one."""
+        return self._base.result().snapshot
+
+    def largest(self, partitions: set[bytes]) -> Mapping[PartitionBucket, int]:
+        """The largest number of each bucket of some partitions; buckets without rows are missing.
+
+        Raises:
+            LakelatchError: a manifest cannot be read.
+        """
+        fields = codec_of(self._schema).fields
+        return self._knows.buckets.of(self._base.result().manifests, partitions, fields, self._read).last
+
+    def _read(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
+        return self._timeline.parallel(self._timeline.entries_of, manifests)
+
+    def _look(self) -> Base:
+        known, now_ms = self._knows.newest.get(), self._around.now_ms
+        look = self._timeline.look(known.snapshot if known is not None else None)
+        latest = look.snapshot
+        named = latest.schema_id if latest is not None else 0
+        is_fresh = known is not None and known.is_fresh(now_ms, self._schema.options.get(opt.SNAPSHOT_TIME_RETAINED))
+        listed = [] if is_fresh else self._timeline.schema_ids()
+        schema_id = max(self._schema.id, named, *listed, known.schema_id if known is not None else 0)
+        if known is not None and known.ref == ref_of(latest):
+            manifests = known.manifests
+        else:
+            manifests = self._timeline.manifests(latest) if latest is not None else ()
+        base = Base(latest, manifests, schema_id, now_ms, look.unhinted)
+        self._knows.newest.learn(base)
+        return base

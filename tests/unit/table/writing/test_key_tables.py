@@ -1,0 +1,310 @@
+"""Tables with a primary key and fixed buckets are written: upserts, deletes, kinds of rows, overwrites, changelogs (H14)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakelatch as ll
+from lakelatch.core.errors import InvalidArgument, Unsupported
+from lakelatch.core.metadata.manifest import decode_manifest
+from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER, first_number
+from lakelatch.table.writing.beginning import Beginning
+
+SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string()), ("n", pa.int64())])
+_names = itertools.count()
+
+
+def made(
+    options: Mapping[str, str] | None = None, schema: Any = SCHEMA, keys: tuple[str, ...] = ("p", "k")
+) -> ll.Table:
+    partition_by = ["p"] if "p" in schema.names else []
+    about = {"bucket": "2", **(options or {})}
+    return ll.create_table(
+        f"memory://key-tables/{next(_names)}", schema, partition_by=partition_by, primary_key=keys, options=about
+    )
+
+
+def rows(*values: tuple[int, int, str | None, int | None], **more: list[Any]) -> pa.Table:
+    columns = dict(zip(SCHEMA.names, zip(*values, strict=True), strict=True))
+    return pa.table({**{name: list(column) for name, column in columns.items()}, **more}).cast(
+        pa.schema([*SCHEMA, *(pa.field(name, pa.string()) for name in more)])
+    )
+
+
+def held(table: ll.Table) -> dict[tuple[int, int], tuple[Any, Any]]:
+    found = table.to_arrow().to_pylist()
+    assert len({(r["p"], r["k"]) for r in found}) == len(found)
+    return {(r["p"], r["k"]): (r["v"], r["n"]) for r in found}
+
+
+def changelog(table: ll.Table) -> list[tuple[int, int, str | None]]:
+    """(kind, key, v) of the rows in the changelog files of the last snapshot, in their order."""
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    if snapshot.changelog_manifest_list is None:
+        return []
+    out = []
+    for manifest in table.timeline.manifest_list(snapshot.changelog_manifest_list):
+        name = manifest.file_name
+        for entry in decode_manifest(table.store.get(f"manifest/{name}"), name):
+            assert entry.file.file_name.startswith("changelog-")
+            key = f"p=1/bucket-{entry.bucket}/{entry.file.file_name}"
+            found = pq.read_table(pa.BufferReader(table.store.get(key)), partitioning=None).to_pylist()
+            out += [(row["_VALUE_KIND"], row["k"], row["v"]) for row in found]
+    return out
+
+
+def test_an_upsert_replaces_the_rows_with_its_keys_and_a_delete_removes_them() -> None:
+    table = made()
+    table.append(rows((1, 1, "a", 1), (1, 2, "b", 2), (2, 1, "c", 3)))
+    table.upsert(rows((1, 2, "B", None), (2, 9, "new", 0)))
+    assert held(table) == {(1, 1): ("a", 1), (1, 2): ("B", None), (2, 1): ("c", 3), (2, 9): ("new", 0)}
+    table.delete(keys=pa.table({"k": [1, 77], "p": [2, 2]}))
+    assert held(table) == {(1, 1): ("a", 1), (1, 2): ("B", None), (2, 9): ("new", 0)}
+    assert table.at(snapshot=1).to_arrow().num_rows == 3
+    assert table.verify(data=True) == []
+
+
+def test_a_commit_writes_one_row_per_key_and_the_last_one_counts() -> None:
+    table = made()
+    with table.transaction() as tx:
+        tx.upsert(rows((1, 5, "first", 1), (1, 3, "x", 1), (1, 5, "second", 2)))
+        tx.delete(pa.table({"p": [1], "k": [3]}))
+        tx.upsert(rows((1, 4, "y", 1)))
+        tx.append(rows((1, 4, "z", 1)))
+    assert held(table) == {(1, 5): ("second", 2), (1, 4): ("z", 1)}
+    files = [e.file for e in table.entries()]
+    assert sum(f.row_count for f in files) == 3
+    assert sum(f.delete_row_count or 0 for f in files) == 1
+    assert {f.level for f in files} == {0}
+    span = max(f.max_sequence_number for f in files) - min(f.min_sequence_number for f in files)
+    assert span < 6  # rows are numbered in the order in which they came, by bucket
+
+
+def test_all_kinds_of_rows_are_taken_from_a_column() -> None:
+    """As texts of the format or of Debezium, in a column that the table need not have."""
+    table = made()
+    kinds = ["+I", "+u", "c", "r", "U"]
+    table.upsert(rows(*((1, i, "v", i) for i in range(5)), op=kinds), row_kind="op")
+    assert set(held(table)) == {(1, i) for i in range(5)}
+    table.upsert(rows(*((1, i, "v", i) for i in range(3)), op=["-D", "-u", "d"]), row_kind="op")
+    assert set(held(table)) == {(1, 3), (1, 4)}
+    as_dictionary = rows((1, 3, "v", 3), op=["-D"])
+    table.upsert(as_dictionary.set_column(4, "op", as_dictionary["op"].dictionary_encode()), row_kind="op")
+    assert set(held(table)) == {(1, 4)}
+
+
+@pytest.mark.parametrize(("kind", "named"), [("+X", "'+X'"), (None, "null"), ("", "''")])
+def test_what_is_no_row_kind_is_refused_by_its_value(kind: str | None, named: str) -> None:
+    table = made()
+    with pytest.raises(InvalidArgument, match=f"column 'op': {named.replace('+', '[+]')} is no row kind"):
+        table.upsert(rows((1, 1, "a", 1), (1, 2, "b", 2), op=["+I", kind]), row_kind="op")
+    with pytest.raises(InvalidArgument, match="no column 'kind'"):
+        table.upsert(rows((1, 1, "a", 1)), row_kind="kind")
+    with pytest.raises(InvalidArgument, match="int64, which cannot name row kinds"):
+        table.upsert(rows((1, 1, "a", 1)), row_kind="n")
+    assert table.snapshot() is None
+
+
+def test_the_table_may_name_the_column_of_row_kinds() -> None:
+    """Option `rowkind.field`: the column is stored too, and deletes by key fill it."""
+    schema = pa.schema([("k", pa.int64()), ("op", pa.string())])
+    table = made({"rowkind.field": "op"}, schema, ("k",))
+    table.append(pa.table({"k": [1, 2, 3], "op": ["+I", "+U", "+I"]}))
+    table.append(pa.table({"k": [2], "op": ["-D"]}))
+    table.delete(keys=pa.table({"k": [3]}))
+    assert table.to_arrow().to_pylist() == [{"k": 1, "op": "+I"}]
+    with pytest.raises(InvalidArgument, match="takes the kinds of its rows from column 'op'"):
+        table.upsert(pa.table({"k": [1], "op": ["+I"]}), row_kind="k")
+
+
+def test_rows_that_the_options_ignore_are_not_written() -> None:
+    table = made({"ignore-delete": "true"})
+    table.upsert(rows((1, 1, "a", 1), (1, 2, "b", 1), (1, 3, "c", 1), op=["+I", "+I", "-U"]), row_kind="op")
+    table.upsert(rows((1, 1, None, None), (1, 2, "B", 2), op=["-D", "+U"]), row_kind="op")
+    assert held(table) == {(1, 1): ("a", 1), (1, 2): ("B", 2)}
+    assert all(e.file.delete_row_count == 0 for e in table.entries())
+    with pytest.raises(InvalidArgument, match="ignore-delete"):
+        table.delete(keys=pa.table({"p": [1], "k": [1]}))
+    table = made({"ignore-update-before": "true"})
+    table.upsert(rows((1, 1, "a", 1), (1, 1, "a", 1), (1, 2, "b", 1), op=["+I", "-U", "-D"]), row_kind="op")
+    assert held(table) == {(1, 1): ("a", 1)}
+
+
+def test_a_null_in_the_key_is_refused() -> None:
+    table = made()
+    data = pa.table({"p": [1], "k": pa.array([None], pa.int64()), "v": ["a"], "n": [1]})
+    for write in (table.append, table.upsert, table.delete):
+        with pytest.raises(InvalidArgument, match="column 'k' has 1 nulls, but it is NOT NULL"):
+            write(data)
+    with pytest.raises(InvalidArgument, match="no column 'k', which is part of the primary key"):
+        table.delete(keys=pa.table({"p": [1]}))
+
+
+def test_a_delete_fills_columns_that_must_not_be_null() -> None:
+    kinds = pa.struct([pa.field("x", pa.int32(), nullable=False)])
+    schema = pa.schema(
+        [pa.field("k", pa.int64()), pa.field("t", pa.string(), nullable=False), pa.field("s", kinds, nullable=False)]
+    )
+    table = made({}, schema, ("k",))
+    table.append(pa.Table.from_pylist([{"k": 1, "t": "a", "s": {"x": 1}}, {"k": 2, "t": "b", "s": {"x": 2}}], schema))
+    table.delete(keys=pa.table({"k": [1]}))
+    assert table.to_arrow().to_pylist() == [{"k": 2, "t": "b", "s": {"x": 2}}]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"merge-engine": "first-row"}, "first-row takes no rows that delete"),
+        ({"merge-engine": "partial-update"}, "partial-update takes no rows that delete"),
+        ({"merge-engine": "aggregation"}, "aggregation.remove-record-on-delete"),
+        ({"merge-engine": "partial-update", "fields.n.sequence-group": "v"}, "cannot be deleted by key"),
+        ({"sequence.field": "n"}, "no column 'n', which is part of what orders the rows of a key"),
+    ],
+)
+def test_deletes_that_would_have_no_meaning_are_refused(options: dict[str, str], said: str) -> None:
+    """Once written, such rows would make the table unreadable, or would not delete anything."""
+    table = made(options)
+    with pytest.raises(InvalidArgument) as refused:
+        table.delete(keys=pa.table({"p": [1], "k": [1]}))
+    assert said in str(refused.value)
+    assert table.snapshot() is None
+
+
+def test_a_delete_is_ordered_by_the_sequence_field() -> None:
+    table = made({"sequence.field": "n"})
+    table.append(rows((1, 1, "a", 5), (1, 2, "b", 5)))
+    table.delete(keys=pa.table({"p": [1, 1], "k": [1, 2], "n": [4, 6]}))
+    assert held(table) == {(1, 1): ("a", 5)}
+    table.upsert(rows((1, 1, "newer", 9), (1, 1, "older", 7)))  # in one commit too
+    assert held(table) == {(1, 1): ("newer", 9)}
+
+
+def test_the_buffer_merges_as_the_engine_does() -> None:
+    """Several rows of one key in one commit, and then in several."""
+    for options, merged in (
+        ({"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}, ("c", 7)),
+        ({"merge-engine": "partial-update"}, ("c", 4)),
+        ({"merge-engine": "deduplicate"}, ("c", None)),
+    ):
+        data = rows((1, 1, "a", 3), (1, 1, None, 4), (1, 1, "c", None))
+        table, again = made(options), made(options)
+        table.append(data)
+        assert [e.file.row_count for e in table.entries()] == [1]
+        assert held(table) == {(1, 1): merged}
+        for i in range(3):
+            again.append(data.slice(i, 1))
+        assert held(again) == {(1, 1): merged}
+
+
+def test_memory_is_bounded_by_the_write_buffer() -> None:
+    """Full buffers become sorted runs of their own, and the later run is the newer one."""
+    table = made({"write-buffer-size": "200 kb", "bucket": "1"})
+    batches = [rows(*((1, k, f"round {r}", r) for k in range(1000))) for r in range(20)]
+    table.append(batches)
+    files = [e.file for e in table.entries()]
+    assert 2 < len(files) < 12
+    spans = sorted((f.min_sequence_number, f.max_sequence_number) for f in files)
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(spans))
+    assert set(held(table).values()) == {("round 19", 19)}
+
+
+def test_a_job_is_above_all_rows_of_its_base_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H14: a job that begins after another one has ended counts as the newer one, also on a machine whose clock is behind."""
+    table = made({"bucket": "1"})
+    table.append(rows((1, 1, "ahead", 1)))
+    (first,) = [e.file for e in table.entries()]
+    monkeypatch.setattr(Beginning, "now", lambda: Beginning(1, 0.5))  # 1970
+    for other in (table, ll.open_table(table.url)):
+        other.append(rows((1, 1, "behind", 2), (1, 2, "x", 2)))
+    assert held(table) == {(1, 1): ("behind", 2), (1, 2): ("x", 2)}
+    spans = sorted((e.file.min_sequence_number, e.file.max_sequence_number) for e in table.entries())
+    last = first.max_sequence_number
+    assert spans == [(last, last), (last + 1, last + 2), (last + 3, last + 4)]
+
+
+def test_jobs_that_begin_at_the_same_time_share_no_numbers() -> None:
+    """H14: by the clock alone, without a look at the table."""
+    began = [Beginning.now() for _ in range(100)]
+    assert sorted(began, key=lambda b: b.first_number(-1)) == began
+    assert len({b.began_ms for b in began}) == 100
+    assert first_number(-1, 7, 0.5) - first_number(-1, 7, 0.25) == 1 << 20
+    assert first_number(first_number(-1, 8, 0.0), 7, 0.5) == first_number(-1, 8, 0.0) + 1
+    assert first_number(-1, 1 << 60, 0.0) < LARGEST_NUMBER - (1 << 40)
+    with pytest.raises(InvalidArgument, match="sequence number"):
+        first_number(LARGEST_NUMBER, 0, 0.0)
+
+
+def test_the_changelog_of_the_input_has_every_row_before_it_is_merged() -> None:
+    """Sorted by key and age, with the kinds that were given; an overwrite has none."""
+    options = {"changelog-producer": "input", "bucket": "1", "changelog-file.stats-mode": "none"}
+    table = made(options)
+    table.upsert(
+        rows((1, 2, "a", 1), (1, 1, "b", 1), (1, 2, "c", 1), (1, 2, "d", 1), op=["+I", "+I", "-U", "+U"]), row_kind="op"
+    )
+    assert changelog(table) == [(0, 1, "b"), (0, 2, "a"), (1, 2, "c"), (2, 2, "d")]
+    snapshot = table.snapshot()
+    assert snapshot is not None and snapshot.changelog_record_count == 4
+    assert held(table) == {(1, 1): ("b", 1), (1, 2): ("d", 1)}
+    table.overwrite(rows((1, 5, "x", 1)), partition={"p": 1})
+    assert changelog(table) == []
+    assert sum("changelog-" in info.key for info in table.store.list("p=1/")) == 1
+
+
+def test_an_overwrite_writes_the_highest_level() -> None:
+    table = made()
+    table.append(rows((1, 1, "a", 1), (2, 1, "b", 1)))
+    table.overwrite(rows((1, 2, "c", 1), (1, 2, "d", 1), (1, 3, "e", 1)), partition={"p": 1})
+    assert held(table) == {(2, 1): ("b", 1), (1, 2): ("d", 1), (1, 3): ("e", 1)}
+    levels = {(e.partition, e.file.level) for e in table.entries()}
+    assert sorted(level for _, level in levels) == [0, 5]
+    table.overwrite(rows((2, 7, "z", 1)), dynamic=True)
+    assert held(table) == {(2, 7): ("z", 1), (1, 2): ("d", 1), (1, 3): ("e", 1)}
+    table.append(rows((1, 2, "over", 1)))
+    assert held(table)[1, 2] == ("over", 1)
+    assert table.verify(data=True) == []
+    plain = made({"overwrite-upgrade": "false", "num-levels": "3"})
+    plain.overwrite(rows((1, 2, "c", 1)), partition={})
+    assert [e.file.level for e in plain.entries()] == [0]
+
+
+def test_an_upsert_lands_once() -> None:
+    table = made()
+    for _ in range(2):
+        receipt = table.upsert(rows((1, 1, "a", 1)), commit_user="etl", identifier=1)
+    assert receipt.replayed and receipt.snapshot_id == 1
+
+
+def test_an_upsert_can_bring_new_columns() -> None:
+    table = made()
+    data = rows((1, 1, "a", 1), extra=["e"], op=["+I"])
+    table.upsert(data, row_kind="op", evolve=True)
+    assert table.to_arrow().column_names == ["p", "k", "v", "n", "extra"]
+
+
+@pytest.mark.parametrize(
+    ("options", "feature"), [({"bucket": "-1"}, "dynamic buckets"), ({"bucket": "-2"}, "postponed buckets")]
+)
+def test_what_is_not_supported_is_refused_by_name(options: dict[str, str], feature: str) -> None:
+    with pytest.raises(Unsupported, match=feature):
+        made(options).append(rows((1, 1, "a", 1)))
+
+
+def test_a_table_without_a_key_has_no_upserts() -> None:
+    table = ll.create_table(f"memory://key-tables/{next(_names)}", SCHEMA)
+    for change in (lambda: table.upsert(rows((1, 1, "a", 1))), lambda: table.delete(keys=rows((1, 1, "a", 1)))):
+        with pytest.raises(InvalidArgument, match="needs a table with a primary key"):
+            change()
+
+
+def test_a_delete_by_condition_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported, match=r"delete\(where=\)"):
+        made().delete(where="k = 1")
+    with pytest.raises(InvalidArgument, match="keys="):
+        made().delete()
