@@ -141,18 +141,19 @@ class MetadataWriter:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same; also the
-    changelog manifests and theirs.
+    """The delta manifests of a commit and their list, reused by later attempts as long as the entries stay the same.
 
     Attributes:
         lines: the manifests as the list names them.
         files: the files of those manifests.
+        changelog: the manifests of changelog files and their list, if there are any.
     """
 
     entries: tuple[ManifestEntry, ...]
     lines: tuple[ManifestFile, ...]
     files: tuple[MetadataFile, ...]
     list: MetadataFile
+    changelog: Delta | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -178,8 +179,7 @@ def build_snapshot(
     ours: SnapshotRef,
     entries: Sequence[ManifestEntry],
     base_list: MetadataFile,
-    delta_list: MetadataFile,
-    changelog: Delta | None = None,
+    delta: Delta,
     *,
     schema_id: int,
     index_manifest: str | None,
@@ -190,6 +190,7 @@ def build_snapshot(
     now_ms: int,
 ) -> Snapshot:
     """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2)."""
+    delta_list, changelog = delta.list, delta.changelog
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
     watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id

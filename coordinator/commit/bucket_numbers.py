@@ -98,6 +98,11 @@ def is_bucketed(entry: ManifestEntry) -> bool:
     return entry.kind == ADD and entry.total_buckets > 0 and entry.file.file_source == SOURCE_APPEND
 
 
+def counts_buckets(entry: ManifestEntry) -> bool:
+    """Whether the entry adds a file to one of a fixed number of buckets."""
+    return entry.kind == ADD and entry.total_buckets > 0
+
+
 def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[ManifestEntry, ...]:
     """The entries, with sequence numbers for each bucketed one that continue those of its bucket."""
     last = dict(buckets.last)
@@ -116,7 +121,7 @@ def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[Manife
 def other_counts(entries: Iterable[ManifestEntry], buckets: Buckets) -> dict[bytes, set[int]]:
     """Partitions that would have files with different bucket counts after these entries."""
     counts = {
-        e.partition: {e.total_buckets} | buckets.counts.get(e.partition, set()) for e in entries if is_bucketed(e)
+        e.partition: {e.total_buckets} | buckets.counts.get(e.partition, set()) for e in entries if counts_buckets(e)
     }
     return {partition: found for partition, found in counts.items() if len(found) > 1}
 
@@ -131,7 +136,7 @@ def another_bucket_count(
         entries: those of the commit.
         alive: the files that stay live, without those that the commit deletes.
     """
-    new = {e.partition: e.total_buckets for e in entries if is_bucketed(e)}
+    new = {e.partition: e.total_buckets for e in entries if counts_buckets(e)}
     for entry in alive:
         count = new.get(entry.partition)
         if count is not None and entry.total_buckets != count:

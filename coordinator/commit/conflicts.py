@@ -167,12 +167,14 @@ def deletes_unknown_file(request: CommitRequest, alive: Iterable[ManifestEntry])
 
 def inputs_marked(request: CommitRequest, index: Iterable[IndexEntry]) -> Conflict | None:
     """A file that this commit deletes still has a deletion vector: another writer marked rows since this commit read them
-    (H12).
+    (H12). A file that only changes its level keeps its vector.
 
     Args:
         index: the live index files after this commit, without the vectors that it knew.
     """
-    inputs = {owner_of(e) for e in request.entries if e.kind != ADD}
+    inputs = {owner_of(e) for e in request.entries if e.kind != ADD} - {
+        owner_of(e) for e in request.entries if e.kind == ADD
+    }
     names = [owner[2] for owner in vector_places(index) if owner in inputs]
     return _inputs_marked("", names) if names else None
 

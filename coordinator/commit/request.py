@@ -1,12 +1,13 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
 Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ColumnUpdate`, `LayoutDecision`; `Target` (which
-partitions an overwrite replaces), `Isolation`. Must not know: how a commit is carried out.
+partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a
+commit is carried out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
@@ -19,6 +20,24 @@ from .message import PendingUpload
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 Target: TypeAlias = Callable[[bytes], bool]
 """A predicate on a partition row (with arity prefix): whether the commit replaces that partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbered:
+    """New files in the place of others, with the same rows and larger sequence numbers.
+
+    Attributes:
+        entries: an ADD for each new file.
+        uploads: those files that are not in the store yet.
+    """
+
+    entries: tuple[ManifestEntry, ...]
+    uploads: tuple[PendingUpload, ...] = ()
+
+
+Renumber: TypeAlias = Callable[[Sequence[ManifestEntry], int], Renumbered]
+"""Writes the rows of some new files again, under new names, with numbers that are all above the given one, and above the clock.
+Rows keep their order, and all buckets begin with the same number. The files may be those of an earlier call."""
 
 IDENTIFIER_MAX = 9_223_372_036_854_775_806
 
@@ -35,7 +54,10 @@ class CommitRequest:
         hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
-        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none).
+        read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For new
+            rows with a primary key: the snapshot above whose sequence numbers theirs are (None = not known).
+        renumber: for new rows with a primary key: writes them again with larger sequence numbers, where theirs meet those of
+            another commit. Without it, that is a conflict.
         commit_user, identifier: the identity; identifier None = not exactly once.
     """
 
@@ -49,6 +71,7 @@ class CommitRequest:
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
     read_snapshot: Snapshot | None = None
+    renumber: Renumber | None = None
     isolation: Isolation = "snapshot"
     operation: str | None = None
     watermark_ms: int | None = None

@@ -69,7 +69,6 @@ class Attempt:
         identities: new files for the identities that the snapshot has no room for.
         settled: the request on this base.
         base_manifests: the manifests that the base list names.
-        delta, changelog: the manifests of data files and of changelog files, with their lists.
         snapshot, data: the snapshot and its file, once it is built.
         sent_ms: monotonic clock at its first send, in milliseconds; None before.
     """
@@ -83,7 +82,6 @@ class Attempt:
     base_manifests: tuple[ManifestFile, ...] = ()
     base_list: MetadataFile | None = None
     delta: Delta | None = None
-    changelog: Delta | None = None
     snapshot: Snapshot | None = None
     data: bytes = b""
     sent_ms: float | None = None
@@ -98,7 +96,7 @@ class Attempt:
         if self.base_list is None or self.delta is None or self.settled is None:
             return frozenset()  # an earlier attempt landed, or another process with the same identity
         lists = {self.base_list.name, self.delta.list.name, self.settled.index_manifest or self.delta.list.name}
-        lists.update(self.changelog.names if self.changelog is not None else ())
+        lists.update(self.delta.changelog.names if self.delta.changelog is not None else ())
         return frozenset(lists.union(self.identities, (m.file_name for m in (*self.base_manifests, *self.delta.lines))))
 
 
@@ -167,10 +165,7 @@ class CommitRun:
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
-        before = self.attempt
-        self.attempt = Attempt(base, ours, found)
-        if before is not None:
-            self.attempt = replace(self.attempt, delta=before.delta, changelog=before.changelog)
+        self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
         last, carrier = found.last or (None, None)
         replay = carrier if found.says(self.request.identifier) else None
         return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
@@ -252,7 +247,8 @@ class CommitRun:
         """The files of an upload effect. The driver writes them, in parallel with the files of other effects."""
         match effect:
             case do.UploadData():
-                files = [MetadataFile(u.key, u.key, u.data) for u in self.request.uploads]
+                gone = set(self.settler.key_rules.superseded)
+                files = [MetadataFile(u.key, u.key, u.data) for u in self.request.uploads if u.key not in gone]
                 return files, ev.DataUploaded(len(files))
             case do.WriteBaseList():
                 base_list = self.writer.manifest_list(self._attempt().base_manifests)
@@ -286,32 +282,25 @@ class CommitRun:
 
     def _delta_uploads(self) -> Uploads:
         """Delta and changelog manifests and lists, kept from an earlier attempt unless the entries changed with the base."""
-        attempt, index = self._attempt(), self._settled().new_index_files
-        delta, new = attempt.delta, list[MetadataFile]()
-        if delta is None or attempt.entries != delta.entries:
-            delta = Delta.of(attempt.entries, self.writer)
+        attempt, settled = self._attempt(), self._settled()
+        index, before, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
+        delta, changelog = before, before.changelog if before is not None else None
+        if delta is None or settled.entries != delta.entries:
+            delta = Delta.of(settled.entries, self.writer)
             self.settler.learn(delta.files)
             new = [*delta.files, delta.list]
-            self.attempt = replace(attempt, delta=delta)
-        beside = [file.name for file in delta.files]
-        changelog = self._changelog()
-        if changelog is not None:
-            new += [*changelog.files, changelog.list] if changelog is not attempt.changelog else []
-            beside += changelog.names
+        if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
+            changelog = Delta.of(settled.changelog, self.writer)
+            new += [*changelog.files, changelog.list]
+        delta = replace(delta, changelog=changelog)
+        self.attempt = replace(attempt, delta=delta)
+        beside = [*(file.name for file in delta.files), *(changelog.names if changelog is not None else ())]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
         identities = self._carry_identities()
         beside += [file.name for file in identities]
+        new += self._settled().new_data
         return [*new, *identities], ev.DeltaListWritten(delta.list.name, tuple(beside))
-
-    def _changelog(self) -> Delta | None:
-        """Changelog manifests and their list; None if there are no changelog files."""
-        attempt, entries = self._attempt(), self._settled().changelog
-        changelog = attempt.changelog
-        if entries and (changelog is None or changelog.entries != entries):
-            changelog = Delta.of(entries, self.writer)
-        self.attempt = replace(attempt, changelog=changelog)
-        return changelog
 
     def _carry_identities(self) -> list[MetadataFile]:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
@@ -347,8 +336,7 @@ class CommitRun:
             attempt.ours,
             settled.entries,
             attempt.base_list,
-            attempt.delta.list,
-            attempt.changelog,
+            attempt.delta,
             schema_id=schema_named(self.schema, base, self.timeline),
             index_manifest=settled.index_manifest,
             memory=attempt.memory,
@@ -480,9 +468,9 @@ class CommitRun:
         """
         check_discard(effect.names, self._attempt().needs if landed else ())
         try:
-            data = () if self.sent else self.request.uploads
+            data = [] if self.sent else [u.key for u in (*self.request.uploads, *self.settler.request.uploads)]
             names = [self.timeline.paths.written(name) for name in effect.names]
-            self.store.delete_many([*names, *(upload.key for upload in data)])
+            self.store.delete_many([*names, *data, *(self.settler.key_rules.superseded if landed else ())])
         except LakelatchError:
             return
 

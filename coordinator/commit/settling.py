@@ -24,7 +24,7 @@ from ...core.places import FileKeys, codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
 from .attempt import MetadataFile, MetadataWriter
-from .bucket_numbers import BucketMemory, another_bucket_count, is_bucketed, numbered, other_counts
+from .bucket_numbers import BucketMemory, another_bucket_count, counts_buckets, is_bucketed, numbered, other_counts
 from .changes_since import ChangesSince
 from .conflicts import (
     Conflict,
@@ -40,6 +40,8 @@ from .conflicts import (
 )
 from .hash_indexes import HashIndexes, HashJoin, HashMemory
 from .index_files import combine_index, with_vectors_of
+from .key_files import two_index_files
+from .key_rules import KeyRules
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
 from .request import CommitRequest
@@ -53,6 +55,7 @@ class Settled:
     Attributes:
         entries: the delta of the snapshot, with sequence numbers and row ids.
         changelog: the changelog files that the snapshot lists.
+        new_data: data files that were made for it: rows that were numbered again.
         index_manifest: the name of its index manifest; None for none.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
         next_row_id: the first free row id after this snapshot.
@@ -65,6 +68,7 @@ class Settled:
     next_row_id: int
     folded: Merge | None = None
     changelog: tuple[ManifestEntry, ...] = ()
+    new_data: tuple[MetadataFile, ...] = ()
 
 
 @dataclass
@@ -79,6 +83,7 @@ class Settler:
     Attributes:
         newest_schema: whether the table has a newer schema.
         hash_join: the index files of the commit's dynamic buckets.
+        key_rules: what a table with a primary key needs.
     """
 
     request: CommitRequest
@@ -89,6 +94,7 @@ class Settler:
     hashes: HashMemory = field(default_factory=HashMemory)
     hash_join: HashJoin = field(init=False)
     newest_schema: NewestSchema = field(init=False)
+    key_rules: KeyRules = field(init=False)
     _since: ChangesSince = field(init=False)
     _read_files: Files | None = None
 
@@ -99,6 +105,7 @@ class Settler:
         self.hash_join = HashJoin(request.hashes, indexes, self.writer.names)
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
+        self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
         """Settle the request on a base.
@@ -109,7 +116,7 @@ class Settler:
         Raises:
             LakelatchError: a file that it needs cannot be read.
         """
-        restores = self.request.restores
+        restores, self.key_rules.new_data = self.request.restores, ()
         files = self._files(base)
         if isinstance(files, Conflict):
             return files
@@ -118,17 +125,22 @@ class Settler:
         if isinstance(numbers, Conflict):
             return numbers
         entries, next_row_id = numbers, base.next_row_id
+        if not restores:
+            entries = self.key_rules.stamped(entries, ours_id)
         if not restores and self.schema.options.get(opt.ROW_TRACKING):
             entries, next_row_id = tracked(entries, ours_id, next_row_id)
+        overlap = self.key_rules.runs_overlap(entries, base) if not restores else None
+        if overlap is not None:
+            return overlap
         index = self._index(base.snapshot, files)
         if isinstance(index, Conflict):
             return index
         folded = self._folded(base) if restores else None
-        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog)
+        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog, self.key_rules.new_data)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Remember the manifests of this commit, so that the next one need not read them."""
-        if self.schema.bucket > 0:
+        if self.schema.bucket > 0 or self.key_rules.order.by_number:
             for file in manifests:
                 self.buckets.learn(file.name, decode_manifest(file.data, file.name))
 
@@ -175,11 +187,15 @@ class Settler:
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
         """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count.
 
-        The rows of tables with a primary key have their numbers already.
+        Rows with a primary key have numbers of their own, which may be too small by now.
         """
-        partitions = {e.partition for e in entries if is_bucketed(e)}
-        if not partitions:
-            return entries
+        rules = self.key_rules
+        replaces = self.request.target is not None and bool(self.schema.primary_keys)
+        partitions = {e.partition for e in entries if is_bucketed(e) or (replaces and counts_buckets(e))}
+        partitions |= rules.numbered_partitions(entries)
+        conflict = rules.older_rows(entries, base)
+        if conflict is not None or not partitions:
+            return conflict or entries
         codec = codec_of(self.schema)
 
         def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
@@ -192,7 +208,11 @@ class Settler:
             conflict = another_bucket_count(entries, alive, codec)
             if conflict is not None:
                 return conflict
-        return entries if self.schema.primary_keys else numbered(entries, found)
+        if not self.schema.primary_keys:
+            return numbered(entries, found)
+        ordered = rules.in_order(entries, base, found.last)
+        self.request = rules.request
+        return ordered
 
     def _folded(self, base: Base) -> Merge:
         """The base without its deletions, for the base list; computed again for each attempt."""
@@ -213,10 +233,14 @@ class Settler:
         joined = left if isinstance(left, Conflict) else self.hash_join.on(left)
         if isinstance(joined, Conflict):
             return joined
-        entries = combine_index(old, (*replaced, *joined.entries, *request.index_entries))
+        gone = {e.file.file_name for e in replaced if e.kind == DELETE}
+        named = (e for e in request.index_entries if e.kind == ADD or e.file.file_name not in gone)
+        entries = combine_index(old, (*replaced, *joined.entries, *named))
         if isinstance(entries, Conflict):
             return entries
         conflict = inputs_marked(request, entries)
+        if self.schema.primary_keys and conflict is None:
+            conflict = two_index_files(entries)
         if conflict is not None:
             return conflict
         if entries == old:

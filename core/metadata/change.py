@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from .data_file import ADD, DELETE, SOURCE_COMPACT, DeletionVectorRange, IndexEntry, ManifestEntry
+from .data_file import (
+    ADD,
+    DELETE,
+    EMPTY_ROW,
+    SOURCE_COMPACT,
+    DeletionVectorRange,
+    IndexEntry,
+    ManifestEntry,
+    PartitionBucket,
+)
 from .deletion_vector import INDEX_TYPE
 
 Owner: TypeAlias = tuple[bytes, int, str]
@@ -64,7 +73,7 @@ class Landed:
         for owner, (_, vector) in vector_places(e for e in self.change.index_entries if e.kind == DELETE).items():
             vectors[owner[:2]].append((owner, vector))
         return [
-            Group(tuple(added[place]), tuple(deleted[place]), frozenset(marked[place]), dict(vectors[place]))
+            Group(place, tuple(added[place]), tuple(deleted[place]), frozenset(marked[place]), dict(vectors[place]))
             for place in {**added, **deleted, **marked}
             if concerns(place[0])
         ]
@@ -75,11 +84,13 @@ class Group:
     """The part of a change in one partition and bucket.
 
     Attributes:
+        place: the partition and bucket.
         added, deleted: data files.
         marked: the data files that it keeps, but whose deleted rows it changes.
         vectors: the deletion vectors, by data file, of the index files that it replaces.
     """
 
+    place: PartitionBucket
     added: tuple[ManifestEntry, ...]
     deleted: tuple[ManifestEntry, ...]
     marked: frozenset[Owner]
@@ -91,7 +102,8 @@ class Group:
 
         The new files must be marked as written by a compaction (Apache Paimon does so since 0.9; older manifests lack the
         field), and must have as many rows as the old files have apart from their deleted rows. A file that only changes its
-        level is the same file.
+        level is the same file. With a primary key, rows with the same key become one, and rows that delete vanish with the rows
+        that they delete.
         """
         rows = {(e.file.file_name, e.file.row_count) for e in self.deleted}
         same = rows & {(e.file.file_name, e.file.row_count) for e in self.added}
@@ -99,12 +111,19 @@ class Group:
         old = [e for e in self.deleted if (e.file.file_name, e.file.row_count) not in same]
         if not self.deleted or any(e.file.file_source != SOURCE_COMPACT for e in new):
             return False
-        most = least = sum(e.file.row_count for e in old)
+        most = least = keys = deletes = 0
         for entry in old:
-            vector = self.vectors.get(owner_of(entry))
-            if vector is not None:  # a vector without a count may mark any number of rows
-                most -= vector.cardinality or 0
-                least -= entry.file.row_count if vector.cardinality is None else vector.cardinality
+            vector, rows_of_file = self.vectors.get(owner_of(entry)), entry.file.row_count
+            marked = vector.cardinality if vector is not None else 0
+            most += rows_of_file - (marked or 0)
+            stay = rows_of_file - (
+                rows_of_file if marked is None else marked
+            )  # without a count it may mark any number of rows
+            least += stay
+            keys = max(keys, stay)
+            deletes += rows_of_file if entry.file.delete_row_count is None else entry.file.delete_row_count
+        if any(e.file.min_key != EMPTY_ROW for e in old):  # a file has one row for each of its keys
+            least = keys - deletes
         return least <= sum(e.file.row_count for e in new) <= most
 
 

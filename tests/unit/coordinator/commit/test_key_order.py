@@ -1,0 +1,288 @@
+"""H14: which of two rows of a key is the newer one is never left open, however their writers come together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from keyed import Keyed, merged, run_of
+
+from lakelatch.core.errors import CommitConflict
+from lakelatch.core.metadata.data_file import SOURCE_COMPACT
+
+STRICT = pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "aggregation"},
+        {"merge-engine": "first-row"},
+        {"deletion-vectors.enabled": "true"},
+        {"changelog-producer": "lookup"},
+    ],
+    ids=lambda options: "-".join(next(iter(options.items()))),
+)
+
+
+def numbers(world: Keyed) -> dict[str, tuple[int, int]]:
+    return {name: (f.min_sequence_number, f.max_sequence_number) for name, f in world.files().items()}
+
+
+def test_jobs_with_numbers_of_their_own_land_in_any_order_and_nothing_is_written_again() -> None:
+    """The one that began first is the older one, even if it lands last."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("later", (200, 210))))
+    world.upsert(run_of("earlier", (100, 110)))
+    assert numbers(world) == {"base": (1, 10), "later": (200, 210), "earlier": (100, 110)}
+    assert world.asked == []
+
+
+@pytest.mark.parametrize("theirs", [(105, 120), (90, 100), (110, 110), (100, 110), (50, 500)])
+def test_numbers_that_meet_are_given_again_above_all_others(theirs: tuple[int, int]) -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", theirs)))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [max(theirs)]
+    ours, other = numbers(world)["ours'"], numbers(world)["theirs"]
+    assert ours[0] > other[1] and other == theirs
+
+
+def test_without_a_way_to_number_rows_again_it_is_a_conflict_with_a_name() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (105, 120)), user="other-job"))
+    with pytest.raises(CommitConflict, match=r"sequence_numbers_meet.*snapshot 2 .*other-job.*105 to 120.*100 to 110"):
+        world.upsert(run_of("ours", (100, 110)), renumber=None)
+    assert set(world.files()) == {"base", "theirs"}
+
+
+def test_numbers_that_meet_in_other_buckets_only_do_not_matter() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (100, 110), bucket=1)))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == []
+
+
+def test_all_buckets_of_a_commit_are_numbered_again_so_that_the_order_is_the_same_everywhere() -> None:
+    """In one bucket the numbers meet; in the other one ours are the smaller ones, and would be the older ones there."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    theirs = run_of("theirs-0", (100, 150)), run_of("theirs-1", (300, 300), bucket=1)
+    world.meanwhile(lambda: world.upsert(*theirs))
+    world.upsert(run_of("ours-0", (120, 160)), run_of("ours-1", (120, 130), bucket=1))
+    found = numbers(world)
+    assert found["ours-0'"][0] > 300 and found["ours-1'"][0] > 300
+
+
+def test_rows_of_a_writer_that_read_nothing_are_newer_than_all_that_landed_before() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 1000)))
+    world.upsert(run_of("ours", (100, 110)), read=None)
+    assert world.asked == [1000] and numbers(world)["ours'"][0] > 1000
+    world.upsert(run_of("more", (2000, 2100)), read=None)
+    assert numbers(world)["more"] == (2000, 2100)
+
+
+def test_a_clock_that_is_behind_is_noticed() -> None:
+    """The writer states that it read the base, whose numbers are larger than its own."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 1000)))
+    with pytest.raises(CommitConflict, match=r"sequence_numbers_too_small.*up to 1000 before.*100 to 110"):
+        world.upsert(run_of("ours", (100, 110)), renumber=None)
+    world.upsert(run_of("ours", (100, 110)))
+    assert numbers(world)["ours'"][0] > 1000
+
+
+def test_rows_that_were_numbered_again_are_numbered_again_only_if_they_must_be() -> None:
+    """Three lost races: the second winner has smaller numbers than ours by then, the third meets them."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+
+    def third() -> None:
+        world.meanwhile(lambda: world.upsert(run_of("c", (100, 290)), read=read))
+
+    def second() -> None:
+        world.upsert(run_of("b", (60, 70)), read=read)
+        third()
+
+    def first() -> None:
+        world.upsert(run_of("a", (100, 150)), read=read)
+        world.meanwhile(second)
+
+    world.meanwhile(first)
+    receipt = world.upsert(run_of("ours", (100, 110)))
+    assert receipt.attempts == 4
+    found = numbers(world)
+    assert set(found) == {"base", "a", "b", "c'", "ours''"}
+    assert found["ours''"][0] > found["c'"][1]
+    assert sorted(world.asked) == [150, 150, 390], "c met a, and ours met a and c"
+
+
+def test_what_was_written_again_is_in_the_store_and_what_it_replaces_is_not() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (105, 120))))
+    world.upsert(run_of("ours", (100, 110)))
+    keys = {info.key for info in world.store.list("bucket-0/")}
+    assert keys == {f"bucket-0/data-{name}.parquet" for name in ("base", "theirs", "ours'")}
+    assert world.store.get("bucket-0/data-ours'.parquet") == b"rows again"
+
+
+def test_rows_that_are_numbered_again_before_the_first_attempt_are_stored_once() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 1000)))
+    world.upsert(run_of("ours", (100, 110)), read=None)
+    assert {info.key for info in world.store.list("bucket-0/")} == {
+        "bucket-0/data-base.parquet",
+        "bucket-0/data-ours'.parquet",
+    }
+
+
+def test_a_commit_that_fails_after_all_leaves_no_file_of_either_numbering() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 1000)))
+    other = run_of("ours-1", (100, 110), bucket=1, buckets=3)
+    with pytest.raises(CommitConflict, match="another_bucket_count"):
+        world.upsert(run_of("ours", (100, 110)), other, read=None)
+    assert {info.key for info in world.store.list("") if info.key.startswith("bucket-")} == {
+        "bucket-0/data-base.parquet"
+    }
+
+
+@pytest.mark.parametrize("options", [{"sequence.field": "v"}, {"sequence.snapshot-ordering": "true"}])
+def test_tables_that_order_rows_by_other_means_need_no_order_of_numbers(options: dict[str, str]) -> None:
+    world = Keyed({"write-only": "true", **options})
+    world.upsert(run_of("base", (1, 10)))
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (100, 110))))
+    world.upsert(run_of("ours", (100, 110)), renumber=None)
+    assert set(world.files()) == {"base", "theirs", "ours"}
+
+
+def test_the_id_of_the_snapshot_is_the_number_of_new_rows_where_an_option_says_so() -> None:
+    """Option `sequence.snapshot-ordering`: each attempt stamps its own id; a compaction keeps the numbers of its inputs."""
+    world = Keyed({"sequence.snapshot-ordering": "true", "write-only": "true"})
+    world.upsert(run_of("one", (0, 9)))
+    world.meanwhile(lambda: world.upsert(run_of("two", (0, 9))))
+    world.upsert(run_of("three", (0, 9)))
+    assert numbers(world) == {"one": (1, 1), "two": (2, 2), "three": (3, 3)}
+    inputs = [run_of(name, (0, 9)) for name in ("one", "two")]
+    read = world.read()
+    world.compact(inputs, [run_of("big", (1, 2), level=5, source=SOURCE_COMPACT)], read)
+    assert numbers(world) == {"three": (3, 3), "big": (1, 2)}
+
+
+# ------------------------------------------------------------------------------- compactions between two writers
+
+
+def compacted_meanwhile(world: Keyed, *, deletes: int, kept: int, read: Any = None) -> None:
+    """Another job upserts, and its rows are merged with those of the base."""
+    base, theirs = run_of("base", (1, 10)), run_of("theirs", (200, 210), deletes=deletes)
+    world.upsert(theirs, read=read)
+    world.compact([base, theirs], [merged("big", base, theirs, deletes=kept)], world.read())
+
+
+def test_rows_under_a_dropped_delete_are_numbered_again() -> None:
+    """A newer job deleted a key, and a compaction dropped that delete. The older job's row would come back to life."""
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+    world.meanwhile(lambda: compacted_meanwhile(world, deletes=1, kept=0, read=read))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [210]
+
+
+def test_rows_of_deduplicate_keep_their_numbers_beside_a_compaction_that_drops_no_delete() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+    world.meanwhile(lambda: compacted_meanwhile(world, deletes=1, kept=1, read=read))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == []
+
+
+@STRICT
+def test_rows_under_newer_merged_rows_are_numbered_again(options: dict[str, str]) -> None:
+    """The merged row holds values of older rows, and would win over ours as a whole."""
+    world = Keyed(options)
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+    world.meanwhile(lambda: compacted_meanwhile(world, deletes=0, kept=0, read=read))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [210]
+
+
+def test_a_compaction_of_older_rows_changes_nothing() -> None:
+    world = Keyed({"merge-engine": "aggregation"})
+    world.upsert(run_of("base", (1, 10), deletes=3))
+    base = run_of("base", (1, 10), deletes=3)
+    read = world.read()
+    world.meanwhile(lambda: world.compact([base], [merged("big", base, rows=7)], read))
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [] and set(world.files()) == {"big", "ours"}
+
+
+def test_a_compaction_that_drops_a_delete_gives_way_to_older_rows() -> None:
+    """It lands after the older job, whose row it has not seen: the row would come back to life."""
+    world = Keyed()
+    base, theirs = run_of("base", (1, 10)), run_of("theirs", (200, 210), deletes=1)
+    world.upsert(base)
+    read = world.read()
+    world.upsert(theirs)
+    world.meanwhile(lambda: world.upsert(run_of("older", (100, 110)), read=read))
+    with pytest.raises(CommitConflict, match=r"older_rows_appended.*snapshot 3.*from 100.*up to 210"):
+        world.compact([base, theirs], [merged("big", base, theirs)], world.read())
+    assert set(world.files()) == {"base", "theirs", "older"}
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
+def test_a_compaction_gives_way_to_older_rows_if_the_engine_cannot_merge_them_later(engine: str) -> None:
+    world = Keyed({"merge-engine": engine})
+    base, theirs = run_of("base", (1, 10)), run_of("theirs", (200, 210))
+    world.upsert(base)
+    read = world.read()
+    world.upsert(theirs)
+    world.meanwhile(lambda: world.upsert(run_of("older", (100, 110)), read=read))
+    try:
+        world.compact([base, theirs], [merged("big", base, theirs)], world.read())
+    except CommitConflict:
+        assert engine == "aggregation" and set(world.files()) == {"base", "theirs", "older"}
+    else:
+        assert engine == "deduplicate" and set(world.files()) == {"big", "older"}
+
+
+def test_newer_rows_stay_beside_a_compaction() -> None:
+    world = Keyed({"merge-engine": "aggregation"})
+    base = run_of("base", (1, 10), deletes=1)
+    world.upsert(base)
+    world.meanwhile(lambda: world.upsert(run_of("newer", (100, 110))))
+    world.compact([base], [merged("big", base)], world.read())
+    assert set(world.files()) == {"big", "newer"}
+
+
+def test_an_overwrite_gives_way_to_rows_older_than_those_that_it_replaces() -> None:
+    """A key that an older job wrote was hidden by a newer row. The overwrite would take that away, and show the older one."""
+    world = Keyed()
+    base, theirs = run_of("base", (1, 10)), run_of("theirs", (200, 210))
+    world.upsert(base)
+    read = world.read()
+    world.upsert(theirs)
+    world.meanwhile(lambda: world.upsert(run_of("older", (100, 110)), read=read))
+    with pytest.raises(CommitConflict, match="older_rows_appended"):
+        world.commit("OVERWRITE", run_of("new", (300, 310)), target=lambda partition: True, read_snapshot=world.read())
+
+
+def test_rows_under_an_overwrite_of_newer_rows_are_numbered_again() -> None:
+    world = Keyed()
+    world.upsert(run_of("base", (1, 10)))
+    read = world.read()
+
+    def overwritten() -> None:
+        world.upsert(run_of("theirs", (200, 210)), read=read)
+        world.commit("OVERWRITE", run_of("new", (300, 310)), target=lambda partition: True, read_snapshot=world.read())
+
+    world.meanwhile(overwritten)
+    world.upsert(run_of("ours", (100, 110)))
+    assert world.asked == [310] and set(world.files()) == {"new", "ours'"}
