@@ -24,12 +24,18 @@ def register(commands: Commands) -> None:
         commands,
         "compact",
         compact,
-        "Rewrite small files into large ones, partition by partition. The rows stay the same. It can run while other jobs write;"
-        " their commits are kept. Shows the plan; --apply carries it out.",
+        "Rewrite small files into large ones, partition by partition; in a table with a primary key, merge the files of each"
+        " bucket. The rows stay the same. It can run while other jobs write; their commits are kept. Shows the plan; --apply"
+        " carries it out.",
         'lakelatch compact s3://lake/flights --where "month = 1"\nlakelatch compact s3://lake/flights --apply',
     )
     add_branch(parser)
     parser.add_argument("--where", metavar="TEXT", help='the partitions to compact, such as "month >= 3"')
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="rewrite small files however few there are; in a table with a primary key, merge all files of each bucket",
+    )
     parser.add_argument(
         "--target-size", metavar="SIZE", help="the size that files should have afterwards, such as '128 mb'"
     )
@@ -43,6 +49,7 @@ def compact(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
     done = table.compact(
         args.where,
+        full=args.full,
         target_size=args.target_size,
         min_files=args.min_files,
         dry_run=not args.apply,

@@ -17,8 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 from ..coordinator.commit.message import CommitMessage
 from ..core.predicates.predicate import Predicate
 from ..table.compaction.plan import plan_compaction
-from ..table.compaction.rewrite import Rewriter
-from ..table.compaction.run import Compaction, Rewrite, rewriter_of, run_compaction
+from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.create import open_table
 from ..table.scan.split import Split
 from .scan import packed
@@ -35,6 +34,7 @@ def compact(
     url: str,
     where: Predicate | str | None = None,
     *,
+    full: bool = False,
     target_size: int | str | None = None,
     min_files: int | None = None,
     dry_run: bool = False,
@@ -46,7 +46,7 @@ def compact(
         spark: the session, classic or Connect.
         url: the URL of the table, which must mean the same on the driver and on the executors.
         where: the partitions to compact, as a predicate on partition columns or its text.
-        target_size, min_files, dry_run: as for `Table.compact`.
+        full, target_size, min_files, dry_run: as for `Table.compact`.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
 
     Returns:
@@ -60,7 +60,7 @@ def compact(
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
     """
     table = open_table(url, storage_options=storage_options)
-    plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files)
+    plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full)
     if dry_run or not plan.groups:
         return Compaction(plan)
     rewriter = rewriter_of(table.store, table.timeline, table.schema, plan.groups, plan.target_bytes)
@@ -68,7 +68,7 @@ def compact(
     return run_compaction(table.committer, table.timeline, table.schema, plan, rewrite, batch_bytes=BATCH_BYTES)
 
 
-def rewritten_by(spark: Any, rewriter: Rewriter) -> Rewrite:
+def rewritten_by(spark: Any, rewriter: AnyRewriter) -> Rewrite:
     """A function that rewrites groups on executors, in one job whose tasks read about the same number of bytes."""
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:

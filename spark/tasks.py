@@ -25,7 +25,7 @@ from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.metadata.schema import TableSchema
 from ..core.rows.types import AtomicType, Field
 from ..core.rows.values import MILLIS_PER_DAY
-from ..table.compaction.rewrite import Rewriter
+from ..table.compaction.run import AnyRewriter
 from ..table.reading.arrow import SplitReader
 from ..table.scan.split import Split
 from ..table.writing.conform import Conformer
@@ -106,7 +106,7 @@ class RewriteTask:
         job: the part of the file names that all files of the job share; it follows the table's prefix.
     """
 
-    rewriter: Rewriter
+    rewriter: AnyRewriter
     job: str
 
     @property

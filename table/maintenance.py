@@ -101,6 +101,7 @@ class Maintenance(OpenTable):
         self,
         where: Predicate | str | None = None,
         *,
+        full: bool = False,
         target_size: int | str | None = None,
         min_files: int | None = None,
         dry_run: bool = False,
@@ -108,16 +109,20 @@ class Maintenance(OpenTable):
     ) -> Compaction:
         """Rewrite small files into larger ones, and drop deleted rows from files that have many. The table's rows do not change.
 
+        In a table with a primary key the files of each bucket are sorted runs, which a read merges. Compaction merges runs where
+        there are as many as option `num-sorted-run.compaction-trigger` says, so that reads have less to do.
+
         Compaction can run while other jobs write. Rows that they append meanwhile are kept. If an overwrite, a delete or
         another compaction replaces files first, its result is kept: compaction abandons that group of files and reports it
         in `given_up`. It commits after every gigabyte that it has rewritten. If a run is cut off, run it again to finish it.
 
         Args:
             where: a predicate on partition columns, or its text, that chooses the partitions.
+            full: rewrite small files however few there are. In a table with a primary key: merge all files of each bucket.
             target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`. A file below
                 0.7 of it (option `compaction.small-file-ratio`) counts as small.
             min_files: rewrite small files that together do not fill one new file only if there are at least this many;
-                option `compaction.min.file-num`, 5 by default.
+                option `compaction.min.file-num`, 5 by default. Not for tables with a primary key.
             dry_run: change nothing.
             progress: called with the number of files rewritten so far and their total.
 
@@ -140,7 +145,7 @@ class Maintenance(OpenTable):
         [0, 1, 2, 3, 4, 5]
         """
         timeline, schema = self._maintained()
-        plan = plan_compaction(timeline, schema, where, target_size, min_files)
+        plan = plan_compaction(timeline, schema, where, target_size, min_files, full)
         if dry_run or not plan.groups:
             return Compaction(plan)
         rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)

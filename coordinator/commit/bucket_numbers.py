@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...core.metadata.data_file import ADD, SOURCE_APPEND, ManifestEntry, PartitionBucket
+from ...core.metadata.data_file import ADD, EMPTY_ROW, SOURCE_APPEND, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import may_hold
 from ...core.metadata.manifest import ManifestFile
 from ...core.rows.partition import PartitionCodec
@@ -104,11 +104,13 @@ def counts_buckets(entry: ManifestEntry) -> bool:
 
 
 def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[ManifestEntry, ...]:
-    """The entries, with sequence numbers for each bucketed one that continue those of its bucket."""
+    """The entries, with sequence numbers for each bucketed one that continue those of its bucket. Files with keys keep those of
+    their rows.
+    """
     last = dict(buckets.last)
     made = []
     for entry in entries:
-        if is_bucketed(entry):
+        if is_bucketed(entry) and entry.file.min_key == EMPTY_ROW:
             bucket = (entry.partition, entry.bucket)
             first = last.get(bucket, -1) + 1
             last[bucket] = first + entry.file.row_count - 1

@@ -1,4 +1,4 @@
-"""Choose the small files of an append table that are rewritten together.
+"""Choose the files that are rewritten together: the small files of an append table; for tables with a primary key see `key_plan`.
 
 Owns: `CompactionPlan`, the choice and packing of files. Must not know: how files are rewritten or committed.
 Source: format/deletion-vectors §2; format/data-files §6. Invariants: The files of a group are of one (partition, bucket) and of
@@ -19,12 +19,14 @@ from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.predicates.predicate import Predicate
+from ...core.predicates.predicate import Predicate, bind
 from ...core.predicates.sql import parse_where
+from ...core.statistics.pruning import split_predicate
 from ..scan.plan import plan_scan
 from ..scan.split import Split
-from ..writing.data_writer import DEFAULT_TARGET_BYTES
+from ..writing.data_writer import DEFAULT_TARGET_BYTES, KEY_TABLE_TARGET_BYTES
 from ..writing.writer import check_writable
+from .key_plan import BucketCompaction, bucket_compactions, check_key_compactable, live_files
 
 FEWEST_FILES = 2
 
@@ -81,6 +83,12 @@ class CompactionPlan(ShownAsText):
     def __str__(self) -> str:
         if not self.groups:
             return f"nothing to compact: {self.files_considered} files"
+        if isinstance(self.groups[0], BucketCompaction):
+            rules = ", ".join(sorted({group.why for group in self.groups if isinstance(group, BucketCompaction)}))
+            return (
+                f"{self.file_count} of {self.files_considered} files in {len(self.groups)} buckets, {self.row_count} rows"
+                f" in {self.size} bytes, are merged ({rules})"
+            )
         partitions = f" of {self.partition_count} partitions" if self.groups[0].partition_path else ""
         return (
             f"{self.file_count} of {self.files_considered} files{partitions}, {self.row_count} rows in {self.size} bytes,"
@@ -91,7 +99,10 @@ class CompactionPlan(ShownAsText):
 def group_to_dict(group: Split) -> dict[str, Any]:
     """A group as plain values, with stable keys."""
     told = group.to_dict()
-    return {key: told[key] for key in ("partition", "bucket", "files", "row_count", "size", "deletion_vectors")}
+    shown = {key: told[key] for key in ("partition", "bucket", "files", "row_count", "size", "deletion_vectors")}
+    if isinstance(group, BucketCompaction):
+        shown |= {"output_level": group.output_level, "reason": group.why}
+    return shown
 
 
 def plan_compaction(
@@ -100,6 +111,7 @@ def plan_compaction(
     where: Predicate | str | None = None,
     target_size: int | str | None = None,
     min_files: int | None = None,
+    full: bool = False,
 ) -> CompactionPlan:
     """Choose the files to rewrite.
 
@@ -109,24 +121,24 @@ def plan_compaction(
         target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`.
         min_files: rewrite small files that do not fill a new file only if there are this many; option
             `compaction.min.file-num`.
+        full: rewrite small files however few there are; in a table with a primary key, merge all files of each bucket.
 
     Raises:
-        Unsupported: lakelatch cannot write the table, or it has data evolution.
+        Unsupported: lakelatch cannot write or merge the table, or it has data evolution.
         InvalidArgument: an argument is not valid.
     """
+    if schema.primary_keys:
+        return _plan_keyed(timeline, schema, where, _target_bytes(schema, target_size), min_files, full)
     check_compactable(schema)
     target = _target_bytes(schema, target_size)
     fewest = schema.options.get(opt.COMPACTION_MIN_FILES) if min_files is None else min_files
     if fewest < FEWEST_FILES:
         raise InvalidArgument(f"min_files is {fewest}", next_step=f"use {FEWEST_FILES} or more")
+    fewest = FEWEST_FILES if full else fewest
     predicate = parse_where(where) if isinstance(where, str) else where
     snapshot = timeline.latest()
     scan = plan_scan(timeline, snapshot, schema, predicate)
-    if scan.residual is not None:
-        raise InvalidArgument(
-            f"a compaction rewrites whole partitions, but '{scan.residual}' chooses rows",
-            next_step=f"use partition columns only: {', '.join(schema.partition_keys) or 'this table has none'}",
-        )
+    _refuse_rows(scan.residual, schema)
     if snapshot is None:
         return CompactionPlan(None, target)
     # Partitions of a fallback branch are only read here. They are compacted in the branch to which they belong.
@@ -137,8 +149,43 @@ def plan_compaction(
     return CompactionPlan(snapshot, target, groups, considered, tuple(timeline.index_entries(snapshot)))
 
 
+def _plan_keyed(
+    timeline: Timeline,
+    schema: TableSchema,
+    where: Predicate | str | None,
+    target_bytes: int,
+    min_files: int | None,
+    full: bool,
+) -> CompactionPlan:
+    if min_files is not None:
+        raise InvalidArgument(
+            "min_files is for tables without a primary key",
+            next_step=f"set option '{opt.RUNS_TO_COMPACT.key}', or use full=True",
+        )
+    check_key_compactable(schema)
+    predicate = parse_where(where) if isinstance(where, str) else where
+    on_partition, residual = None, None
+    if predicate is not None:
+        on_partition, residual = split_predicate(bind(predicate, schema.fields), schema.partition_keys)
+    _refuse_rows(residual, schema)
+    snapshot = timeline.latest()
+    if snapshot is None:
+        return CompactionPlan(None, target_bytes)
+    entries, index = live_files(timeline, snapshot, schema, on_partition), tuple(timeline.index_entries(snapshot))
+    groups = bucket_compactions(timeline, snapshot, schema, entries, index, full=full)
+    return CompactionPlan(snapshot, target_bytes, tuple(groups), len(entries), index)
+
+
+def _refuse_rows(residual: Predicate | None, schema: TableSchema) -> None:
+    if residual is not None:
+        raise InvalidArgument(
+            f"a compaction rewrites whole partitions, but '{residual}' chooses rows",
+            next_step=f"use partition columns only: {', '.join(schema.partition_keys) or 'this table has none'}",
+        )
+
+
 def check_compactable(schema: TableSchema) -> None:
-    """Refuse tables whose files cannot be rewritten. The error names the feature and the option."""
+    """Refuse append tables whose files cannot be rewritten. The error names the feature and the option."""
     check_writable(schema)
     if schema.options.get(opt.DATA_EVOLUTION):
         raise Unsupported(
@@ -150,7 +197,8 @@ def check_compactable(schema: TableSchema) -> None:
 
 def _target_bytes(schema: TableSchema, given: int | str | None) -> int:
     if given is None:
-        return schema.options.get(opt.TARGET_FILE_SIZE) or DEFAULT_TARGET_BYTES
+        default_bytes = KEY_TABLE_TARGET_BYTES if schema.primary_keys else DEFAULT_TARGET_BYTES
+        return schema.options.get(opt.TARGET_FILE_SIZE) or default_bytes
     try:
         size = opt.parse_size(str(given))
     except ValueError as error:

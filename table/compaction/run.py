@@ -1,4 +1,4 @@
-"""Run a compaction of an append table, which joins small files into larger ones while other jobs write.
+"""Run a compaction, which joins files into fewer ones while other jobs write.
 
 Owns: `run_compaction`, with its batches, their commits, and the groups that are given up. Must not know: how files are chosen
 (`plan`), how rows are rewritten (`rewrite`), where that runs.
@@ -36,6 +36,7 @@ from ...core.places import FileKeys, codec_of
 from ..scan.fallback import file_schemas_of
 from ..scan.split import Split
 from ..writing.writer import keys_of
+from .key_rewrite import KeyRewriter
 from .plan import CompactionPlan
 from .rewrite import Rewriter
 
@@ -44,6 +45,7 @@ BATCH_BYTES = 1 << 30
 REWRITE_THREADS = 4
 """The number of groups that are rewritten at once. Each holds a few row groups in memory."""
 
+AnyRewriter = Rewriter | KeyRewriter
 Rewrite = Callable[[Sequence[Split]], list[CommitMessage]]
 """A function that rewrites groups and yields one message per group, in any order. If it raises, it leaves no file."""
 
@@ -104,12 +106,13 @@ class Compaction(ShownAsText):
 
 def rewriter_of(
     store: Store, timeline: Timeline, schema: TableSchema, groups: Iterable[Split], target_bytes: int
-) -> Rewriter:
+) -> AnyRewriter:
     """The rewriter for these groups, in this process or on another machine."""
-    return Rewriter(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
+    made: type[AnyRewriter] = KeyRewriter if schema.primary_keys else Rewriter
+    return made(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
 
 
-def rewritten_here(rewriter: Rewriter) -> Rewrite:
+def rewritten_here(rewriter: AnyRewriter) -> Rewrite:
     """A function that rewrites groups in this process, a few at a time."""
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
@@ -236,7 +239,7 @@ class _Run:
                 messages = [m for m in messages if m not in gone]
 
     def _request(self, messages: Sequence[CommitMessage]) -> CommitRequest:
-        owners = {owner for message in messages for owner in _owners(message)}
+        owners = {owner for message in messages for owner in _replaced(message)}
         stem, numbers = f"index-{MACHINE.new_uuid()}", count()
         index, uploads = with_vectors_of(
             self.committer.store,
@@ -277,6 +280,12 @@ class _Run:
 
 def _owners(message: CommitMessage) -> Iterator[Owner]:
     return ((message.partition, message.bucket, file.file_name) for file in message.compact_before)
+
+
+def _replaced(message: CommitMessage) -> set[Owner]:
+    """The inputs that are gone afterwards. A file that only moves to another level keeps its deletion vector."""
+    moved = {(message.partition, message.bucket, file.file_name) for file in message.compact_after}
+    return {*_owners(message)} - moved
 
 
 def _inputs_of(group: Split) -> CommitMessage:

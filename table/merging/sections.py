@@ -1,6 +1,7 @@
 """Find the files of one bucket whose keys overlap, which must be merged, and those that can be read as they are.
 
-Owns: `groups_of`, `key_sections`, `sorted_runs`. Must not know: how rows are merged, predicates. Source: format/primary-keys §2.
+Owns: `groups_of`, `sections_of`, `key_sections`, `sorted_runs`. Must not know: how rows are merged, predicates.
+Source: format/primary-keys §2.
 
 Invariants: Every file is in exactly one group. Two files of different groups have no key in common, unless the files of higher
 levels are free of older versions by other means (deletion vectors, or engine `first-row`).
@@ -43,9 +44,18 @@ def groups_of(files: Sequence[DataFile], rules: MergeRules) -> list[FileGroup]:
     if settled and (rules.has_vectors or rules.engine == "first-row" or len(levels) == 1):
         return [FileGroup((f,), True) for f in files]
     return [
-        FileGroup(tuple(sorted(section, key=_age)), len(section) == 1 and section[0].delete_row_count == 0)
-        for section in key_sections(files, rules)
+        FileGroup(section, len(section) == 1 and section[0].delete_row_count == 0)
+        for section in sections_of(files, rules)
     ]
+
+
+def sections_of(files: Sequence[DataFile], rules: MergeRules) -> list[tuple[DataFile, ...]]:
+    """The sections of `key_sections`, each oldest file first.
+
+    Raises:
+        TableCorrupt: the smallest or largest key of a file is damaged.
+    """
+    return [tuple(sorted(section, key=_age)) for section in key_sections(files, rules)]
 
 
 def sorted_runs(files: Sequence[DataFile], rules: MergeRules) -> list[list[int]]:

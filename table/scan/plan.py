@@ -218,7 +218,7 @@ def _plan_branch(
         return timeline.schema(schema_id, f"a data file of {timeline.file_of(snapshot)}")
 
     manifests = timeline.manifests(snapshot)
-    readable = [m for m in manifests if on_partition is None or _may_hold(m, on_partition, codec)]
+    readable = [m for m in manifests if on_partition is None or may_hold(m, on_partition, codec)]
     # The columns of a row may be in several files, each with statistics for some of them. Such files are pruned only together.
     bounds = None if schema.options.get(opt.DATA_EVOLUTION) or without is not None else residual
     rules = merge_rules(schema)
@@ -316,7 +316,8 @@ def count_rows(plan: ScanPlan) -> int | None:
     return None if None in rows else sum(n for n in rows if n is not None)
 
 
-def _may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:
+def may_hold(manifest: ManifestFile, predicate: Predicate, codec: PartitionCodec) -> bool:
+    """May a manifest name files of the partitions that a predicate chooses?"""
     count = manifest.num_added_files + manifest.num_deleted_files
     try:
         return may_match_range(predicate, manifest.partition_stats, codec.fields, count, manifest.file_name)

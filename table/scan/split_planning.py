@@ -66,6 +66,14 @@ class SplitPlanner:
             TableCorrupt: a name that would leave the table's directory.
             Unsupported: a file outside the table, in a location that no option of the table names.
         """
+        return tuple(split for empty, files in self._by_bucket(entries) for split in self._of_bucket(empty, files))
+
+    def whole_buckets(self, entries: Iterable[ManifestEntry]) -> tuple[Split, ...]:
+        """One split with all files of each (partition, bucket), to be rewritten; errors as for `splits`."""
+        return tuple(self._split(empty, files, ()) for empty, files in self._by_bucket(entries))
+
+    def _by_bucket(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[Split, list[DataFile]]]:
+        """The files of each (partition, bucket), and a split of it without files."""
         if self._rules is not None:
             entries = list(entries)
             totals = {(e.partition, e.bucket): e.total_buckets for e in entries}
@@ -74,14 +82,11 @@ class SplitPlanner:
         for entry in entries:
             groups.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
         paths = {partition: self._codec.path(partition) for partition, _, _ in groups}
-        return tuple(
-            split
-            for (partition, bucket, total), files in groups.items()
-            for split in self._of_bucket(
+        for (partition, bucket, total), files in groups.items():
+            yield (
                 Split(partition, paths[partition], bucket, total, (), (), branch=self._branch, named_by=self._named_by),
                 files,
             )
-        )
 
     def _of_bucket(self, empty: Split, files: Sequence[DataFile]) -> Iterator[Split]:
         if self._schema.options.get(opt.DATA_EVOLUTION):

@@ -257,14 +257,21 @@ class PaimonJava:
             write.close()
             commit.close()
 
-    def compact(self, path: str | os.PathLike[str], commit_user: str = "java-compact", identifier: int = 1) -> None:
-        """Full compaction of every bucket that holds files, and one COMPACT commit."""
+    def compact(
+        self,
+        path: str | os.PathLike[str],
+        commit_user: str = "java-compact",
+        identifier: int = 1,
+        *,
+        full: bool = True,
+    ) -> None:
+        """Compaction of every bucket that holds files, into the last level or only what is due, and one COMPACT commit."""
         table = self.open(path).copy(self._map({"write-only": "false"}))
         write = table.newWrite(commit_user).withIOManager(self._io_manager())
         commit = table.newCommit(commit_user)
         try:
             for split in table.newReadBuilder().newScan().plan().splits():
-                write.compact(split.partition(), JInt(split.bucket()), True)
+                write.compact(split.partition(), JInt(split.bucket()), full)
             commit.commit(JLong(identifier), write.prepareCommit(True, JLong(identifier)))
         finally:
             write.close()

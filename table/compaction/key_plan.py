@@ -1,0 +1,164 @@
+"""Choose the sorted runs of a table with a primary key that are compacted together.
+
+Owns: `BucketCompaction`, `live_files`, `bucket_compactions`. Must not know: how files are rewritten or committed.
+Source: format/primary-keys §7.
+
+Invariants: The files of a compaction are the newest runs of one (partition, bucket). Planning reads only metadata. Postponed rows
+(bucket -2) are no runs, and stay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import Unsupported
+from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
+from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.metadata.folding import live
+from ...core.metadata.levels import runs_of
+from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import codec_of
+from ...core.predicates.predicate import Predicate
+from ..merging.merge import columns_to_merge
+from ..scan.entry_pruning import wanted_entries
+from ..scan.plan import may_hold
+from ..scan.refusals import check_files_readable
+from ..scan.split import Split
+from ..scan.split_planning import SplitPlanner
+from ..writing.key_files import KeyFileSettings
+
+
+@dataclass(frozen=True)
+class BucketCompaction(Split):
+    """The files of one (partition, bucket) that are compacted together.
+
+    Attributes:
+        output_level: the level of the files that replace them.
+        last_level: the last level of the bucket.
+        drops_deletes: rows that delete are left out.
+        one_by_one: each file is rewritten by itself.
+        why: the rule that chose the files.
+    """
+
+    output_level: int = 0
+    last_level: int = 0
+    drops_deletes: bool = False
+    one_by_one: bool = False
+    why: str = ""
+
+
+def check_key_compactable(schema: TableSchema) -> MergeRules:
+    """The rules of a table with a primary key; refuses tables whose files cannot be merged or written.
+
+    Raises:
+        Unsupported: names the feature and the option.
+    """
+    rules = merge_rules(schema)
+    assert rules is not None
+    columns_to_merge(rules, schema.fields, [f.name for f in schema.fields])
+    if schema.options.texts.get("pk-clustering-override", "false").lower() == "true":
+        raise Unsupported(
+            "option 'pk-clustering-override' = true: compacting files that are not sorted by key is not supported",
+            next_step="compact the table with Apache Paimon",
+        )
+    if rules.has_lookups:
+        raise Unsupported(
+            "compacting a table whose compaction looks up older rows (option 'deletion-vectors.enabled', 'force-lookup',"
+            " 'changelog-producer' = lookup, or 'merge-engine' = first-row) is not supported yet",
+            next_step="compact the table with Apache Paimon",
+        )
+    if schema.options.texts.get("changelog-producer", "none").strip().lower() == "full-compaction":
+        raise Unsupported(
+            "compacting a table with option 'changelog-producer' = full-compaction is not supported yet",
+            next_step="compact the table with Apache Paimon",
+        )
+    KeyFileSettings.of(schema, level=1)
+    return rules
+
+
+def live_files(
+    timeline: Timeline,
+    snapshot: Snapshot,
+    schema: TableSchema,
+    on_partition: Predicate | None,
+) -> list[ManifestEntry]:
+    """The files of the partitions that a bound predicate chooses, of all levels and buckets."""
+    codec = codec_of(schema)
+    manifests = timeline.manifests(snapshot)
+    readable = [m for m in manifests if on_partition is None or may_hold(m, on_partition, codec)]
+    found = wanted_entries(timeline.entry_parts(readable), on_partition, None, schema, timeline.schema, codec)
+    return live(found.entries)
+
+
+def bucket_compactions(
+    timeline: Timeline,
+    snapshot: Snapshot,
+    schema: TableSchema,
+    entries: Sequence[ManifestEntry],
+    index: Iterable[IndexEntry],
+    *,
+    full: bool,
+) -> list[BucketCompaction]:
+    """What is due in each bucket.
+
+    Args:
+        entries: all live files of the buckets.
+        full: merge all runs into the last level, even if nothing is due.
+
+    Raises:
+        TableCorrupt: a key of a file is damaged.
+        Unsupported: the table, or a file, cannot be merged or written.
+    """
+    rules = check_key_compactable(schema)
+    check_files_readable(schema, entries)
+
+    def schema_of(schema_id: int) -> TableSchema:
+        return schema if schema_id == schema.id else timeline.schema(schema_id, timeline.file_of(snapshot))
+
+    planner = SplitPlanner(schema, schema_of, index, timeline.paths.branch, timeline.file_of(snapshot))
+    now = MACHINE.wall_s()
+    here = time.localtime(now)
+    now_ms, hour = int((now + here.tm_gmtoff) * 1000), here.tm_hour
+    found = []
+    for bucket in planner.whole_buckets(e for e in entries if e.bucket != POSTPONED):
+        runs = runs_of(bucket.files, rules.keys)
+        by_options = PickRules.of(schema.options, rules.has_lookups, bucket.files)
+        if full:
+            marked = frozenset(f.file_name for i, f in enumerate(bucket.files) if bucket.deletion(i) is not None)
+            rewrites = schema.options.get(opt.COMPACTION_FORCE_REWRITE)
+            chosen = pick_all(by_options, runs, marked=marked, rewrites=rewrites)
+        else:
+            chosen = pick(by_options, runs, now_ms=now_ms, hour=hour)
+        if chosen is not None:
+            drops = drops_deletes(chosen, runs, rules.has_vectors)
+            found.append(_compaction(bucket, chosen, by_options.last_level, drops))
+    return found
+
+
+def _compaction(bucket: Split, chosen: Pick, last_level: int, drops: bool) -> BucketCompaction:
+    places = {file.file_name: i for i, file in enumerate(bucket.files)}
+    wanted = [places[file.file_name] for file in chosen.files]
+    deletions = tuple(bucket.deletion(i) for i in wanted)
+    return BucketCompaction(
+        bucket.partition,
+        bucket.partition_path,
+        bucket.bucket,
+        bucket.total_buckets,
+        tuple(bucket.files[i] for i in wanted),
+        tuple(bucket.keys[i] for i in wanted),
+        deletions=deletions if any(deletions) else (),
+        branch=bucket.branch,
+        named_by=bucket.named_by,
+        output_level=chosen.output_level,
+        last_level=last_level,
+        drops_deletes=drops,
+        one_by_one=chosen.one_by_one,
+        why=chosen.why,
+    )

@@ -1,0 +1,224 @@
+"""Compaction of tables with a primary key: runs become fewer, whatever other writers do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from unit.table.compaction.test_compact import COUNTER, Interrupted, again, data_keys, named
+
+from lakelatch.coordinator.commit.message import CommitMessage, entries_of
+from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.core import options as opt
+from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
+from lakelatch.core.metadata.data_file import SOURCE_COMPACT, DataFile
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.places import codec_of
+from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.table import Table
+from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+
+FIELDS = from_arrow_schema(
+    pa.schema(
+        [
+            pa.field("part", pa.string(), nullable=False),
+            pa.field("k", pa.int32(), nullable=False),
+            pa.field("v", pa.int64()),
+        ]
+    )
+)
+ADD, DELETE = 0, 3
+Rows = dict[int, int | None]
+
+
+def created(**options: str) -> Table:
+    store = Interrupted(f"memory://compact-keys-{next(COUNTER)}/t")
+    texts = {"bucket": "1", "write-only": "true"} | {
+        k.replace("__", ".").replace("_", "-"): v for k, v in options.items()
+    }
+    schema = new_schema(FIELDS, partition_keys=["part"], primary_keys=["part", "k"], options=texts)
+    store.put("schema/schema-0", schema.to_json())
+    return Table(store, schema)
+
+
+def upsert(table: Table, part: str, values: Rows, deletes: tuple[int, ...] = (), number: int | None = None) -> DataFile:
+    """One file of level 0. Its rows have sequence numbers above all others."""
+    schema, partition = table.schema, codec_of(table.schema).encode((part,))
+    keys = sorted({*values, *deletes})
+    first = next(COUNTER) * 1000 if number is None else number
+    batch = pa.record_batch(
+        [
+            pa.array(range(first, first + len(keys)), pa.int64()),
+            pa.array([DELETE if k in deletes else ADD for k in keys], pa.int8()),
+            pa.array([part] * len(keys)),
+            pa.array(keys, pa.int32()),
+            pa.array([values.get(k) for k in keys], pa.int64()),
+        ],
+        schema=arrow_rows(schema),
+    )
+    writer = KeyFileWriter(table.store, schema, table.paths.bucket_dir(f"part={part}", 0), f"data-{next(COUNTER)}")
+    writer.write(batch)
+    writer.finish()
+    message = CommitMessage(partition, 0, 1, new_files=tuple(writer.files))
+    table.committer.commit(CommitRequest(kind="APPEND", entries=entries_of([message]), commit_user="job"))
+    return writer.files[0]
+
+
+def values(table: Table) -> dict[tuple[str, int], Any]:
+    return {(row["part"], row["k"]): row["v"] for row in table.to_arrow().to_pylist()}
+
+
+def levels(table: Table, part: str | None = None) -> list[tuple[int, int, int | None]]:
+    """Level, rows and deletes of each file."""
+    wanted = None if part is None else codec_of(table.schema).encode((part,))
+    files = [e.file for e in table.entries() if wanted in (None, e.partition)]
+    return sorted((f.level, f.row_count, f.delete_row_count) for f in files)
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    made = created()
+    yield made
+    assert made.verify("all", data=True) == []
+
+
+def test_a_full_compaction_leaves_one_run_without_deletes(table: Table) -> None:
+    upsert(table, "a", {1: 10, 2: 20, 3: 30})
+    upsert(table, "a", {2: 21}, deletes=(3, 9))
+    upsert(table, "b", {5: 50})
+    before = values(table)
+    planned = table.compact(full=True, dry_run=True)
+    assert str(planned).startswith("3 of 3 files in 2 buckets, 7 rows in ") and table.snapshot().id == 3
+    done = table.compact(full=True)
+    assert (done.files_before, done.files_after, len(done.receipts)) == (3, 2, 1)
+    assert values(table) == before == {("a", 1): 10, ("a", 2): 21, ("b", 5): 50}
+    assert levels(table, "a") == [(5, 2, 0)]
+    made = next(e.file for e in table.entries() if e.file.row_count == 2)
+    assert made.file_source == SOURCE_COMPACT
+    assert table.snapshot().commit_kind == "COMPACT"
+    assert str(table.compact(full=True)) == "nothing to compact: 2 files"
+
+
+def test_nothing_is_due_below_the_trigger(table: Table) -> None:
+    for value in range(4):
+        upsert(table, "a", {1: value})
+    assert table.compact().receipts == ()
+    upsert(table, "a", {1: 4})
+    planned = table.compact(dry_run=True).to_dict()["groups"]
+    assert [(group["output_level"], group["reason"]) for group in planned] == [(5, "size amplification")]
+    assert table.compact().files_after == 1
+    assert levels(table) == [(5, 1, 0)]
+
+
+def test_deletes_stay_while_an_older_run_is_left_outside() -> None:
+    """Without them the older rows would come back."""
+    table = created(num_sorted_run__compaction_trigger="3", compaction__max_size_amplification_percent="100000")
+    upsert(table, "a", {k: k for k in range(50_000)})
+    table.compact(full=True)
+    upsert(table, "a", {1: 1})
+    upsert(table, "a", {2: 3}, deletes=(1, 7))
+    table.compact()
+    assert levels(table) == [(2, 3, 2), (3, 50_000, 0)]
+    found = values(table)
+    assert ("a", 1) not in found and ("a", 7) not in found and len(found) == 49_998
+    table.compact(full=True)
+    assert levels(table) == [(3, 49_998, 0)] and values(table) == found
+    assert table.verify("all", data=True) == []
+
+
+def test_a_large_file_whose_keys_no_other_has_only_moves() -> None:
+    table = created(compaction__small_file_ratio="0.0")
+    alone = upsert(table, "a", {1: 1, 2: 2})
+    upsert(table, "a", {5: 5, 7: 7})
+    upsert(table, "a", {6: 6})
+    before, keys = values(table), data_keys(table)
+    done = table.compact(full=True)
+    assert (done.files_before, done.files_after) == (3, 2)
+    moved = next(e.file for e in table.entries() if e.file.file_name == alone.file_name)
+    assert moved == alone._replace(level=5)
+    assert levels(table) == [(5, 2, 0), (5, 3, 0)] and values(table) == before
+    assert len(data_keys(table) - keys) == 1
+    table.expire(retain_max=1, retain_min=1, older_than=None)
+    assert values(table) == before
+    assert table.verify("all", data=True) == []
+
+
+def test_a_file_with_deletes_is_rewritten_at_the_last_level() -> None:
+    table = created(compaction__small_file_ratio="0.0")
+    upsert(table, "a", {1: 1}, deletes=(2,))
+    table.compact(full=True)
+    assert levels(table) == [(5, 1, 0)] and values(table) == {("a", 1): 1}
+    upsert(table, "b", {}, deletes=(4,))
+    table.compact(full=True)
+    assert levels(table, "b") == []
+    assert table.verify("all", data=True) == []
+
+
+def test_an_upsert_meanwhile_is_kept(table: Table) -> None:
+    upsert(table, "a", {1: 1, 2: 2})
+    upsert(table, "a", {}, deletes=(2,))
+    other = again(table)
+    table.store.before_create.append(lambda: upsert(other, "a", {1: 100}))
+    assert table.compact(full=True).files_before == 2
+    assert values(table) == {("a", 1): 100}
+    assert levels(table) == [(0, 1, 0), (5, 1, 0)]
+
+
+def test_of_two_compactions_of_a_bucket_the_second_gives_up(table: Table) -> None:
+    for value in range(3):
+        upsert(table, "a", {1: value, value: 5})
+    upsert(table, "b", {1: 1})
+    before, other = values(table), again(table)
+    table.store.before_create.append(lambda: other.compact("part = 'a'", full=True))
+    done = table.compact(full=True)
+    assert [(g.partition, g.files) for g in done.given_up] == [("part=a", 3)]
+    assert done.files_before == 1
+    assert values(table) == before and levels(table, "a") == [(5, 3, 0)]
+
+
+def test_the_partitions_are_chosen_by_a_predicate(table: Table) -> None:
+    for part in ("a", "b"):
+        upsert(table, part, {1: 1})
+        upsert(table, part, {1: 2})
+    table.compact("part = 'b'", full=True)
+    assert (len(levels(table, "a")), len(levels(table, "b"))) == (2, 1)
+    with pytest.raises(InvalidArgument, match="chooses rows"):
+        table.compact("k = 1", full=True)
+    with pytest.raises(InvalidArgument, match="min_files"):
+        table.compact(min_files=2)
+
+
+def test_large_results_are_several_files_without_common_keys() -> None:
+    table = created(target_file_size="16 kb")
+    upsert(table, "a", {k: k * 7919 % 10007 for k in range(0, 20_000, 2)})
+    upsert(table, "a", {k: k * 7919 % 10007 for k in range(1, 20_000, 2)})
+    table.compact(full=True)
+    assert len(levels(table)) > 2 and sum(count for _, count, _ in levels(table)) == 20_000
+    assert {level for level, _, _ in levels(table)} == {5}
+    assert table.verify("all", data=True) == []
+
+
+def test_a_file_with_fewer_rows_than_its_manifest_says_is_not_compacted(table: Table) -> None:
+    """G1: what cannot be read whole is not replaced."""
+    upsert(table, "a", {1: 1})
+    short, whole = upsert(table, "b", {1: 1}), upsert(table, "b", {1: 1, 2: 2})
+    folder = "part=b/bucket-0/"
+    kept = table.store.get(folder + whole.file_name)
+    table.store.put(folder + whole.file_name, table.store.get(folder + short.file_name))
+    with pytest.raises(TableCorrupt, match=whole.file_name):
+        table.compact(full=True)
+    assert data_keys(table) == named(table)
+    table.store.put(folder + whole.file_name, kept)
+
+
+def test_what_cannot_be_compacted_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported, match="pk-clustering-override"):
+        created(pk_clustering_override="true").compact()
+    with pytest.raises(Unsupported, match="hll_sketch"):
+        created(merge_engine="aggregation", fields__v__aggregate_function="hll_sketch").compact()
+
+
+def test_every_option_of_compaction_is_known() -> None:
+    assert opt.WRITE_ONLY.fallback_keys == ("write.compaction-skip",)
