@@ -90,11 +90,17 @@ class KeyChanges:
         self._timeline, self._schema = timeline, schema
         self._mode, self._overwrites = mode, overwrites
 
-    def told_by(self, found: Snapshot) -> Told:
-        """What one snapshot tells of its changes."""
+    def told_by(self, before: Snapshot | None, found: Snapshot) -> Told:
+        """What one snapshot tells of its changes.
+
+        Args:
+            before: the snapshot before it; None if there is none, or its state has expired.
+        """
         if found.commit_kind == "OVERWRITE":
             return Told(compares=self._overwrites)
         if self._reads_changelog(found):
+            if found.changelog_manifest_list is None:
+                return Told(compares=self._overwrites and before is not None and self._tells_too_little(found))
             entries = self._timeline.entries(self._timeline.changelog_manifests(found))
             return Told(tuple(e for e in entries if e.kind == ADD))
         if found.commit_kind == "APPEND":
@@ -106,6 +112,17 @@ class KeyChanges:
             entries = self._timeline.entries(self._timeline.delta_manifests(found))
             return Told(compares=any(e.kind == DELETE and e.bucket == POSTPONED for e in entries))
         return Told()
+
+    def _tells_too_little(self, found: Snapshot) -> bool:
+        """May a compaction have made rows part of the told state without a changelog?
+
+        Apache Paimon compacts what an overwrite wrote without one. Other compactions lack it because nothing changed.
+        """
+        if found.commit_kind != "COMPACT" or self._producer(found) not in ("lookup", "full-compaction"):
+            return False
+        entries = self._timeline.entries(self._timeline.delta_manifests(found))
+        told = self.state(entries, found)
+        return any(e.kind == ADD for e in told) and len(told) < len(entries)
 
     def state(self, entries: Iterable[ManifestEntry], found: Snapshot) -> list[ManifestEntry]:
         """The files of a state that is compared to another, in order to tell what a snapshot changed.

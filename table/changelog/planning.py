@@ -80,7 +80,7 @@ class ChangePlanner:
     def _steps_by_key(
         self, changes: KeyChanges, before: Snapshot | None, found: Snapshot, by_snapshot: bool
     ) -> Iterator[ChangeStep]:
-        told = changes.told_by(found) if by_snapshot else None
+        told = changes.told_by(before, found) if by_snapshot else None
         if told is not None and not told.compares:
             splits = self._splits(self._may_match(told.files), (), found, merges=False)
             if splits:

@@ -88,6 +88,12 @@ class PaimonJava:
         """The latest rows, each followed by its `_ROW_ID` and `_SEQUENCE_NUMBER`, sorted."""
         return self._rows(JClass("org.apache.paimon.table.system.RowTrackingTable")(self.open(path)))
 
+    def audit_rows(self, path: str | os.PathLike[str], options: Mapping[str, str]) -> list[Row]:
+        """The rows of `$audit_log`, each with its kind in front, sorted. `options` say which, such as "incremental-between"."""
+        return self._rows(
+            JClass("org.apache.paimon.table.system.AuditLogTable")(self._at(path, None, None, None, options))
+        )
+
     def _rows(
         self, table: Any, columns: Sequence[str] | None = None, predicate: Filter | None = None, with_kind: bool = False
     ) -> list[Row]:
