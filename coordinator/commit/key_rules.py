@@ -88,7 +88,7 @@ class KeyRules:
         ours = Numbers.of(entries)
         if not self.order.by_number or not ours.not_above(largest):
             return entries
-        changes = self.since.since(self._above, base.snapshot) if self._above is not None else []
+        changes = self.since.since(self._above, base.snapshot)
         conflict = changes if isinstance(changes, Conflict) else numbers_meet(ours, changes, largest, self.order)
         if conflict is None or self.request.renumber is None:
             return conflict or entries

@@ -55,7 +55,7 @@ class CommitRequest:
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For new
-            rows with a primary key: the snapshot above whose sequence numbers theirs are (None = not known).
+            rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
         renumber: for new rows with a primary key: writes them again with larger sequence numbers, where theirs meet those of
             another commit. Without it, that is a conflict.
         commit_user, identifier: the identity; identifier None = not exactly once.
