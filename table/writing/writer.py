@@ -12,7 +12,6 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +28,6 @@ from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
-from ...core.rows.bucket import BucketFunction, buckets
 from ...core.rows.values import column_values
 from ...core.side_effects import check_side_effects
 from ..formats.writing import output_of
@@ -39,10 +37,9 @@ from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 from .key_rows import KeyConformer
 from .key_writer import KeyBuffer, KeyForm
+from .placement import NO_TOTAL_BUCKETS, UNAWARE_BUCKET, bucket_function, partition_codes
 
 HELD_BYTES = 256 << 20
-UNAWARE_BUCKET = 0
-NO_TOTAL_BUCKETS = -1
 
 
 _DEDICATED = (
@@ -251,26 +248,6 @@ class TableWriter:
             start += counts[code]
 
 
-def bucket_function(schema: TableSchema) -> Callable[[pa.RecordBatch], Any] | None:
-    """The function from a batch to the fixed bucket of each row; None for a table without buckets.
-
-    Raises:
-        InvalidArgument: an unknown function, or one that does not support the key's type.
-    """
-    if schema.bucket < 1:
-        return None
-    fields = [schema.by_name[name] for name in schema.bucket_keys]
-    if not fields:
-        return _only_bucket
-    function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
-    return partial(buckets, key_fields=fields, total=schema.bucket, function=function)
-
-
-def _only_bucket(batch: pa.RecordBatch) -> Any:
-    """Every row goes to bucket 0. Tables of old writers have one bucket and no key."""
-    return np.zeros(batch.num_rows, np.int32)
-
-
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:
     """The keys of the objects that messages add: data and changelog files in their buckets' folders or elsewhere, and indexes.
 
@@ -285,29 +262,3 @@ def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]
                 found += keys.data(ManifestEntry(ADD, m.partition, m.bucket, m.total_buckets, file))
         found += [keys.index(entry) for entry in m.index_entries if entry.kind == ADD]
     return found
-
-
-def partition_codes(columns: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """Number the distinct combinations of some columns 0, 1, 2 … in order of first sight.
-
-    Returns:
-        The number of each row, and the index of the first row of each number.
-
-    >>> codes, firsts = partition_codes([pa.array(["a", "b", "a", None])])
-    >>> codes.to_pylist(), firsts.to_pylist()
-    ([0, 1, 0, 2], [0, 1, 3])
-    """
-    combined: pa.Array | None = None
-    for column in columns:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        indices = encoded.indices.cast(pa.int64())
-        if combined is None:
-            combined = indices
-        else:
-            wide = pc.add(pc.multiply(combined, len(encoded.dictionary)), indices)
-            combined = wide.dictionary_encode().indices.cast(pa.int64())
-    assert combined is not None
-    numbered = combined.dictionary_encode()
-    codes = numbered.indices
-    firsts = pc.index_in(numbered.dictionary, value_set=combined)
-    return codes, firsts

@@ -1,0 +1,107 @@
+"""Rows of a table with postponed buckets (`bucket` = -2): set aside for a compaction, or put into real buckets at once.
+
+Owns: `PostponedBuckets`, `SettledBuckets`, and how files that are set aside are named and written. Must not know: commits, how
+such files are compacted. Source: format/binary-row §5.
+Invariants: Rows that are set aside keep the order in which they came, all versions of a key. All files of a partition in real
+buckets have one number of buckets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ...core import options as opt
+from ...core.errors import LakelatchError
+from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.hash_index import BucketHashes
+from ...core.metadata.schema import TableSchema
+from ...core.paths import POSTPONE_BUCKET
+from ...core.places import codec_of
+from ...core.rows.bucket import BucketFunction, buckets
+from ..formats.writing import output_of
+from .placement import Placed, by_place, cut, partition_numbers
+
+UNKNOWN_SEQUENCE = -1
+"""The sequence number of rows that are set aside: the compaction numbers them."""
+_NOT_IN_NAMES = re.compile(r"[^\w.-]|-s-|-w-")
+
+
+class PostponedBuckets:
+    """Sets all rows aside."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._codec = codec_of(schema)
+
+    def place(self, batch: pa.RecordBatch) -> Placed:
+        codes, partitions = partition_numbers(self._codec, batch)
+        yield from cut(batch, codes, [(partition, POSTPONE_BUCKET) for partition in partitions])
+
+    def rest(self) -> Placed:
+        yield from ()
+
+    def total_buckets(self, partition: bytes) -> int:
+        return POSTPONE_BUCKET
+
+    def hashes(self, place: PartitionBucket) -> BucketHashes | None:
+        return None
+
+
+class SettledBuckets:
+    """Puts rows into real buckets (option `postpone.batch-write-fixed-bucket`), as many as the partition has.
+
+    Args:
+        counts: reads the number of real buckets of each partition that has any.
+    """
+
+    def __init__(self, schema: TableSchema, counts: Callable[[], Mapping[bytes, int]]) -> None:
+        self._codec, self._read = codec_of(schema), counts
+        self._default = schema.options.get(opt.POSTPONE_DEFAULT_BUCKETS)
+        self._keys = [schema.by_name[name] for name in schema.bucket_keys]
+        self._function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
+        self._counts: Mapping[bytes, int] | None = None
+
+    def place(self, batch: pa.RecordBatch) -> Placed:
+        codes, partitions = partition_numbers(self._codec, batch)
+        for (partition, _), rows in cut(batch, codes, [(p, POSTPONE_BUCKET) for p in partitions]):
+            total = self.total_buckets(partition)
+            yield from by_place(self._codec, rows, buckets(rows, self._keys, total, self._function))
+
+    def rest(self) -> Placed:
+        yield from ()
+
+    def total_buckets(self, partition: bytes) -> int:
+        if self._counts is None:
+            self._counts = self._read()
+        return self._counts.get(partition, self._default)
+
+    def hashes(self, place: PartitionBucket) -> BucketHashes | None:
+        return None
+
+
+def postponed_schema(schema: TableSchema) -> TableSchema:
+    """The schema with the options of files that are set aside: Avro without statistics, where Avro can hold the columns."""
+    texts = dict(schema.option_texts)
+    as_avro = texts | {opt.FILE_FORMAT.key: "avro", opt.STATS_MODE.key: "none"}
+    changed = replace(schema, option_texts=as_avro)
+    try:
+        output_of(changed)
+    except LakelatchError:
+        return schema
+    return changed
+
+
+def postponed_prefix(prefix: str, commit_user: str, write_id: int) -> str:
+    """The start of the names of one writer's files. A compaction reads the files of a writer in their order.
+
+    Args:
+        prefix: option `data-file.prefix`.
+        write_id: a number that no other writer of this user has.
+
+    >>> postponed_prefix("data-", "a job", 7)
+    'data--u-a_job-s-7-w-'
+    """
+    return f"{prefix}-u-{_NOT_IN_NAMES.sub('_', commit_user)}-s-{write_id}-w-"
