@@ -219,6 +219,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_keys(schema)
     schema.options.check()
     _check_buckets(schema)
+    _check_snapshot_ordering(schema)
     _check_row_tracking(schema)
     index_specs(schema.fields, schema.option_texts)
     manifest_format = schema.options.get(opt.MANIFEST_FORMAT)
@@ -276,6 +277,26 @@ def _check_keys(schema: TableSchema) -> None:
                 raise InvalidArgument(f"{what}: column {key!r} has a type that cannot be a key")
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidArgument("the primary key must have a column that is not a partition key")
+
+
+def _check_snapshot_ordering(schema: TableSchema) -> None:
+    """Refuse combinations with which Apache Paimon could not open the table."""
+    option = opt.SNAPSHOT_ORDERING.key
+    if not schema.options.get(opt.SNAPSHOT_ORDERING):
+        return
+    if not schema.primary_keys:
+        raise InvalidArgument(
+            f"option '{option}' needs a primary key: other tables have no rows that replace each other"
+        )
+    if schema.option_texts.get("sequence.field", "").strip():
+        raise InvalidArgument(
+            f"options '{option}' and 'sequence.field' cannot both order the rows of a key: choose one"
+        )
+    if not schema.options.get(opt.WRITE_ONLY):
+        raise InvalidArgument(
+            f"option '{option}' needs option 'write-only' = true: the order of rows is known once they are committed",
+            next_step="set both to true, and compact with compact()",
+        )
 
 
 def is_key_type(data_type: DataType) -> bool:

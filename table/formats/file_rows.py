@@ -88,6 +88,10 @@ class FileRows:
         made = {name: array.slice(offset, length) for name, array in self._made.items()}
         return FileRows(self._batch.slice(offset, length), self._projection, self._where, made)
 
+    def replace(self, name: str, values: Any) -> None:
+        """Replace a column."""
+        self._made[name] = values
+
     def replace_nulls(self, name: str, values: Any) -> None:
         """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)

@@ -4,7 +4,8 @@ Owns: opening the files of a run, cutting their batches to equal lengths, row id
 predicates (except for skipping row groups of a single file). Source: format/data-files §7.
 
 Invariants: A file without any wanted column is not opened. Columns from different files are aligned row by row. Row ids and
-sequence numbers that a file holds take precedence over those computed from its manifest.
+sequence numbers that a file holds take precedence over those computed from its manifest, but for the numbers of new rows in
+tables with `sequence.snapshot-ordering`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from ...backends.store import Store
+from ...core import options as opt
 from ...core.errors import TableCorrupt
-from ...core.metadata.data_file import DataFile
+from ...core.metadata.data_file import SOURCE_APPEND, DataFile
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE, TableSchema
 from ...core.options import TableOptions
@@ -49,6 +51,7 @@ class RunReader:
     def __init__(self, fields: Sequence[Field], file_schemas: Mapping[int, TableSchema], options: TableOptions) -> None:
         self._fields = tuple(fields)
         self._file_schemas, self._options = file_schemas, options
+        self._by_snapshot = options.get(opt.SNAPSHOT_ORDERING)
         self._projections: dict[tuple[int, tuple[Field, ...]], ProjectionPlan] = {}
 
     def check(self, run: Sequence[DataFile]) -> None:
@@ -115,7 +118,10 @@ class RunReader:
                 rows.replace_nulls(ROW_ID.name, pa.nulls(len(rows), pa.int64()) if ids is None else pa.array(ids))
             if ROW_SEQUENCE in fields:
                 number = pa.scalar(file.max_sequence_number, pa.int64())
-                rows.replace_nulls(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
+                if self._by_snapshot and _is_stamped(file, stored[1]):
+                    rows.replace(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
+                else:
+                    rows.replace_nulls(ROW_SEQUENCE.name, pa.repeat(number, len(rows)))
             yield position, rows
 
     def _opened(
@@ -183,3 +189,14 @@ def _side_by_side(
         yield position, MergedRows([rows.slice(0, count) for rows in ready], owners)
         waiting = [rows.slice(count) if len(rows) > count else None for rows in ready]
         position += count
+
+
+def _is_stamped(file: DataFile, key: str) -> bool:
+    """Are the rows of a file ordered by the snapshot that added them, whose id is the number in the manifest? A compaction has
+    stored the numbers of its inputs.
+    """
+    if file.file_source is None:
+        raise TableCorrupt(
+            f"data file {key} has no '_FILE_SOURCE', which option '{opt.SNAPSHOT_ORDERING.key}' needs: the file is too old"
+        )
+    return file.file_source == SOURCE_APPEND

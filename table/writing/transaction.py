@@ -31,6 +31,7 @@ from ...core.places import codec_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.values import to_arrow_scalar
 from .conform import batches_of
+from .renumber import Renumberer
 from .upgrade import upgraded
 from .writer import TableWriter, check_writable, keys_of, no_numbers
 
@@ -73,6 +74,7 @@ class Transaction:
         self._newest_schema = newest_schema
         self._writer: TableWriter | None = None
         self._numbers: BaseNumbers | None = None
+        self._renumber: Renumberer | None = None
         self._given: list[CommitMessage] = []
         self._operation: str | None = None
         self._updates_rows = False
@@ -313,12 +315,22 @@ class Transaction:
             operation=self._operation,
             watermark_ms=self._watermark_ms,
             properties=self._properties,
+            renumber=self._renumberer(messages),
         )
+
+    def _renumberer(self, messages: list[CommitMessage]) -> Renumberer | None:
+        """Writes rows with a primary key again, if their numbers meet those of another job (H14)."""
+        if self._schema.primary_keys:
+            uploads = [upload for m in messages for upload in m.uploads]
+            self._renumber = Renumberer(self._store, self._schema, uploads)
+        return self._renumber
 
     def _abandon(self) -> None:
         """Delete the files, but only if no snapshot that names them can have been sent (H5)."""
         if self._writer is not None:
             self._writer.abort()
+        if self._renumber is not None:
+            self._renumber.abandon()
         if self._given:
             with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
                 delete_located(self._store, keys_of(self._schema, self._given))
