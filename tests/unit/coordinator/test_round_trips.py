@@ -174,6 +174,29 @@ def cold_append_to_one_bucket(world: World) -> str:
     return world.cost_of(lambda: table.append(rows("a", 1)), table)
 
 
+KEYED = {"bucket": "1", "primary-key": "p,v"}
+
+
+def warm_upsert(world: World) -> str:
+    """Beside the requests of an append, one look at the newest snapshot while the rows are prepared."""
+    table = world.fill(2, **KEYED)
+    return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
+def cold_upsert(world: World) -> str:
+    """The commit builds on the snapshot that was looked up for the numbers, and reads no manifest again."""
+    world.fill(2, **KEYED)
+    table = world.opened()
+    return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
+def upsert_after_another(world: World) -> str:
+    """The look finds the other's snapshot, so that no race is lost."""
+    table = world.fill(2, **KEYED)
+    world.another("a")
+    return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
 def cold_append(world: World) -> str:
     world.fill(2)
     table = world.opened()
@@ -390,6 +413,17 @@ EXPECTED: dict[Callable[[World], str], str] = {
     ),
     cold_append_to_one_bucket: (
         "create snapshot, 2 get list, 2 get manifest, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, "
+        "2 put list, put manifest"
+    ),
+    warm_upsert: (
+        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
+    ),
+    cold_upsert: (
+        "create snapshot, 2 get list, 2 get manifest, get schema, 2 get snapshot, list schemas, list snapshots, put LATEST, "
+        "put data, 2 put list, put manifest"
+    ),
+    upsert_after_another: (
+        "create snapshot, 2 get list, get manifest, get schema, 4 get snapshot, list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
     ),
     cold_append: (
