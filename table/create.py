@@ -17,6 +17,7 @@ from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Journal
 from ..coordinator.schema_commit import create_first_schema
 from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
+from ..core.metadata.key_checks import check_keyed
 from ..core.metadata.schema import new_schema
 from ..core.option_names import check_option_name
 from ..core.paths import DEFAULT_BRANCH, TablePaths
@@ -108,6 +109,7 @@ def create_table(
         comment=comment,
         time_ms=int(time.time() * 1000),
     )
+    check_keyed(made)
     store = open_store(url, storage_options)
     if not create_first_schema(store, TablePaths().schema(made.id), made.to_json()) and not exist_ok:
         raise TableExists(f"there is a table at {store.url}")

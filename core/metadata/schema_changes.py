@@ -34,6 +34,7 @@ from ..rows.types import (
     with_nullable,
 )
 from .field_edits import Edit, edited, numbered, position_beside, with_field
+from .key_checks import check_keyed
 from .orc_zones import with_zone_option
 from .schema import TableSchema, check_schema
 
@@ -107,6 +108,7 @@ def changed(
     made = with_zone_option(draft.schema, schema if has_snapshots else None)
     made = replace(made, id=schema.id + 1, time_ms=time_ms, version=max(schema.version, TableSchema.version))
     check_schema(made)
+    check_keyed(made)
     return made
 
 
