@@ -1,6 +1,6 @@
 """The commands `create` and `write`.
 
-Owns: their arguments and their output.
+Owns: their arguments and their output; the arguments that all commands that commit rows share.
 Must not know: file formats (see `sources`), or how a commit is made.
 Invariants: one `write` is one commit, however many files it reads. It keeps a journal, so that the outcome can be found
 out if the process dies. Rows are streamed.
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument, TableCorrupt
-from .arguments import Commands, add_branch, add_command, names, open_table_of, pairs, storage_options_of
+from .arguments import Commands, Parser, add_branch, add_command, names, open_table_of, pairs, storage_options_of
 from .exit_codes import OK
 from .journals import JOURNAL, journal_path
 from .output import Output
 
 if TYPE_CHECKING:
+    from ..coordinator.commit.receipt import Receipt
     from ..table.table import Table
 
 MODES = ("append", "overwrite", "overwrite-partitions")
@@ -159,11 +160,7 @@ def _register_write(commands: Commands) -> None:
     )
     parser = add_command(commands, "write", write, "Append or overwrite rows in one commit.", example)
     add_branch(parser)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet, CSV, JSON lines or Arrow IPC; - reads stdin")
-    parser.add_argument("--format", choices=_FILE_FORMATS, help="the format of all files (default: by extension)")
-    parser.add_argument(
-        "--null", action="append", default=[], metavar="TEXT", help="a text that means null in CSV, such as NA"
-    )
+    add_files(parser)
     parser.add_argument(
         "--mode", choices=MODES, default=MODES[0], help="append (default); overwrite replaces the table, or --partition;"
         " overwrite-partitions replaces each partition that the rows belong to",
@@ -175,6 +172,32 @@ def _register_write(commands: Commands) -> None:
         default="snapshot",
         help="for overwrites: rows that other writers append meanwhile are kept (snapshot), or are a conflict (serializable)",
     )
+    add_commit(parser)
+
+
+def add_files(parser: Parser, option: str | None = None) -> None:
+    """Add the arguments that name files with rows.
+
+    Args:
+        option: the files follow this option, instead of the URL.
+    """
+    about: dict[str, Any] = {
+        "nargs": "+",
+        "metavar": "FILE",
+        "help": "Parquet, CSV, JSON lines or Arrow IPC; - reads stdin",
+    }
+    if option is None:
+        parser.add_argument("files", **about)
+    else:
+        parser.add_argument(option, dest="files", required=True, **about)
+    parser.add_argument("--format", choices=_FILE_FORMATS, help="the format of all files (default: by extension)")
+    parser.add_argument(
+        "--null", action="append", default=[], metavar="TEXT", help="a text that means null in CSV, such as NA"
+    )
+
+
+def add_commit(parser: Parser) -> None:
+    """Add the arguments of a commit: its identity, its properties, its journal."""
     parser.add_argument("--commit-user", metavar="NAME", help="with --identifier: makes the commit land exactly once")
     parser.add_argument("--identifier", type=int, metavar="N", help="a number that grows with each commit of the user")
     parser.add_argument(
@@ -199,8 +222,8 @@ def write(args: argparse.Namespace, output: Output) -> int:
     for name in args.files:
         format_of_name(name, args.format)  # reports an unknown format before anything is opened
     table = open_table_of(args)
-    journal = _keep_journal(table, args.journal, output)
-    counted = _Counted(args.files, table.arrow_schema, args.format, tuple(args.null))
+    journal = keep_journal(table, args.journal, output)
+    counted = CountedRows(args.files, table.arrow_schema, args.format, tuple(args.null))
     identity = {"commit_user": args.commit_user, "identifier": args.identifier}
     properties = pairs(args.property, "--property")
     with table.transaction(isolation=args.isolation, properties=properties, **identity) as tx:
@@ -210,18 +233,22 @@ def write(args: argparse.Namespace, output: Output) -> int:
             tx.overwrite(counted, partition=pairs(args.partition, "--partition"), dynamic=False)
         else:
             tx.overwrite(counted, partition=None, dynamic=True)
-    receipt = tx.receipt
-    if output.as_json:
-        output.record({**receipt.to_dict(), "rows": counted.rows, "journal": journal})
-    else:
-        output.line(str(receipt))
-        if not receipt.replayed:
-            output.note(f"{counted.rows} rows written")
+    show_receipt(tx.receipt, counted.rows, journal, output)
     table.committer.settle()
     return OK
 
 
-class _Counted:
+def show_receipt(receipt: Receipt, rows: int, journal: str | None, output: Output, done: str = "written") -> None:
+    """Print what became of rows."""
+    if output.as_json:
+        output.record({**receipt.to_dict(), "rows": rows, "journal": journal})
+    else:
+        output.line(str(receipt))
+        if not receipt.replayed:
+            output.note(f"{rows} rows {done}")
+
+
+class CountedRows:
     """The rows of the files, one file after the other; shows progress on a terminal."""
 
     def __init__(self, files: Sequence[str], schema: Any, file_format: str | None, nulls: tuple[str, ...]) -> None:
@@ -243,7 +270,7 @@ class _Counted:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
+def keep_journal(table: Table, argument: str | None, output: Output) -> str | None:
     """Choose the journal for the table's commits: the argument, else the environment's, the table's, or the user's."""
     from ..coordinator.journal.file_journal import FileJournal
     from ..coordinator.journal.lines import OBJECT

@@ -179,12 +179,29 @@ def show_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     }  # fmt: skip
     told = {names.get(key) or _snake(key): value for key, value in raw.items()}
     told["identifier"] = history_row(snapshot)["identifier"]  # None for a batch commit, as everywhere
+    if table.schema.primary_keys:
+        told |= _added_runs(table, snapshot)
     return {
         **told,
         "identity": snapshot.identity,
         "properties": properties,
         "manifests": manifests,
         "index_files": index,
+    }
+
+
+def _added_runs(table: Table, snapshot: Snapshot) -> dict[str, Any]:
+    """What a snapshot added to a table with a primary key: levels, the span of sequence numbers, rows that delete."""
+    from ..core.metadata.data_file import ADD
+
+    timeline = table.timeline
+    entries = timeline.entries(timeline.delta_manifests(snapshot))
+    files = [e.file for e in entries if e.kind == ADD]
+    return {
+        "added_levels": ", ".join(map(str, sorted({f.level for f in files}))),
+        "min_sequence_number": min((f.min_sequence_number for f in files), default=None),
+        "max_sequence_number": max((f.max_sequence_number for f in files), default=None),
+        "delete_rows": sum(f.delete_row_count or 0 for f in files),
     }
 
 

@@ -32,12 +32,15 @@ def register(commands: Commands) -> None:
 
 
 def files(args: argparse.Namespace, output: Output) -> int:
-    found = open_as_of(args).files()
+    table = open_as_of(args)
+    found = table.files()
     if output.as_json:
         for row in found.to_pylist():
             output.record(row)
         return OK
     columns = ["partition", "bucket", "file_path", "level", "record_count", "file_size_in_bytes", "schema_id"]
+    if table.schema.primary_keys:
+        columns += ["delete_row_count", "min_sequence_number", "max_sequence_number"]
     output.table(columns, [[row[c] for c in columns] for row in found.select(columns).to_pylist()])
     return OK
 

@@ -51,6 +51,7 @@ def files_table(schema: TableSchema, paths: TablePaths, entries: Sequence[Manife
         "file_size_in_bytes": (pa.int64(), [e.file.file_size for e in entries]),
         "min_sequence_number": (pa.int64(), [e.file.min_sequence_number for e in entries]),
         "max_sequence_number": (pa.int64(), [e.file.max_sequence_number for e in entries]),
+        "delete_row_count": (pa.int64(), [e.file.delete_row_count for e in entries]),
         "creation_time_ms": (pa.int64(), [e.file.creation_time for e in entries]),
     }
     return pa.table({name: pa.array(values, arrow_type) for name, (arrow_type, values) in columns.items()})
