@@ -31,6 +31,9 @@ from ..scan.split import Split
 from ..writing.key_files import KeyFileSettings, KeyFileWriter
 from .key_plan import BucketCompaction, check_key_compactable
 
+_AT_ONCE = 4
+"""How many buckets may be compacted at the same time in one process. They share option `read.merge-memory`."""
+
 Section = tuple[DataFile, ...]
 """Files with overlapping keys, oldest first."""
 
@@ -174,7 +177,8 @@ class _Work:
         places = {file.file_name: i for i, file in enumerate(group.files)}
         indices = [places[file.file_name] for file in section]
         reader = self.rewriter.reader(group)
-        return reader.batches(self.rewriter.store, group, indices, drop_deletes=group.drops_deletes)
+        memory = self.rewriter.schema.options.get(opt.MERGE_MEMORY) // _AT_ONCE
+        return reader.batches(self.rewriter.store, group, indices, drop_deletes=group.drops_deletes, memory=memory)
 
     def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
         for column in self.rewriter.schema.fields:

@@ -3,21 +3,21 @@
 Owns: `KeyRowReader`. Must not know: how files are chosen, how they are written. Source: format/primary-keys §1, §7.
 
 Invariants: Rows that a deletion vector marks are gone before the merge. Every file gives as many rows as its manifest says, or
-the read fails. A section of one file is streamed; of other sections memory holds all rows.
+the read fails. A section that is larger than the given memory is merged one range of keys after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...core.errors import TableCorrupt
-from ...core.metadata.merge_rules import LEVEL, VALUE_KIND, MergeRules, row_fields
+from ...core.metadata.merge_rules import VALUE_KIND, MergeRules, row_fields
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
 from ...core.rows.arrow import arrow_schema, to_arrow
@@ -26,11 +26,19 @@ from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
 from ..formats.file_rows import Rows
 from ..merging.merge import columns_to_merge, merge_key_rows
+from ..merging.sections import sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
 from .run_reader import RunReader
+from .section_reader import DEFAULT_MEMORY
+from .windows import Piece, Window, windows
 
 _DELETES = pa.array([1, 3], pa.int8())
+_FOR_OTHER_COPIES = 5
+"""The part of the memory for rows that wait to be merged. The others are for their columns, merged rows, and what is written."""
+
+Merging = Callable[..., tuple[int, dict[str, Any]]]
+"""Merges rows: called with their columns and `drop_deletes`, like `merge_key_rows` of a table."""
 
 
 class KeyRowReader:
@@ -42,6 +50,9 @@ class KeyRowReader:
         rules: the table's rules.
         file_schemas: the schemas that files name, by id.
 
+    Attributes:
+        wanted: the names of the columns that are merged, without partition columns.
+
     Raises:
         Unsupported: the engine cannot merge a column.
     """
@@ -49,60 +60,75 @@ class KeyRowReader:
     def __init__(self, schema: TableSchema, rules: MergeRules, file_schemas: Mapping[int, TableSchema]) -> None:
         self._schema, self._rules, self._codec = schema, rules, codec_of(schema)
         stored = [f for f in schema.fields if f.name not in schema.partition_keys]
-        self._wanted = [f.name for f in stored]
-        columns_to_merge(rules, schema.fields, self._wanted)
+        self.wanted = [f.name for f in stored]
+        columns_to_merge(rules, schema.fields, self.wanted)
         self._files = RunReader([*stored, ROW_SEQUENCE, VALUE_KIND], file_schemas, schema.options)
         self.arrow_schema = arrow_schema(row_fields(schema))
 
     def batches(
-        self, store: Store, split: Split, section: Sequence[int], *, drop_deletes: bool, alone: bool = False
+        self,
+        store: Store,
+        split: Split,
+        section: Sequence[int],
+        *,
+        drop_deletes: bool,
+        alone: bool = False,
+        memory: int = DEFAULT_MEMORY,
+        merge: Merging | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a section, merged if it has several files.
+        """The rows of a section by ascending keys, merged if it has several files.
 
         Args:
             section: the files, as indices of the split, oldest first.
             drop_deletes: leave out rows that delete.
             alone: nothing else is read at the same time.
+            memory: about how many bytes the merge may take.
+            merge: merges the rows of a range of keys in another way, also those of a single file.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or its rows do not agree with its manifest.
             InvalidArgument, Unsupported: the engine cannot merge these rows.
         """
         constants = self._constants(split)
-        if len(section) == 1:
-            for rows in self._live(store, split, section[0], alone):
+        if len(section) == 1 and merge is None:
+            for rows in self._live(store, split, section[0], alone, is_frugal=True):
                 if drop_deletes:
                     rows = rows.kept(pc.invert(pc.is_in(rows.column(VALUE_KIND.name), value_set=_DELETES)))
                 if len(rows):
                     yield self._batch(len(rows), rows.column, constants)
             return
-        by_file = [list(self._live(store, split, i, alone)) for i in section]
-        parts = [rows for found in by_file for rows in found]
-        if not any(map(len, parts)):
-            return
-        levels = [split.files[i].level for i in section]
-        columns: dict[str, Any] = {
-            LEVEL.name: pa.array(np.repeat(levels, [sum(map(len, found)) for found in by_file]), pa.int32())
-        }
+        merge = merge or partial(merge_key_rows, self._rules, fields=self._schema.fields, wanted=self.wanted)
+        for window in self.windows(store, split, section, alone, memory):
+            count, merged = merge(window.column, drop_deletes=drop_deletes)
+            yield from self._cut(count, merged, constants)
 
-        def column(name: str) -> Any:
-            if name not in columns:
-                columns[name] = pa.concat_arrays([rows.column(name) for rows in parts])
-            return columns[name]
+    def windows(
+        self, store: Store, split: Split, section: Sequence[int], alone: bool = False, memory: int = DEFAULT_MEMORY
+    ) -> Iterator[Window]:
+        """The rows of a section, all of one range of keys after another. Arguments and errors as for `batches`."""
+        files, budget = [split.files[i] for i in section], memory // _FOR_OTHER_COPIES
+        is_frugal = sum(file.file_size for file in files) > budget
+        runs = [
+            (
+                Piece(number, files[number].level, rows, f"data file {split.keys[section[number]]}")
+                for number in run
+                for rows in self._live(store, split, section[number], alone, is_frugal)
+            )
+            for run in sorted_runs(files, self._rules)
+        ]
+        return windows(runs, [f.name for f in self._rules.keys], budget)
 
-        count, merged = merge_key_rows(
-            self._rules, column, self._schema.fields, self._wanted, drop_deletes=drop_deletes
-        )
+    def _cut(self, count: int, merged: Mapping[str, Any], constants: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         for position in range(0, count, BATCH_ROWS):
             length = min(BATCH_ROWS, count - position)
             yield self._batch(length, lambda name, at=position, n=length: merged[name].slice(at, n), constants)
 
-    def _live(self, store: Store, split: Split, index: int, alone: bool) -> Iterator[Rows]:
+    def _live(self, store: Store, split: Split, index: int, alone: bool, is_frugal: bool) -> Iterator[Rows]:
         """The rows of one file that are not marked as deleted."""
         file, key = split.files[index], split.keys[index]
         deleted = deleted_rows(store, split, (index,))
         read = 0
-        for position, rows in self._files.rows({file: located(store, key)}, None, alone):
+        for position, rows in self._files.rows({file: located(store, key)}, None, alone, is_frugal=is_frugal):
             read += len(rows)
             yield rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows)))
         if read != file.row_count:

@@ -191,7 +191,8 @@ def test_the_partitions_are_chosen_by_a_predicate(table: Table) -> None:
 
 
 def test_large_results_are_several_files_without_common_keys() -> None:
-    table = created(target_file_size="16 kb")
+    """With so little memory that the rows are merged in ranges of keys."""
+    table = created(target_file_size="16 kb", read__merge_memory="1 kb")
     upsert(table, "a", {k: k * 7919 % 10007 for k in range(0, 20_000, 2)})
     upsert(table, "a", {k: k * 7919 % 10007 for k in range(1, 20_000, 2)})
     table.compact(full=True)
