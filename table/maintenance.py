@@ -28,8 +28,10 @@ from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
 from ..coordinator.surroundings import MACHINE
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ..core.metadata.data_file import PartitionBucket
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
+from .compaction.inline import compact_written
 from .compaction.plan import plan_compaction
 from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from .opened import OpenTable
@@ -150,6 +152,9 @@ class Maintenance(OpenTable):
             return Compaction(plan)
         rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)
         return run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
+
+    def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
+        compact_written(self.committer, self.timeline, buckets)
 
     def plan_rollback(
         self,

@@ -17,6 +17,7 @@ from ..coordinator.journal.lines import Journal
 from ..coordinator.journal.object_journal import open_journal
 from ..core import options as opt
 from ..core.errors import InvalidArgument
+from ..core.metadata.data_file import PartitionBucket
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
@@ -149,7 +150,11 @@ class OpenTable:
             properties=dict(properties or {}),
             watermark_ms=watermark_ms,
             newest_schema=newest_schema,
+            written=self._after_write,
         )
+
+    def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
+        """Called after a commit with the buckets that it wrote files into. Maintenance may follow; it never fails the commit."""
 
     @property
     def committer(self) -> Committer:

@@ -12,6 +12,7 @@ per manifest that may hold a partition being written; a committer never reads ba
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,21 +26,26 @@ from .conflicts import Conflict
 
 @dataclass
 class Buckets:
-    """Sequence numbers and bucket counts found in some entries.
+    """Sequence numbers, bucket counts and files with keys found in some entries.
 
     Attributes:
         last: the largest sequence number by partition and bucket.
         counts: the bucket counts that a partition's files were written with.
+        files: by partition and bucket, how many files with keys are added to each level, less those that are deleted.
     """
 
     last: dict[PartitionBucket, int] = field(default_factory=dict)
     counts: dict[bytes, set[int]] = field(default_factory=dict)
+    files: dict[PartitionBucket, Counter[int]] = field(default_factory=dict)
 
     @staticmethod
     def of(entries: Iterable[ManifestEntry]) -> Buckets:
-        """Summarise the ADD entries."""
+        """Summarise some entries."""
         found = Buckets()
         for entry in entries:
+            if entry.file.min_key != EMPTY_ROW:
+                levels = found.files.setdefault((entry.partition, entry.bucket), Counter())
+                levels[entry.file.level] += 1 if entry.kind == ADD else -1
             if entry.kind == ADD:
                 found._add((entry.partition, entry.bucket), entry.file.max_sequence_number)
                 found.counts.setdefault(entry.partition, set()).add(entry.total_buckets)
@@ -51,6 +57,13 @@ class Buckets:
             self._add(bucket, number)
         for partition, counts in other.counts.items():
             self.counts.setdefault(partition, set()).update(counts)
+        for bucket, levels in other.files.items():
+            self.files.setdefault(bucket, Counter()).update(levels)
+
+    def run_count(self, bucket: PartitionBucket) -> int:
+        """The number of sorted runs of a bucket: its files of level 0, and its higher levels with files."""
+        levels = self.files.get(bucket, Counter())
+        return levels[0] + sum(count > 0 for level, count in levels.items() if level)
 
     def _add(self, bucket: PartitionBucket, number: int) -> None:
         self.last[bucket] = max(number, self.last.get(bucket, -1))

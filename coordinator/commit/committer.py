@@ -21,7 +21,7 @@ from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.paths import TablePaths
-from ...core.places import FileKeys
+from ...core.places import FileKeys, codec_of
 from ...core.side_effects import check_side_effects
 from ...core.typed import assert_never
 from ..history.lineage import refuse_fork
@@ -37,6 +37,7 @@ from ..watching.observe import Watch, watch
 from ..watching.watcher import About
 from .attempt import FileNames, MetadataWriter
 from .base_numbers import BaseNumbers
+from .bucket_numbers import Buckets
 from .driver import Driver
 from .hash_indexes import HashIndexes
 from .knowledge import Knowledge
@@ -211,6 +212,19 @@ class Committer:
     def base_numbers(self) -> BaseNumbers:
         """The sequence numbers of the newest snapshot, which is looked for from now on. The next commit builds on it."""
         return BaseNumbers(self._timeline(self.store), self._knows, self.schema, self._around, self._pool)
+
+    def landed(self, partitions: set[bytes]) -> tuple[Snapshot, Buckets] | None:
+        """The newest snapshot that is known, after a commit its own, and what its manifests say about the buckets of some
+        partitions; None if none is known. Reads only manifests that this committer has neither written nor read.
+        """
+        base = self._knows.newest.get()
+        if base is None or base.snapshot is None:
+            return None
+        timeline, fields = self._timeline(self.store), codec_of(self.schema).fields
+        found = self._knows.buckets.of(
+            base.manifests, partitions, fields, lambda unread: timeline.parallel(timeline.entries_of, unread)
+        )
+        return base.snapshot, found
 
     def settle(self) -> None:
         """Wait for hint writes and clean-up of commits that have already returned."""

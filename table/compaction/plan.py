@@ -128,9 +128,9 @@ def plan_compaction(
         InvalidArgument: an argument is not valid.
     """
     if schema.primary_keys:
-        return _plan_keyed(timeline, schema, where, _target_bytes(schema, target_size), min_files, full)
+        return _plan_keyed(timeline, schema, where, target_bytes_of(schema, target_size), min_files, full)
     check_compactable(schema)
-    target = _target_bytes(schema, target_size)
+    target = target_bytes_of(schema, target_size)
     fewest = schema.options.get(opt.COMPACTION_MIN_FILES) if min_files is None else min_files
     if fewest < FEWEST_FILES:
         raise InvalidArgument(f"min_files is {fewest}", next_step=f"use {FEWEST_FILES} or more")
@@ -195,7 +195,8 @@ def check_compactable(schema: TableSchema) -> None:
         )
 
 
-def _target_bytes(schema: TableSchema, given: int | str | None) -> int:
+def target_bytes_of(schema: TableSchema, given: int | str | None = None) -> int:
+    """The size of new files in bytes: the given one, else option `target-file-size`."""
     if given is None:
         default_bytes = KEY_TABLE_TARGET_BYTES if schema.primary_keys else DEFAULT_TARGET_BYTES
         return schema.options.get(opt.TARGET_FILE_SIZE) or default_bytes

@@ -25,6 +25,7 @@ from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import ColumnUpdate, CommitRequest, Isolation, RepeatableRequest, Target
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
@@ -50,6 +51,7 @@ class Transaction:
         commit_user, identifier: the identity; both or neither.
         fresh_user: for a commit without identifier, a unique commit user by which the caller can find the snapshot.
         newest_schema: a schema newer than the committer's is a conflict, because the caller can write the rows again.
+        written: called after the commit with the buckets that this process wrote files into. It must not raise.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Transaction:
         watermark_ms: int | None = None,
         fresh_user: str | None = None,
         newest_schema: bool = False,
+        written: Callable[[frozenset[PartitionBucket]], None] | None = None,
     ) -> None:
         check_identity(commit_user, identifier)
         self._committer, self._timeline = committer, timeline
@@ -71,7 +74,7 @@ class Transaction:
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
-        self._newest_schema = newest_schema
+        self._newest_schema, self._tell_written = newest_schema, written
         self._writer: TableWriter | None = None
         self._numbers: BaseNumbers | None = None
         self._renumber: Renumberer | None = None
@@ -288,6 +291,8 @@ class Transaction:
             if not error.sent:
                 self._abandon()
             raise
+        if self._tell_written is not None and self._writer is not None and not self._receipt.replayed:
+            self._tell_written(frozenset((m.partition, m.bucket) for m in messages if m.new_files))
 
     def _messages(self) -> list[CommitMessage]:
         """What was written, by this process and by others."""

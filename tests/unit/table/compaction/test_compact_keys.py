@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 from unit.table.compaction.test_compact import COUNTER, Interrupted, again, data_keys, named
 
+from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.commit.message import CommitMessage, entries_of
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core import options as opt
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT, DataFile
+from lakelatch.core.metadata.levels import run_count
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -47,7 +49,7 @@ def upsert(table: Table, part: str, values: Rows, deletes: tuple[int, ...] = (),
     """One file of level 0. Its rows have sequence numbers above all others."""
     schema, partition = table.schema, codec_of(table.schema).encode((part,))
     keys = sorted({*values, *deletes})
-    first = next(COUNTER) * 1000 if number is None else number
+    first = next(COUNTER) * 100_000 if number is None else number
     batch = pa.record_batch(
         [
             pa.array(range(first, first + len(keys)), pa.int64()),
@@ -223,3 +225,93 @@ def test_what_cannot_be_compacted_is_refused_by_name() -> None:
 
 def test_every_option_of_compaction_is_known() -> None:
     assert opt.WRITE_ONLY.fallback_keys == ("write.compaction-skip",)
+
+
+# ------------------------------------------------------------------------------------------------- after a write, by itself
+
+
+def writing(**options: str) -> Table:
+    return created(write_only="false", **options)
+
+
+def batch(part: str, values: Rows) -> pa.Table:
+    columns = {"part": [part] * len(values), "k": pa.array([*values], pa.int32()), "v": pa.array([*values.values()])}
+    return pa.table(columns)
+
+
+def kinds(table: Table) -> list[str]:
+    return [snapshot.commit_kind for snapshot in table.snapshots()]
+
+
+def test_a_write_compacts_what_it_touched_in_a_snapshot_of_its_own() -> None:
+    table, runs = writing(), []
+    for number in range(30):
+        receipt = table.upsert(batch("a", dict.fromkeys(range(number % 7 + 1), number)))
+        assert receipt.kind == "APPEND"
+        runs.append(run_count(e.file for e in table.entries()))
+    assert max(runs) <= 5 and kinds(table).count("COMPACT") >= 6
+    assert values(table) == {("a", k): 29 if k < 2 else max(n for n in range(30) if n % 7 >= k) for k in range(7)}
+    assert table.verify("all", data=True) == []
+
+
+def test_a_write_leaves_other_buckets_alone() -> None:
+    table = writing(num_sorted_run__compaction_trigger="2")
+    upsert(table, "b", {1: 1})
+    upsert(table, "b", {1: 2})
+    upsert(table, "a", {1: 1})
+    table.upsert(batch("a", {1: 2}))
+    assert (len(levels(table, "a")), len(levels(table, "b"))) == (1, 2)
+
+
+def test_no_write_compacts_with_write_only() -> None:
+    table = created()
+    for number in range(8):
+        table.upsert(batch("a", {1: number}))
+    assert kinds(table) == ["APPEND"] * 8
+
+
+def test_a_compaction_that_fails_does_not_fail_the_write(caplog: pytest.LogCaptureFixture) -> None:
+    table = writing(num_sorted_run__compaction_trigger="2", target_file_size="1 b")
+    table.upsert(batch("a", {1: 1}))
+
+    def refuse_after_the_write() -> None:
+        table.store.refuse = lambda key: "bucket-" in key
+
+    table.store.before_create.append(refuse_after_the_write)
+    receipt = table.upsert(batch("a", {1: 2}))
+    table.store.refuse = lambda key: False
+    assert receipt.snapshot_id == 2 and kinds(table) == ["APPEND"] * 2
+    assert "the rows are committed" in caplog.text
+    assert values(table) == {("a", 1): 2}
+    table.upsert(batch("a", {1: 3}))
+    assert kinds(table) == ["APPEND"] * 3 + ["COMPACT"]
+
+
+def test_a_write_gives_up_if_others_have_compacted_first() -> None:
+    table = writing(num_sorted_run__compaction_trigger="3")
+    other = again(table)
+    for number in range(2):
+        table.upsert(batch("a", {1: number}))
+    table.store.before_create += [lambda: None, lambda: other.compact(full=True)]
+    table.upsert(batch("a", {1: 2}))
+    assert kinds(table) == ["APPEND"] * 3 + ["COMPACT"]
+    assert values(table) == {("a", 1): 2} and levels(table) == [(3, 1, 0)]
+
+
+def test_nothing_is_asked_of_the_store_if_nothing_is_due() -> None:
+    asked = []
+    for table in (created(), writing()):
+        metered = MeteredStore(table.store)
+        measured = Table(metered, table.schema)
+        for number in range(4):
+            measured.upsert(batch("a", {1: number}))
+        measured.committer.settle()
+        asked.append(metered.snapshot().requests)
+    assert asked[0] == asked[1]
+
+
+def test_with_delta_commits_every_write_merges_everything() -> None:
+    table = writing(full_compaction__delta_commits="3")
+    for number in range(3):
+        table.upsert(batch("a", {1: number, 2: number}))
+        assert levels(table) == [(5, 2, 0)]

@@ -1,0 +1,96 @@
+"""Compact the buckets that a write has touched, after its commit, unless option `write-only` is set.
+
+Owns: `compact_written`. Must not know: how rows were written. Source: format/primary-keys §7; decision 41.
+
+Invariants: The write is committed before this begins, and nothing that happens here can fail it. The compaction is a snapshot of
+its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing is read that the commit has not read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from ...coordinator.commit.bucket_numbers import Buckets
+from ...coordinator.commit.committer import Committer
+from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
+from ...core.metadata.compaction_picks import PickRules
+from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.folding import live, may_hold
+from ...core.metadata.merge_rules import POSTPONED, merge_rules
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import codec_of
+from .key_plan import bucket_compactions
+from .plan import CompactionPlan, target_bytes_of
+from .run import Compaction, rewriter_of, rewritten_here, run_compaction
+
+_LOG = logging.getLogger("lakelatch.compaction")
+_ROUNDS = 5
+"""How often a bucket is tried that has more runs than option `num-sorted-run.stop-trigger` allows, while others change it."""
+
+
+def compact_written(committer: Committer, timeline: Timeline, buckets: Collection[PartitionBucket]) -> None:
+    """Compact what is due in some buckets. Gives up quietly if other commits change them first; raises nothing.
+
+    Args:
+        buckets: those that the newest commit of this committer has written files into.
+    """
+    schema = committer.schema
+    touched = {bucket for bucket in buckets if bucket[1] != POSTPONED}
+    if not schema.primary_keys or not touched or schema.options.get(opt.WRITE_ONLY):
+        return
+    try:
+        for _ in range(_ROUNDS):
+            known = committer.landed({partition for partition, _ in touched})
+            if known is None:
+                return
+            snapshot, found = known
+            due = [bucket for bucket in touched if is_due(schema, found, bucket)]
+            done = _compact(committer, timeline, snapshot, due) if due else None
+            stop = stop_trigger(schema)
+            if done is None or not done.given_up or all(found.run_count(bucket) <= stop for bucket in due):
+                return
+    except Exception as error:  # the write has landed
+        _LOG.warning("the rows are committed, but compacting their buckets afterwards failed: %s", error)
+
+
+def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool:
+    """May a bucket have something to compact? Without reading its files' metadata again."""
+    rules = merge_rules(schema)
+    assert rules is not None
+    by_options = PickRules.of(schema.options, rules.has_lookups)
+    early = (by_options.interval_ms, by_options.total_bytes, by_options.newer_bytes, _is_full(schema) or None)
+    if by_options.raises_level_0 or any(limit is not None for limit in early):
+        return True
+    return found.run_count(bucket) >= by_options.trigger
+
+
+def stop_trigger(schema: TableSchema) -> int:
+    """The number of runs that a bucket should never have more of; option `num-sorted-run.stop-trigger`."""
+    trigger, stop = schema.options.get(opt.RUNS_TO_COMPACT), schema.options.get(opt.RUNS_TO_STOP)
+    return max(trigger, trigger + 3 if stop is None else stop)
+
+
+def _is_full(schema: TableSchema) -> bool:
+    """Does every write merge all files of its buckets? As in Apache Paimon, where a write is a batch."""
+    commits = schema.options.get(opt.FULL_COMPACTION_COMMITS)
+    return commits is not None and commits > 0
+
+
+def _compact(
+    committer: Committer, timeline: Timeline, snapshot: Snapshot, due: Sequence[PartitionBucket]
+) -> Compaction | None:
+    schema, partitions = committer.schema, {partition for partition, _ in due}
+    fields = codec_of(schema).fields
+    manifests = [m for m in timeline.manifests(snapshot) if may_hold(m, partitions, fields)]
+    found = timeline.parallel(timeline.entries_of, manifests)
+    entries = live(entry for part in found for entry in part if entry.partition in partitions)
+    chosen, index = [e for e in entries if (e.partition, e.bucket) in due], tuple(timeline.index_entries(snapshot))
+    groups = bucket_compactions(timeline, snapshot, schema, chosen, index, full=_is_full(schema))
+    if not groups:
+        return None
+    plan = CompactionPlan(snapshot, target_bytes_of(schema), tuple(groups), len(chosen), index)
+    rewriter = rewriter_of(committer.store, timeline, schema, plan.groups, plan.target_bytes)
+    return run_compaction(committer, timeline, schema, plan, rewritten_here(rewriter))
