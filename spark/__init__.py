@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import Unsupported
 
 if TYPE_CHECKING:
+    from .change_scan import changes
     from .compaction import compact
     from .scan import read
     from .source import register
     from .write_job import write
 
-__all__ = ["compact", "read", "register", "write"]
+__all__ = ["changes", "compact", "read", "register", "write"]
 
 # No module may have the name of a function: importing the module would overwrite the function.
-_HOMES = {"compact": "compaction", "read": "scan", "write": "write_job", "register": "source"}
+_HOMES = {"changes": "change_scan", "compact": "compaction", "read": "scan", "write": "write_job", "register": "source"}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,12 +20,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from ..core.errors import InvalidArgument
 from ..core.predicates.predicate import Predicate
+from ..table.changelog.reading import DESCRIPTION_FIELDS
+from ..table.changelog.steps import ChangeStep
 from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import plan_scan
 from ..table.scan.split import Split
 from ..table.table import Table
 from .catalog import NAME, marked, options_of_mark, options_of_statement
+from .change_scan import ChangeTask, packed_steps, planned
 from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
 from .shipping import Carried, carried
@@ -88,12 +91,14 @@ class TableSource(DataSource):
     def schema(self) -> spark.StructType:
         stated = options_of_statement(self.options)
         options = self._options() if stated is None else SourceOptions(stated, self.folder)
-        schema = spark_schema(fields_of(options.table_to_read().schema, options.columns))
+        fields = fields_of(options.table_to_read().schema, options.columns)
+        schema = spark_schema(fields if options.changes is None else (*fields, *DESCRIPTION_FIELDS))
         if stated is None:
             return schema
-        if (options.where, options.columns) != (None, None):
+        if (options.where, options.columns, options.changes) != (None, None, None):
             raise InvalidArgument(
-                "options 'where' and 'columns' do not go with CREATE TABLE, because rows can be inserted into the table",
+                "options 'where', 'columns' and 'incremental-between' do not go with CREATE TABLE, because rows can be inserted"
+                " into the table",
                 next_step="CREATE TEMPORARY VIEW ... USING lakelatch OPTIONS (...)",
             )
         return marked(schema, stated)
@@ -104,7 +109,10 @@ class TableSource(DataSource):
             given = {**options_of_mark(schema), **given}
         options = SourceOptions(given, self.folder)
         table = options.table_to_read()
-        return TableSourceReader(table, schema, options.wanted_rows(table.schema))
+        where = options.wanted_rows(table.schema)
+        if options.changes is not None:
+            return ChangeSourceReader(table, schema, where, options)
+        return TableSourceReader(table, schema, where)
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
         return TableSourceWriter(self._options(), schema, overwrite)
@@ -163,6 +171,48 @@ class TableSourceReader(Carried, DataSourceReader):
         if isinstance(partition, SplitPartition):
             with one_sentence():
                 yield from partition.task.read(partition.splits)
+
+
+@dataclass
+class StepPartition(InputPartition):
+    """The steps of one task and how to read them."""
+
+    task: ChangeTask
+    steps: list[ChangeStep]
+
+
+class ChangeSourceReader(Carried, DataSourceReader):
+    """Reads the changes that option `incremental-between` names.
+
+    Args:
+        schema: the columns that Spark wants, by name; those of the rows come before those that describe a change.
+    """
+
+    def __init__(self, table: Table, schema: spark.StructType, where: Predicate | None, options: SourceOptions) -> None:
+        names = [f.name for f in schema.fields]
+        described = [f.name for f in DESCRIPTION_FIELDS]
+        if names[-len(described) :] != described:
+            raise InvalidArgument(
+                f"a read of changes ends with the columns {', '.join(described)}",
+                next_step="leave the schema out, and choose columns in the query or with option 'columns'",
+            )
+        self._table, self._names = table, names[: -len(described)]
+        self._where, self._changes = where, options.changes
+
+    @one_sentence()
+    def partitions(self) -> Sequence[InputPartition]:
+        asked = self._changes
+        assert asked is not None
+        steps, reader = planned(
+            self._table, asked.start, asked.end, self._names, self._where, asked.overwrites, asked.mode
+        )
+        task = ChangeTask(self._table.store, reader)
+        return [StepPartition(task, group) for group in packed_steps(steps, _TASKS)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, StepPartition):
+            with one_sentence():
+                yield from partition.task.read(partition.steps)
 
 
 def _nullable(data_type: spark.DataType) -> str:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ..backends.registry import scheme_of
@@ -35,6 +36,9 @@ KNOWN = (
     "tag",
     "timestamp",
     "timezone",
+    "incremental-between",
+    "incremental-between-scan-mode",
+    "overwrites",
     "commit-user",
     "identifier",
     "isolation",
@@ -56,6 +60,10 @@ class SourceOptions:
     | `columns` | reading | the columns to read, separated by commas; all by default |
     | `branch` | both | a branch of the table |
     | `snapshot`, `tag`, `timestamp` | reading | the snapshot to read; the latest by default |
+    | `incremental-between` | reading | `3,7` or two tags: the changes after the first, up to the second, instead of rows (see
+      `lakelatch.spark.changes`) |
+    | `incremental-between-scan-mode` | reading | `auto` (default), `delta`, `changelog` or `diff`, for such a read |
+    | `overwrites` | reading | `false`: such a read leaves out what overwrites changed, as Apache Paimon does |
     | `timeZone` | both | the zone of times without one in other options; Spark does not tell a source the session's zone |
     | `commit-user`, `identifier` | writing | give both to commit exactly once, or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
@@ -96,6 +104,7 @@ class SourceOptions:
         self.branch = given.get("branch", DEFAULT_BRANCH)
         self.tag, self.timestamp = given.get("tag"), given.get("timestamp")
         self.snapshot = _number(given, "snapshot")
+        self.changes = _changes(given, (self.snapshot, self.tag, self.timestamp))
         self.commit_user, self.identifier = given.get("commit-user"), _number(given, "identifier")
         self.isolation: Any = given.get("isolation", "snapshot")
         self.read_snapshot = _number(given, "read-snapshot")
@@ -151,6 +160,34 @@ class SourceOptions:
             if self.zone is None and "has no zone" in error.message:
                 error.next_step += "; or set option 'timeZone', because Spark does not tell a source the session's zone"
             raise
+
+
+@dataclass(frozen=True)
+class ChangeOptions:
+    """What option `incremental-between` and those that go with it ask for; as the arguments of `Table.changes`."""
+
+    start: int | str
+    end: int | str
+    mode: Any
+    overwrites: bool
+
+
+def _changes(given: Mapping[str, str], moment: tuple[Any, ...]) -> ChangeOptions | None:
+    between = given.get("incremental-between")
+    more = [key for key in ("incremental-between-scan-mode", "overwrites") if key in given]
+    if between is None:
+        if more:
+            raise InvalidArgument(f"option '{more[0]}' needs option 'incremental-between'")
+        return None
+    if moment != (None, None, None):
+        raise InvalidArgument("option 'incremental-between' excludes 'snapshot', 'tag' and 'timestamp'")
+    ends = [int(text) if text.isdecimal() else text for text in map(str.strip, between.split(","))]
+    if len(ends) != 2 or "" in ends:
+        raise InvalidArgument(
+            f"option 'incremental-between' is {between!r}", next_step="give two snapshot ids or two tags, as 3,7"
+        )
+    mode = given.get("incremental-between-scan-mode", "auto").lower()
+    return ChangeOptions(ends[0], ends[1], mode, _flag({"overwrites": "true", **given}, "overwrites", "overwrites"))
 
 
 def _flag(given: Mapping[str, str], key: str, name: str) -> bool:

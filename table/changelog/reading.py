@@ -8,7 +8,7 @@ before rows that came. Memory holds the files of one step where rows must be com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,9 +24,10 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.arrow import to_arrow_mask
 from ...core.predicates.predicate import Predicate, bind
+from ...core.rows.types import AtomicType, Field, string, timestamp
 from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
-from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, gathered
+from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, fields_of, gathered
 from ..reading.read_ahead import in_order
 from ..scan.fallback import FileSchemas, file_schemas_of
 from ..scan.refusals import check_schema_readable
@@ -37,6 +38,11 @@ from .steps import ChangeStep
 from .window import Window
 
 ROW_KIND, SNAPSHOT_ID, COMMIT_TIME = "_row_kind", "_snapshot_id", "_commit_time"
+DESCRIPTION_FIELDS = (
+    Field(0, ROW_KIND, string()),
+    Field(1, SNAPSHOT_ID, AtomicType("BIGINT")),
+    Field(2, COMMIT_TIME, timestamp(3, local_zone=True)),
+)
 DESCRIPTION = pa.schema(
     [
         pa.field(ROW_KIND, pa.string(), nullable=False),
@@ -109,6 +115,24 @@ def read_changes(
     return pa.RecordBatchReader.from_batches(result, gathered(in_order(tasks, threads)))
 
 
+def plan_changes(
+    timeline: Timeline,
+    window: Window,
+    schema: TableSchema,
+    columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
+    overwrites: bool = True,
+    mode: Mode = "auto",
+) -> tuple[list[ChangeStep], ChangeReader]:
+    """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes`."""
+    planner = planner_of(timeline, window, schema, where, overwrites, mode)
+    planned = timeline.parallel(lambda pair: list(planner.steps(*pair, window.by_snapshot)), window.pairs())
+    steps = [part for found in planned for step in found for part in step.parts()]
+    schemas = file_schemas_of(timeline, schema, [split for step in steps for split in step.splits])
+    bound = None if where is None else bind(where, schema.fields)
+    return steps, ChangeReader(schema, columns, bound, schemas, not overwrites and not window.by_snapshot)
+
+
 def planner_of(
     timeline: Timeline, window: Window, schema: TableSchema, where: Predicate | None, overwrites: bool, mode: Mode
 ) -> ChangePlanner:
@@ -142,6 +166,20 @@ class ChangeReader:
         self.schema, self._where, self._file_schemas, self._later_only = schema, where, file_schemas, later_only
         self._columns = list(schema.names) if columns is None else list(columns)
         self.result = changes_schema(schema, columns)
+
+    @property
+    def output(self) -> tuple[Field, ...]:
+        """The columns of the result."""
+        return (*fields_of(self.schema, self._columns), *DESCRIPTION_FIELDS)
+
+    def check(self, store: Store, steps: Iterable[ChangeStep]) -> None:
+        """Refuse files that cannot be read, before any is opened.
+
+        Raises:
+            Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
+        """
+        reader = SplitReader(self.schema, self._columns, self._where, self._file_schemas)
+        reader.batches(store, [split for step in steps for split in step.splits])
 
     def batches(self, store: Store, step: ChangeStep) -> Iterator[pa.RecordBatch]:
         """The changes of a step.

@@ -12,7 +12,7 @@ NAMES = """
     add_column col create_table drop_column is_table move_column open_table recover remove_option rename_column
     set_comment set_option update_comment update_default update_nullability update_type
 """
-SPARK_NAMES = "compact read register write"
+SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """
     alter append arrow_schema at branch changes clean committer compact count delete drop_partitions entries expire explain files
     history options orphans overwrite partitions plan plan_rollback refresh rollback scan schema schemas snapshot snapshots
