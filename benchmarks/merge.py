@@ -5,8 +5,9 @@
 
 For integer and text keys and each merge engine: polars and DuckDB make the same rows of the raw Parquet files, pypaimon and
 Apache Paimon's Java read the table. Each reader is a process of its own that reads `--times` times; wall and CPU seconds are
-medians without the first, memory is the process's peak and what it was before. Rows must be equal in number and in the sums of two
-columns. Java counts the rows that it has merged and never looks at their values; it runs on one thread, with the JVM's defaults.
+medians without the first, memory is the process's peak and what it was before. Rows must be equal in number and in the sums of
+two columns. Java counts the rows that it has merged and never looks at their values; it runs on one thread, with the JVM's
+defaults. polars has two lines for deduplicate, because neither query is the fastest everywhere.
 With `--memory` lakelatch alone reads one bucket that is ten times as large as the memory that it may take.
 """
 

@@ -61,10 +61,26 @@ def polars(request: Mapping[str, Any]) -> Callable[[], Found]:
                 pl.col("city").drop_nulls().last(),
                 pl.col("ts").max(),
             )
-        found = made.collect()
-        return found.height, [float(found["k"].sum()), float(found["amt"].sum())]
+        return _of_polars(made.collect(engine="streaming" if request["engine"] != "deduplicate" else "in-memory"))
 
     return merged
+
+
+def polars_over(request: Mapping[str, Any]) -> Callable[[], Found]:
+    """The rows whose sequence number is the largest of their key, by polars' streaming engine."""
+    import polars as pl
+
+    files = [file for bucket in request["buckets"] for file in bucket]
+    if request["engine"] != "deduplicate":
+        raise SystemExit("only for deduplicate")
+    newest = pl.col(NEWEST) == pl.col(NEWEST).max().over(KEYS)
+    rows = pl.scan_parquet(files).select("id", "_VALUE_KIND", NEWEST, *VALUES)
+    rows = rows.filter(newest).filter(pl.col("_VALUE_KIND") % 2 == 0).select("id", *VALUES)
+    return lambda: _of_polars(rows.collect(engine="streaming"))
+
+
+def _of_polars(found: Any) -> Found:
+    return found.height, [float(found["k"].sum()), float(found["amt"].sum())]
 
 
 def duckdb(request: Mapping[str, Any]) -> Callable[[], Found]:
@@ -135,6 +151,7 @@ def _of_arrow(table: Any) -> Found:
 READERS: dict[str, Callable[[Mapping[str, Any]], Callable[[], Found]]] = {
     "lakelatch": lakelatch,
     "polars": polars,
+    "polars-over": polars_over,
     "duckdb": duckdb,
     "pypaimon": pypaimon,
     "java": java,

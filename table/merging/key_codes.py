@@ -67,6 +67,8 @@ def _text_words(array: Any) -> list[Array] | None:
     data = np.zeros(last - first + _WORD * (count + 1), np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(values, np.uint8)[first:last]
+    if int(lengths.min()) == int(lengths.max()):
+        return _words_of_equal_length(data, len(array), int(lengths[0]))
     starts = ends[:-1] - first
     at_any_byte = np.ndarray((len(data) - _WORD + 1,), ">u8", data.data, 0, (1,))
     words = []
@@ -79,6 +81,18 @@ def _text_words(array: Any) -> list[Array] | None:
     if not data[: last - first].all():
         words.append(lengths.view(np.uint64))  # a zero at the end of a value is not one that fills it up
     return words or [np.zeros(len(array), np.uint64)]
+
+
+def _words_of_equal_length(data: Array, rows: int, length: int) -> list[Array]:
+    """The words of values that lie one after the other at equal distances, without those that all values share."""
+    words = []
+    for start in range(0, length, _WORD):
+        word = np.ndarray((rows,), ">u8", data.data, start, (length,))
+        if start + _WORD > length:  # the next value begins within the word
+            word = word.astype(np.uint64) & _LEADING[length - start]
+        if not (word == word[0]).all():
+            words.append(word.astype(np.uint64))
+    return words or [np.zeros(rows, np.uint64)]
 
 
 def _packed(words: Sequence[Array]) -> Array:

@@ -1,6 +1,6 @@
 """Find the files of one bucket whose keys overlap, which must be merged, and those that can be read as they are.
 
-Owns: `groups_of`, `sections_of`, `key_sections`, `sorted_runs`. Must not know: how rows are merged, predicates.
+Owns: `groups_of`, `sections_of`, `key_sections`, `sorted_runs`, `are_in_order`. Must not know: how rows are merged, predicates.
 Source: format/primary-keys §2.
 
 Invariants: Every file is in exactly one group. Two files of different groups have no key in common, unless the files of higher
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappush, heapreplace
+from itertools import pairwise
 from typing import NamedTuple
 
 from ...core.metadata.data_file import EMPTY_ROW, DataFile
@@ -73,6 +74,25 @@ def sorted_runs(files: Sequence[DataFile], rules: MergeRules) -> list[list[int]]
             heappush(ends, (high, len(runs)))
             runs.append([i])
     return runs
+
+
+def are_in_order(files: Sequence[DataFile], runs: Sequence[Sequence[int]]) -> bool:
+    """Do the sequence numbers in the manifest show that of two rows of one key the later file has the newer one?
+
+    Args:
+        files: of a section, oldest first.
+        runs: made by `sorted_runs`. Files of one run have no key in common.
+    """
+    ranges = sorted(
+        (
+            min(files[i].min_sequence_number for i in run),
+            max(files[i].max_sequence_number for i in run),
+            min(run),
+            max(run),
+        )
+        for run in runs
+    )
+    return all(old[1] < new[0] and old[3] < new[2] for old, new in pairwise(ranges))
 
 
 def _age(file: DataFile) -> tuple[int, int, int]:

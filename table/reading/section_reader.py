@@ -27,14 +27,15 @@ from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
 from ..formats.file_rows import Rows
-from ..merging.merge import chosen_rows, columns_to_merge, merge_key_rows, merge_section
-from ..merging.sections import sorted_runs
+from ..merging.merge import chosen_rows, columns_to_merge, merge_key_rows, merge_section, newest_rows
+from ..merging.sections import are_in_order, sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
 from .run_reader import RunReader
 from .windows import Piece, Window, windows
 
 DEFAULT_MEMORY = opt.MERGE_MEMORY.default
+_ORDER = (ROW_SEQUENCE, VALUE_KIND)
 _FOR_WHOLE_ROWS = 2
 """The part of the memory for rows that wait to be merged, where merged rows are copied batch by batch."""
 _FOR_MADE_ROWS = 5
@@ -88,14 +89,14 @@ class SectionReader:
         self._wanted = [f.name for f in wanted]
         needed = columns_to_merge(rules, schema.fields, self._wanted)
         self._read = [f for f in schema.fields if f.name in needed and f.name not in schema.partition_keys]
-        self._read += [ROW_SEQUENCE, VALUE_KIND]
-        self._files = RunReader(self._read, file_schemas, schema.options)
+        self._file_schemas, self._options = file_schemas, schema.options
+        self._readers: dict[tuple[Field, ...], RunReader] = {}
         self._on_keys = None if residual is None else split_predicate(residual, rules.key_names)[0]
 
     def check(self, files: Sequence[DataFile]) -> None:
         """Refuse files that cannot be read, before any is opened; errors as for `RunReader.check`."""
         for file in files:
-            self._files.check([file])
+            self._reader(*_ORDER).check([file])
 
     def batches(
         self, store: Store, split: Split, section: Sequence[int], alone: bool, memory: int = DEFAULT_MEMORY
@@ -110,12 +111,27 @@ class SectionReader:
             TableCorrupt: a file is missing or damaged, or a large one is not sorted by key.
             InvalidArgument, Unsupported: the engine cannot merge these rows.
         """
-        for window in self._windows(store, split, section, alone, memory):
+        files = [split.files[i] for i in section]
+        runs = sorted_runs(files, self._rules)
+        deletes = any(file.delete_row_count != 0 for file in files)
+        if self._is_ordered_by_file(files, runs, deletes):
+            order = (VALUE_KIND,) if deletes else ()
+            for window in self._windows(store, split, section, runs, order, alone, memory):
+                yield from _chosen(window, newest_rows(self._rules, window.column, deletes))
+            return
+        for window in self._windows(store, split, section, runs, _ORDER, alone, memory):
             if self._rules.keeps_whole_rows:
                 yield from _chosen(window, chosen_rows(self._rules, window.column, self._fields))
             else:
                 rows = ColumnRows(*merge_section(self._rules, window.column, self._fields, self._wanted))
                 yield from (rows.slice(position, BATCH_ROWS) for position in range(0, len(rows), BATCH_ROWS))
+
+    def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]], deletes: bool) -> bool:
+        """Is the newest row of a key that of the last file which has the key?"""
+        rules = self._rules
+        if rules.engine != "deduplicate" or rules.sequence_fields or (deletes and rules.ignore_delete):
+            return False
+        return not rules.has_lookups and are_in_order(files, runs)
 
     def key_rows(
         self,
@@ -133,29 +149,47 @@ class SectionReader:
         Args:
             drop_deletes: leave out rows that delete.
         """
-        for window in self._windows(store, split, section, alone, memory):
+        runs = sorted_runs([split.files[i] for i in section], self._rules)
+        for window in self._windows(store, split, section, runs, _ORDER, alone, memory):
             yield merge_key_rows(self._rules, window.column, self._fields, self._wanted, drop_deletes=drop_deletes)
 
     def _windows(
-        self, store: Store, split: Split, section: Sequence[int], alone: bool, memory: int
+        self,
+        store: Store,
+        split: Split,
+        section: Sequence[int],
+        runs: Sequence[Sequence[int]],
+        order: Sequence[Field],
+        alone: bool,
+        memory: int,
     ) -> Iterator[Window]:
-        files = [split.files[i] for i in section]
+        """The rows of a section in ranges of keys.
+
+        Args:
+            order: which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read.
+        """
         budget = memory // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
-        is_frugal = sum(file.file_size for file in files) > budget
+        is_frugal = sum(split.files[i].file_size for i in section) > budget
         is_sorted = not self._rules.is_on("pk-clustering-override")
-        runs = [
-            (piece for number in run for piece in self._pieces(store, split, section[number], number, alone, is_frugal))
-            for run in sorted_runs(files, self._rules)
+        reader = self._reader(*order)
+        pieces = [
+            (piece for i in run for piece in self._pieces(store, split, section[i], i, reader, alone, is_frugal))
+            for run in runs
         ]
-        return windows(runs, [f.name for f in self._rules.keys], budget if is_sorted else None)
+        return windows(pieces, [f.name for f in self._rules.keys], budget if is_sorted else None)
+
+    def _reader(self, *order: Field) -> RunReader:
+        if order not in self._readers:
+            self._readers[order] = RunReader([*self._read, *order], self._file_schemas, self._options)
+        return self._readers[order]
 
     def _pieces(
-        self, store: Store, split: Split, index: int, number: int, alone: bool, is_frugal: bool
+        self, store: Store, split: Split, index: int, number: int, reader: RunReader, alone: bool, is_frugal: bool
     ) -> Iterator[Piece]:
         """The rows of one file that are not marked as deleted."""
         file, where = split.files[index], f"data file {split.keys[index]}"
         deleted = deleted_rows(store, split, (index,))
-        found = self._files.rows({file: located(store, split.keys[index])}, self._on_keys, alone, is_frugal=is_frugal)
+        found = reader.rows({file: located(store, split.keys[index])}, self._on_keys, alone, is_frugal=is_frugal)
         for position, rows in found:
             live = None if deleted is None else live_mask(deleted, position, len(rows))
             yield Piece(number, file.level, rows if live is None else rows.kept(live), where)
