@@ -10,23 +10,29 @@ Changelog files hold exactly the changes of the keys that were merged or moved. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ...backends.store import Store
 from ...core.metadata.data_file import DataFile
 from ...core.metadata.lookup_rules import LookupRules, Upgrade
 from ...core.metadata.merge_rules import LEVEL
+from ...core.metadata.schema import TableSchema
+from ...core.places import FileKeys
 from ...core.rows.types import Field
 from ...core.typed import Array
 from ..merging.compared import Comparison, keys_without_old_row, merge_and_compare
 from ..merging.groups import ColumnOf
 from ..merging.key_lookup import KeySet
 from ..merging.merge import merge_key_rows
+from ..reading.key_rows import KeyRowReader
 from ..writing.key_files import KeyFileWriter
 from .bucket_vectors import BucketVectors
+from .key_plan import BucketCompaction
 from .older_rows import OlderRows
 
 
@@ -130,6 +136,48 @@ class KeyLookup:
             return pa.concat_arrays([*parts, column(name)])
 
         return _kept(both)
+
+
+def lookup_of(
+    store: Store,
+    schema: TableSchema,
+    rules: LookupRules,
+    reader: KeyRowReader,
+    file_schemas: dict[int, TableSchema],
+    group: BucketCompaction,
+    changelog: KeyFileWriter | None,
+) -> KeyLookup:
+    """The lookups of the compaction of one bucket.
+
+    Args:
+        reader: reads the files of the bucket.
+        file_schemas: the schemas that the files of the bucket name, by id.
+    """
+    above = group.above or replace(group, files=(), keys=(), deletions=())
+    vectors = None
+    if rules.merge.has_vectors:
+        rows = {file.file_name: file.row_count for file in (*group.files, *above.files)}
+        place = (group.partition, group.bucket)
+        vectors = BucketVectors(store, FileKeys(schema), place, group.index, rows, rules.is_wide)
+    return KeyLookup(
+        rules,
+        schema.fields,
+        reader.wanted,
+        group.output_level,
+        group.last_level,
+        OlderRows(
+            store,
+            schema,
+            rules.merge,
+            file_schemas,
+            above,
+            group.output_level,
+            (lambda _: None) if vectors is None else vectors.deleted,
+        ),
+        vectors,
+        changelog,
+        partial(reader.whole, group),
+    )
 
 
 def _kept(column: ColumnOf) -> ColumnOf:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
@@ -21,6 +21,7 @@ from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pi
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
 from ...core.metadata.levels import runs_of
+from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -45,6 +46,8 @@ class BucketCompaction(Split):
         drops_deletes: rows that delete are left out.
         one_by_one: each file is rewritten by itself.
         why: the rule that chose the files.
+        above: the bucket's files of levels above the output, in which older rows are looked up; None if none are.
+        index: the index files of the bucket, if older rows are looked up.
     """
 
     output_level: int = 0
@@ -52,6 +55,8 @@ class BucketCompaction(Split):
     drops_deletes: bool = False
     one_by_one: bool = False
     why: str = ""
+    above: Split | None = None
+    index: tuple[IndexEntry, ...] = ()
 
 
 def check_key_compactable(schema: TableSchema) -> MergeRules:
@@ -68,17 +73,8 @@ def check_key_compactable(schema: TableSchema) -> MergeRules:
             "option 'pk-clustering-override' = true: compacting files that are not sorted by key is not supported",
             next_step="compact the table with Apache Paimon",
         )
-    if rules.has_lookups:
-        raise Unsupported(
-            "compacting a table whose compaction looks up older rows (option 'deletion-vectors.enabled', 'force-lookup',"
-            " 'changelog-producer' = lookup, or 'merge-engine' = first-row) is not supported yet",
-            next_step="compact the table with Apache Paimon",
-        )
-    if schema.options.texts.get("changelog-producer", "none").strip().lower() == "full-compaction":
-        raise Unsupported(
-            "compacting a table with option 'changelog-producer' = full-compaction is not supported yet",
-            next_step="compact the table with Apache Paimon",
-        )
+    if lookup_rules(schema, rules).writes_changelog:
+        KeyFileSettings.of(schema, level=1, changelog=True)
     KeyFileSettings.of(schema, level=1)
     return rules
 
@@ -116,7 +112,7 @@ def bucket_compactions(
         TableCorrupt: a key of a file is damaged.
         Unsupported: the table, or a file, cannot be merged or written.
     """
-    rules = check_key_compactable(schema)
+    rules, index = check_key_compactable(schema), tuple(index)
     check_files_readable(schema, entries)
 
     def schema_of(schema_id: int) -> TableSchema:
@@ -138,8 +134,27 @@ def bucket_compactions(
             chosen = pick(by_options, runs, now_ms=now_ms, hour=hour)
         if chosen is not None:
             drops = drops_deletes(chosen, runs, rules.has_vectors)
-            found.append(_compaction(bucket, chosen, by_options.last_level, drops))
+            group = _compaction(bucket, chosen, by_options.last_level, drops)
+            found.append(_with_lookups(group, bucket, index) if rules.has_lookups else group)
     return found
+
+
+def above_of(group: Split) -> Split | None:
+    """The files in which the compaction of a bucket looks up older rows; None if it does not."""
+    return group.above if isinstance(group, BucketCompaction) else None
+
+
+def _with_lookups(group: BucketCompaction, bucket: Split, index: Iterable[IndexEntry]) -> BucketCompaction:
+    """A compaction with what it needs to look up older rows."""
+    wanted = [i for i, file in enumerate(bucket.files) if file.level > group.output_level]
+    above = replace(
+        bucket,
+        files=tuple(bucket.files[i] for i in wanted),
+        keys=tuple(bucket.keys[i] for i in wanted),
+        deletions=(),
+    )
+    place = (bucket.partition, bucket.bucket)
+    return replace(group, above=above, index=tuple(e for e in index if (e.partition, e.bucket) == place))
 
 
 def _compaction(bucket: Split, chosen: Pick, last_level: int, drops: bool) -> BucketCompaction:

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
-from ...coordinator.commit.message import CommitMessage
+from ...coordinator.commit.message import CommitMessage, PendingUpload
 from ...core import options as opt
 from ...core.errors import LakelatchError, StoreUnavailable, Unsupported
-from ...core.metadata.data_file import SOURCE_COMPACT, DataFile
+from ...core.metadata.data_file import SOURCE_COMPACT, DataFile, IndexEntry
+from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import MergeRules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
@@ -29,6 +30,7 @@ from ..reading.key_rows import KeyRowReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.key_files import KeyFileSettings, KeyFileWriter
+from .key_lookup import KeyLookup, lookup_of
 from .key_plan import BucketCompaction, check_key_compactable
 
 _AT_ONCE = 4
@@ -57,12 +59,14 @@ class KeyRewriter:
     def rules(self) -> MergeRules:
         return check_key_compactable(self.schema)
 
-    def reader(self, group: BucketCompaction) -> KeyRowReader:
-        """Reads the files of a bucket."""
-        schemas = {
+    def _schemas(self, group: BucketCompaction) -> dict[int, TableSchema]:
+        return {
             schema_id: schema for (branch, schema_id), schema in self.file_schemas.items() if branch == group.branch
         }
-        return KeyRowReader(self.schema, self.rules, schemas)
+
+    def reader(self, group: BucketCompaction) -> KeyRowReader:
+        """Reads the files of a bucket."""
+        return KeyRowReader(self.schema, self.rules, self._schemas(group))
 
     def rewrite(self, group: Split, name: str) -> CommitMessage:
         """Merge the files of a bucket into files of its output level.
@@ -77,28 +81,48 @@ class KeyRewriter:
             StoreUnavailable: the store failed.
         """
         assert isinstance(group, BucketCompaction)
-        work = _Work(self, group, self._writer(group, name))
+        work = _Work(self, group, self._writer(group, name), self._lookup(group, name))
         try:
             work.run()
         except BaseException as error:
-            self._abandon(work.writer, error)
+            for writer in work.writers:
+                self._abandon(writer, error)
             raise
+        index, uploads = work.vectors(f"index-{name}-0")
         return CommitMessage(
             group.partition,
             group.bucket,
             group.total_buckets,
             compact_before=tuple(work.before),
             compact_after=(*work.moved, *work.writer.files),
+            changelog_files=tuple(file for writer in work.writers[1:] for file in writer.files),
+            index_entries=index,
+            uploads=uploads,
         )
 
-    def _writer(self, group: BucketCompaction, name: str) -> KeyFileWriter:
+    def _lookup(self, group: BucketCompaction, name: str) -> KeyLookup | None:
+        """What the compaction looks up and records; None if it only merges rows."""
+        rules = lookup_rules(self.schema, self.rules)
+        if not rules.looks_up and not rules.writes_changelog:
+            return None
+        writer = self._changelog_writer(group, name) if rules.writes_changelog else None
+        return lookup_of(self.store, self.schema, rules, self.reader(group), self._schemas(group), group, writer)
+
+    def _changelog_writer(self, group: BucketCompaction, name: str) -> KeyFileWriter:
+        stem = f"{self.schema.options.get(opt.CHANGELOG_FILE_PREFIX)}{name}"
+        folder = self._folder(group)
+        return KeyFileWriter(self.store, self.schema, folder, stem, level=group.output_level, changelog=True)
+
+    def _folder(self, group: BucketCompaction) -> str:
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
-        folder = paths.bucket_dir(group.partition_path, group.bucket)
+        return paths.bucket_dir(group.partition_path, group.bucket)
+
+    def _writer(self, group: BucketCompaction, name: str) -> KeyFileWriter:
         settings = KeyFileSettings.of(self.schema, level=group.output_level)
         return KeyFileWriter(
             self.store,
             self.schema,
-            folder,
+            self._folder(group),
             f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}",
             level=group.output_level,
             source=SOURCE_COMPACT,
@@ -119,6 +143,7 @@ class _Work:
     """One bucket, section by section in the order of keys.
 
     Attributes:
+        lookup: what is looked up and recorded besides; None if rows are only merged.
         waiting: sections that are written into one row of files.
         before: the files that are replaced.
         moved: files that get another level, and are not rewritten.
@@ -127,11 +152,28 @@ class _Work:
     rewriter: KeyRewriter
     group: BucketCompaction
     writer: KeyFileWriter
+    lookup: KeyLookup | None = None
     waiting: list[Section] = field(default_factory=list)
     before: list[DataFile] = field(default_factory=list)
     moved: list[DataFile] = field(default_factory=list)
 
+    @property
+    def writers(self) -> list[KeyFileWriter]:
+        """The writer of data files, and the one of a changelog if there is one."""
+        changelog = None if self.lookup is None else self.lookup.changelog
+        return [self.writer] if changelog is None else [self.writer, changelog]
+
+    def vectors(self, name: str) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
+        """The change of the bucket's deletion vectors, and the new index file under a name."""
+        vectors = None if self.lookup is None else self.lookup.vectors
+        return ((), ()) if vectors is None else vectors.changes(name)
+
     def run(self) -> None:
+        self._run()
+        for writer in self.writers:
+            writer.finish()
+
+    def _run(self) -> None:
         if self.group.one_by_one:
             for file in self.group.files:
                 self._write([(file,)])
@@ -160,25 +202,52 @@ class _Work:
         if deletes or self.rewriter.schema.options.get(opt.COMPACTION_FORCE_REWRITE):
             self._write([(file,)])
         elif file.level != group.output_level:
+            upgrade = "move" if self.lookup is None else self.lookup.upgrade(file)
+            if upgrade == "rewrite":
+                self._write([(file,)], drop_deletes=self.rewriter.rules.has_vectors)
+                return
+            if upgrade == "compare":
+                self._look_up(file)
             self.before.append(file)
             self.moved.append(file._replace(level=group.output_level))
 
-    def _write(self, sections: Sequence[Section]) -> None:
-        """Merge sections into new files, which begin with the first and end with the last."""
+    def _write(self, sections: Sequence[Section], drop_deletes: bool | None = None) -> None:
+        """Merge sections into new files, which begin with the first and end with the last.
+
+        Args:
+            drop_deletes: leave out rows that delete; by default what the plan says.
+        """
+        drops = self.group.drops_deletes if drop_deletes is None else drop_deletes
         for section in sections:
-            for batch in self._merged(section):
+            for batch in self._merged(section, drops):
                 self._refuse_nulls(batch)
                 self.writer.write(batch)
             self.before += section
+            if self.lookup is not None:
+                self.lookup.rewritten(section)
         self.writer.finish()
 
-    def _merged(self, section: Section) -> Iterator[pa.RecordBatch]:
-        group = self.group
-        places = {file.file_name: i for i, file in enumerate(group.files)}
-        indices = [places[file.file_name] for file in section]
-        reader = self.rewriter.reader(group)
-        memory = self.rewriter.schema.options.get(opt.MERGE_MEMORY) // _AT_ONCE
-        return reader.batches(self.rewriter.store, group, indices, drop_deletes=group.drops_deletes, memory=memory)
+    def _merged(self, section: Section, drop_deletes: bool) -> Iterator[pa.RecordBatch]:
+        reader, merge = self.rewriter.reader(self.group), None
+        if self.lookup is not None and self.lookup.concerns(section):
+            merge = self.lookup.merge
+        store, indices = self.rewriter.store, self._indices(section)
+        return reader.batches(store, self.group, indices, drop_deletes=drop_deletes, memory=self._memory, merge=merge)
+
+    def _look_up(self, file: DataFile) -> None:
+        """Look up the older rows of a file that is not rewritten."""
+        if self.lookup is not None:
+            reader = self.rewriter.reader(self.group)
+            for window in reader.windows(self.rewriter.store, self.group, self._indices((file,)), memory=self._memory):
+                self.lookup.moved(window.column)
+
+    @property
+    def _memory(self) -> int:
+        return self.rewriter.schema.options.get(opt.MERGE_MEMORY) // _AT_ONCE
+
+    def _indices(self, section: Section) -> list[int]:
+        places = {file.file_name: i for i, file in enumerate(self.group.files)}
+        return [places[file.file_name] for file in section]
 
     def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
         for column in self.rewriter.schema.fields:

@@ -36,6 +36,7 @@ from ...core.places import FileKeys, codec_of
 from ..scan.fallback import file_schemas_of
 from ..scan.split import Split
 from ..writing.writer import keys_of
+from .key_plan import above_of
 from .key_rewrite import KeyRewriter
 from .plan import CompactionPlan
 from .rewrite import Rewriter
@@ -109,7 +110,8 @@ def rewriter_of(
 ) -> AnyRewriter:
     """The rewriter for these groups, in this process or on another machine."""
     made: type[AnyRewriter] = KeyRewriter if schema.primary_keys else Rewriter
-    return made(store, schema, file_schemas_of(timeline, schema, groups), target_bytes)
+    read = [split for group in groups for split in (group, above_of(group)) if split is not None]
+    return made(store, schema, file_schemas_of(timeline, schema, read), target_bytes)
 
 
 def rewritten_here(rewriter: AnyRewriter) -> Rewrite:
@@ -239,7 +241,8 @@ class _Run:
                 messages = [m for m in messages if m not in gone]
 
     def _request(self, messages: Sequence[CommitMessage]) -> CommitRequest:
-        owners = {owner for message in messages for owner in _replaced(message)}
+        # A compaction that looks up older rows brings the vectors of its bucket itself.
+        owners = {owner for message in messages if not message.index_entries for owner in _replaced(message)}
         stem, numbers = f"index-{MACHINE.new_uuid()}", count()
         index, uploads = with_vectors_of(
             self.committer.store,
@@ -254,7 +257,7 @@ class _Run:
             commit_user=self._user,
             changelog=changelog_of(messages),
             index_entries=(*index, *index_entries_of(messages)),
-            uploads=uploads,
+            uploads=(*uploads, *(upload for message in messages for upload in message.uploads)),
             read_snapshot=self.plan.snapshot,
         )
 
@@ -262,11 +265,13 @@ class _Run:
         """The groups with a file that is no longer live, or whose deletion vector has changed since it was applied."""
         latest = self.timeline.latest()
         alive = {e.identity for e in live(self.timeline.entries(self.timeline.manifests(latest)))} if latest else set()
-        vectors = vector_places(self.timeline.index_entries(latest)) if latest else {}
+        index = self.timeline.index_entries(latest) if latest else []
+        vectors, names = vector_places(index), {entry.file.file_name for entry in index}
         return [
             message
             for message in messages
-            if any(entry.kind == DELETE and entry.identity not in alive for entry in entries_of([message]))
+            if any(e.kind == DELETE and e.file.file_name not in names for e in message.index_entries)
+            or any(entry.kind == DELETE and entry.identity not in alive for entry in entries_of([message]))
             or any(vectors.get(owner) != self._vectors.get(owner) for owner in _owners(message))
         ]
 

@@ -68,10 +68,11 @@ def merge_and_compare(
     old, is_new = _old_rows(groups, column, comparison.top_level)
     has_old = (old >= 0) & np.isin(_kinds(column)[np.maximum(old, 0)], (0, 2))
     before = pa.table({name: column(name).take(pa.array(np.maximum(old, 0))) for name in (*SYSTEM, *wanted)})
-    if rules.engine == "first-row":  # the older row stays
-        is_new &= old < 0
     adds = np.isin(merged.kinds, (0, 2))
-    changes = row_changes(before, after, has_old & is_new, adds & is_new, comparison.compared)
+    if rules.engine == "first-row":  # an older row stays, and a new one keeps its kind
+        changes = after.filter(pa.array(adds & is_new & (old < 0)))
+    else:
+        changes = row_changes(before, after, has_old & is_new, adds & is_new, comparison.compared)
     return (after.filter(pa.array(adds)) if drop_deletes else after), changes
 
 

@@ -102,6 +102,15 @@ class KeyRowReader:
             count, merged = merge(window.column, drop_deletes=drop_deletes)
             yield from self._cut(count, merged, constants)
 
+    def whole(self, split: Split, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Rows as batches with all columns, those of the partition too.
+
+        Args:
+            rows: `_SEQUENCE_NUMBER`, `_VALUE_KIND` and the wanted columns.
+        """
+        columns = {name: _joined(rows.column(name)) for name in rows.column_names}
+        return self._cut(rows.num_rows, columns, self._constants(split))
+
     def windows(
         self, store: Store, split: Split, section: Sequence[int], alone: bool = False, memory: int = DEFAULT_MEMORY
     ) -> Iterator[Window]:
@@ -145,3 +154,8 @@ class KeyRowReader:
         values = self._codec.decode(split.partition)
         fields = self._codec.fields
         return {f.name: to_arrow_scalar(v, f.type, to_arrow(f.type)) for f, v in zip(fields, values, strict=True)}
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -276,8 +276,9 @@ class PaimonJava:
         write = table.newWrite(commit_user).withIOManager(self._io_manager())
         commit = table.newCommit(commit_user)
         try:
-            for split in table.newReadBuilder().newScan().plan().splits():
-                write.compact(split.partition(), JInt(split.bucket()), full)
+            for entry in table.newSnapshotReader().bucketEntries():
+                if entry.bucket() >= 0:
+                    write.compact(entry.partition(), JInt(entry.bucket()), full)
             commit.commit(JLong(identifier), write.prepareCommit(True, JLong(identifier)))
         finally:
             write.close()

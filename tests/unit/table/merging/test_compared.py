@@ -138,7 +138,7 @@ def test_the_first_row_stays_without_a_change() -> None:
     rows = [(3, 1, ADD, 1, 1, None), (0, 2, ADD, 1, 2, None), (0, 4, ADD, 2, 4, None), (0, 3, AFTER, 2, 3, None)]
     after, changes = compared(rows, merge_engine="first-row", changelog_producer="lookup")
     assert after == [(1, ADD, 1, 1, None), (3, AFTER, 2, 3, None)]
-    assert changes == [(3, ADD, 2, 3, None)]
+    assert changes == [(3, AFTER, 2, 3, None)]
 
 
 def test_keys_that_only_level_0_has_are_looked_up() -> None:
