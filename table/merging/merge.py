@@ -98,7 +98,8 @@ def newest_rows(rules: MergeRules, column: ColumnOf, has_deletes: bool) -> Array
     rows = order[is_last]
     if not has_deletes:
         return rows
-    return rows[np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False))[rows] & 1 == 0]
+    kinds = np.asarray(column(VALUE_KIND.name).to_numpy(zero_copy_only=False))
+    return np.asarray(rows[kinds[rows] & 1 == 0])
 
 
 def merge_key_rows(

@@ -152,7 +152,7 @@ class CrossPartition:
             places.append(at[kept])
 
     def _hashes(self, keys: pa.RecordBatch | pa.Table) -> Array:
-        return key_hashes([keys.column(f.name) for f in self._keys], [f.type for f in self._keys])
+        return np.asarray(key_hashes([keys.column(f.name) for f in self._keys], [f.type for f in self._keys]))
 
     def _partition(self, partition: bytes) -> int:
         return self._partitions.setdefault(partition, len(self._partitions))
