@@ -93,6 +93,7 @@ def examine(
         if latency_ms is not None:
             checks.append(_expectation(latency_ms, writers))
         checks.append(_made("history", lambda: _history(store, branch)))
+        checks += _runs(store, branch)
         if racers is not None:
             checks.append(_made("race", lambda: _race(store, racers, rounds, f"{scratch}-race-")))
     finally:
@@ -300,6 +301,32 @@ def _history(store: Store, branch: str) -> Check:
         f"{problems[0].file} {problems[0].message}{more}",
         f"lakelatch verify {shlex.quote(store.url)} --all",
     )
+
+
+def _runs(store: Store, branch: str) -> list[Check]:
+    """Do reads of a table with a primary key have to merge many sorted runs of a bucket?"""
+    from ..coordinator.history.timeline import Timeline
+    from ..core import options as opt
+    from ..table.verify.runs import crowded_buckets
+
+    with suppress(LakelatchError):  # there is no table, or another check has reported the error
+        timeline = Timeline(store, TablePaths(branch))
+        schema = timeline.latest_schema()
+        if not schema.primary_keys:
+            return []
+        crowded = crowded_buckets(timeline)
+        if not crowded:
+            return [Check("sorted runs", "ok", "no bucket has more than reads should merge")]
+        worst = crowded[0]
+        more = f", {len(crowded) - 1} more buckets have too many" if len(crowded) > 1 else ""
+        detail = f"{worst.folder} has {worst.runs} sorted runs to merge, and should have {worst.most} at most{more}"
+        compact = f"lakelatch compact {shlex.quote(store.url)} --apply"
+        if schema.options.get(opt.WRITE_ONLY):
+            own = f"then run it regularly, or set option '{opt.WRITE_ONLY.key}' = false so that writers compact"
+        else:
+            own = f"use more buckets if '{opt.RUNS_TO_COMPACT.key}' is often passed"
+        return [Check("sorted runs", "warn", detail, f"{compact}; {own}")]
+    return []
 
 
 def _race(store: Store, racers: int, rounds: int, prefix: str) -> Check:

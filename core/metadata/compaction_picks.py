@@ -1,6 +1,6 @@
 """Which sorted runs of a bucket are compacted, and into which level: Apache Paimon's universal compaction.
 
-Owns: `PickRules`, `pick`, `pick_all`, `drops_deletes`. Must not know: stores, clocks, how files are rewritten.
+Owns: `PickRules`, `pick`, `pick_all`, `drops_deletes`, `stop_trigger`. Must not know: stores, clocks, how files are rewritten.
 Source: format/primary-keys §7.
 
 Invariants: A pick is the newest runs of a bucket without a gap, so that no older version of a row becomes newer than another. Its
@@ -109,6 +109,12 @@ class Pick:
     @property
     def files(self) -> tuple[DataFile, ...]:
         return tuple(file for run in self.runs for file in run.files)
+
+
+def stop_trigger(options: TableOptions) -> int:
+    """The number of runs that a bucket should never have more of; option `num-sorted-run.stop-trigger`."""
+    trigger, stop = options.get(opt.RUNS_TO_COMPACT), options.get(opt.RUNS_TO_STOP)
+    return max(trigger, trigger + 3 if stop is None else stop)
 
 
 def pick(rules: PickRules, runs: Sequence[SortedRun], *, now_ms: int, hour: int) -> Pick | None:

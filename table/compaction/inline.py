@@ -15,7 +15,7 @@ from ...coordinator.commit.bucket_numbers import Buckets
 from ...coordinator.commit.committer import Committer
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
-from ...core.metadata.compaction_picks import PickRules
+from ...core.metadata.compaction_picks import PickRules, stop_trigger
 from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.folding import live, may_hold
 from ...core.metadata.merge_rules import POSTPONED, merge_rules
@@ -49,7 +49,7 @@ def compact_written(committer: Committer, timeline: Timeline, buckets: Collectio
             snapshot, found = known
             due = [bucket for bucket in touched if is_due(schema, found, bucket)]
             done = _compact(committer, timeline, snapshot, due) if due else None
-            stop = stop_trigger(schema)
+            stop = stop_trigger(schema.options)
             if done is None or not done.given_up or all(found.run_count(bucket) <= stop for bucket in due):
                 return
     except Exception as error:  # the write has landed
@@ -65,12 +65,6 @@ def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool
     if by_options.raises_level_0 or any(limit is not None for limit in early):
         return True
     return found.run_count(bucket) >= by_options.trigger
-
-
-def stop_trigger(schema: TableSchema) -> int:
-    """The number of runs that a bucket should never have more of; option `num-sorted-run.stop-trigger`."""
-    trigger, stop = schema.options.get(opt.RUNS_TO_COMPACT), schema.options.get(opt.RUNS_TO_STOP)
-    return max(trigger, trigger + 3 if stop is None else stop)
 
 
 def _is_full(schema: TableSchema) -> bool:

@@ -21,6 +21,7 @@ from .files import FileCheck
 from .finding import Finding, Findings
 from .history import Roots, check_hints, check_lineage, read_roots
 from .identities import check_identities
+from .runs import check_runs
 from .state import StateCheck
 
 Which = Iterable[int] | Literal["all"] | None
@@ -93,6 +94,7 @@ def _check_states(
             continue
         for entry, manifest in (*state.live.values(), *changelog):
             files.expect_data(entry, manifest)
+        check_runs(roots.schemas[max(roots.schemas)], state.live.values(), findings)
         live = [entry for entry, _ in state.live.values()]
         for index_entry in index:
             files.expect_index(index_entry, snapshot.index_manifest or "", live)

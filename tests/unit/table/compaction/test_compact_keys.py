@@ -10,6 +10,7 @@ import pytest
 from unit.table.compaction.test_compact import COUNTER, Interrupted, again, data_keys, named
 
 from lakelatch.backends.metered import MeteredStore
+from lakelatch.cli.doctor import examine
 from lakelatch.coordinator.commit.message import CommitMessage, entries_of
 from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.core import options as opt
@@ -20,6 +21,7 @@ from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
+from lakelatch.table.verify.runs import crowded_buckets
 from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
 
 FIELDS = from_arrow_schema(
@@ -315,3 +317,36 @@ def test_with_delta_commits_every_write_merges_everything() -> None:
     for number in range(3):
         table.upsert(batch("a", {1: number, 2: number}))
         assert levels(table) == [(5, 2, 0)]
+
+
+# -------------------------------------------------------------------------------------------------- what checks say of runs
+
+
+def test_verify_names_files_of_one_level_with_common_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = created()
+    upsert(table, "a", {1: 0, 7: 0})
+    table.compact(full=True)
+    (kept,) = table.entries()
+    copy = upsert(table, "a", {3: 1, 9: 1})
+    entry = next(e for e in table.entries() if e.file.file_name == copy.file_name)
+    assert table.verify() == []
+    monkeypatch.setattr("lakelatch.coordinator.commit.key_rules.runs_overlap", lambda *_: None)
+    moved = (entry.deletion(), entry._replace(file=copy._replace(level=5)))
+    table.committer.commit(CommitRequest("COMPACT", moved, "careless", read_snapshot=table.snapshot()))
+    (found,) = table.verify()
+    assert (found.severity, found.field) == ("error", "_MIN_KEY") and found.file.startswith("manifest/manifest-")
+    assert kept.file.file_name in found.message and copy.file_name in found.message
+
+
+def test_a_doctor_names_the_bucket_with_too_many_runs_and_what_to_do() -> None:
+    table = created()
+    for number in range(9):
+        upsert(table, "a", {1: number})
+        if number < 8:
+            upsert(table, "b", {1: number})
+    assert [(c.folder, c.runs, c.most) for c in crowded_buckets(table.timeline)] == [("part=a/bucket-0/", 9, 8)]
+    (check,) = [c for c in examine(table.store, {}) if c.check == "sorted runs"]
+    assert check.status == "warn" and "part=a/bucket-0/ has 9 sorted runs" in check.detail
+    assert "write-only" in check.next_step and "lakelatch compact" in check.next_step
+    table.compact()
+    assert [c.status for c in examine(table.store, {}) if c.check == "sorted runs"] == ["ok"]
