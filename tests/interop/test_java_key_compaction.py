@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from figures import NIGHTLY
 from interop.agreement import our_rows
 from interop.test_java_compaction import delta
 from values import Row, assert_same_rows
@@ -100,3 +102,43 @@ def test_files_are_those_that_java_makes(tmp_path: Path, paimon_java: Any, engin
             assert_same_rows(our_rows(made), before)
             assert_same_rows(paimon_java.rows(ours), before)
             assert made.verify("all", data=True) == []
+
+
+SEEDS = range(60 if NIGHTLY else 3)
+IN_TURNS = ("deduplicate", "sequence group", "aggregation", "sequence field", "partial-update")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_either_writes_and_compacts_in_turns(tmp_path: Path, paimon_java: Any, seed: int) -> None:
+    """G8, H12: upserts and compactions, full ones or what is due, by either on the other's files. No compaction changes a row,
+    and both read the same rows after every step.
+    """
+    rng, path = random.Random(f"in turns {seed}"), tmp_path / "t"
+    engine, file_format = IN_TURNS[seed % len(IN_TURNS)], ("parquet", "orc", "avro")[seed % 3]
+    options = {"file.format": file_format, "bucket": str(rng.randint(1, 2))}
+    if rng.random() < 0.5:
+        options["num-sorted-run.compaction-trigger"] = "2"
+    create(paimon_java, path, engine, **options)
+    print(f"seed {seed}: {engine}, {options}")
+    table = ll.open_table(str(path))
+    for step in range(1, 13):
+        does = rng.choice(["java", "ours", "java compacts", "ours compacts"])
+        if does == "java":
+            upsert(paimon_java, path, rng, step, KINDS)
+        elif does == "ours":
+            ids = sorted(rng.sample(range(14), rng.randint(1, 8)))
+            values = {
+                "id": pa.array(ids, pa.int32()),
+                "v": pa.array([rng.choice([None, 0, 1]) for _ in ids], pa.int64()),
+            }
+            kinds = {"s": [rng.choice([None, "a", "c"]) for _ in ids], "kind": [rng.choice(KINDS) for _ in ids]}
+            table.upsert(pa.table(values | kinds), row_kind="kind")
+        else:
+            before, full = our_rows(table), rng.random() < 0.5
+            if does == "java compacts":
+                paimon_java.compact(path, identifier=step, full=full)
+            else:
+                table.compact(full=full)
+            assert_same_rows(our_rows(table), before, f"{step}: {does}")
+        assert_same_rows(paimon_java.rows(path), our_rows(table), f"{step}: {does}")
+    assert table.verify("all", data=True) == []
