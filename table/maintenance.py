@@ -32,7 +32,8 @@ from ..core.metadata.data_file import PartitionBucket
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
 from .compaction.inline import compact_written
-from .compaction.plan import plan_compaction
+from .compaction.plan import chosen_partitions, plan_compaction
+from .compaction.rescale import rescale
 from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from .opened import OpenTable
 from .travel import epoch_millis, snapshot_at
@@ -152,6 +153,31 @@ class Maintenance(OpenTable):
             return Compaction(plan)
         rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)
         return run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
+
+    def rescale(self, where: Predicate | str | None = None, *, progress: Progress | None = None) -> list[Receipt]:
+        """Rewrite the partitions that have another number of buckets than option `bucket` says. The rows stay the same.
+
+        Set the option first: ``table.alter(ll.set_option("bucket", "8"))``. Until a partition is rescaled, writes to it are
+        refused, because a key must be in one bucket only. Each partition is one commit, and is read again if another job
+        changes it meanwhile, so that no row is lost.
+
+        Args:
+            where: a predicate on partition columns, or its text, that chooses the partitions.
+            progress: called with the number of partitions rewritten so far and their total.
+
+        Returns:
+            One receipt for each partition that was rewritten.
+
+        Raises:
+            Unsupported: the table has no primary key, or cannot be compacted; names the option.
+            InvalidArgument: the table has no fixed buckets, or the predicate chooses rows.
+            CommitConflict: other jobs changed a partition again and again; run it again.
+
+        Source: format/binary-row §5; format/primary-keys §7.
+        """
+        timeline, schema = self._maintained()
+        self.refresh()
+        return rescale(self.committer, timeline, schema, chosen_partitions(where, schema), progress)
 
     def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
         compact_written(self.committer, self.timeline, buckets)

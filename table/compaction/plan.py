@@ -163,17 +163,27 @@ def _plan_keyed(
             next_step=f"set option '{opt.RUNS_TO_COMPACT.key}', or use full=True",
         )
     check_key_compactable(schema)
-    predicate = parse_where(where) if isinstance(where, str) else where
-    on_partition, residual = None, None
-    if predicate is not None:
-        on_partition, residual = split_predicate(bind(predicate, schema.fields), schema.partition_keys)
-    _refuse_rows(residual, schema)
+    on_partition = chosen_partitions(where, schema)
     snapshot = timeline.latest()
     if snapshot is None:
         return CompactionPlan(None, target_bytes)
     entries, index = live_files(timeline, snapshot, schema, on_partition), tuple(timeline.index_entries(snapshot))
     groups = bucket_compactions(timeline, snapshot, schema, entries, index, full=full)
     return CompactionPlan(snapshot, target_bytes, tuple(groups), len(entries), index)
+
+
+def chosen_partitions(where: Predicate | str | None, schema: TableSchema) -> Predicate | None:
+    """A bound predicate on partition columns, of a predicate or its text; None for all partitions.
+
+    Raises:
+        InvalidArgument: it does not fit the columns, or chooses rows.
+    """
+    if where is None:
+        return None
+    predicate = parse_where(where) if isinstance(where, str) else where
+    on_partition, residual = split_predicate(bind(predicate, schema.fields), schema.partition_keys)
+    _refuse_rows(residual, schema)
+    return on_partition
 
 
 def _refuse_rows(residual: Predicate | None, schema: TableSchema) -> None:

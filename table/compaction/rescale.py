@@ -1,0 +1,221 @@
+"""Rewrite the partitions of a table with a primary key that have another number of buckets than option `bucket` says.
+
+Owns: `rescale`. Must not know: how rows are merged, how an overwrite is settled.
+Source: format/primary-keys §7; format/binary-row §5; H13; decision 42.
+
+Invariants: A partition is replaced by one commit. Its rows keep their sequence numbers, and each new bucket is one sorted run in
+the last level. Whatever other writers change in the partition meanwhile is a conflict, after which it is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...backends.elsewhere import delete_located
+from ...coordinator.commit.committer import Committer, new_commit_user
+from ...coordinator.commit.message import CommitMessage, entries_of
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import CommitRequest
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
+from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
+from ...core.metadata.levels import level_count
+from ...core.metadata.merge_rules import POSTPONED
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import TablePaths
+from ...core.predicates.predicate import Predicate
+from ..merging.sections import sections_of
+from ..reading.key_rows import KeyRowReader
+from ..scan.fallback import file_schemas_of
+from ..scan.split import Split
+from ..scan.split_planning import SplitPlanner
+from ..writing.key_files import KeyFileSettings, KeyFileWriter
+from ..writing.placement import bucket_function
+from .key_plan import check_key_compactable, live_files
+
+MOST_ATTEMPTS = 20
+"""How often a partition is read again because other writers changed it."""
+
+
+def rescale(
+    committer: Committer,
+    timeline: Timeline,
+    schema: TableSchema,
+    on_partition: Predicate | None,
+    progress: Progress | None = None,
+) -> list[Receipt]:
+    """Give every partition as many buckets as option `bucket` says.
+
+    Args:
+        on_partition: a bound predicate that chooses the partitions; None for all.
+        progress: called with the number of partitions rewritten so far and their total.
+
+    Returns:
+        One receipt for each partition that was rewritten.
+
+    Raises:
+        Unsupported: the table has no primary key, or cannot be compacted.
+        InvalidArgument: the table has no fixed buckets.
+        CommitConflict: other writers changed a partition again and again. Those before it stay rescaled.
+    """
+    if not schema.primary_keys:
+        raise Unsupported(
+            "rescaling the buckets of a table without a primary key is not supported",
+            next_step="overwrite its partitions with their own rows",
+        )
+    if schema.bucket < 1:
+        raise InvalidArgument(
+            f"option '{opt.BUCKET.key}' = {schema.bucket}: only fixed buckets have a number",
+            next_step=f"set option '{opt.BUCKET.key}' to the number of buckets",
+        )
+    check_key_compactable(schema)
+    work = _Rescaling(committer, timeline, schema)
+    todo = [split.partition for split in work.partitions(timeline.latest(), on_partition)]
+    receipts = []
+    for done, partition in enumerate(todo):
+        receipt = work.rescaled(partition)
+        receipts += [receipt] if receipt is not None else []
+        if progress is not None:
+            progress(done + 1, len(todo))
+    return receipts
+
+
+@dataclass(frozen=True)
+class _Rescaling:
+    committer: Committer
+    timeline: Timeline
+    schema: TableSchema
+
+    @cached_property
+    def _user(self) -> str:
+        return new_commit_user(self.schema)
+
+    def partitions(self, snapshot: Snapshot | None, on_partition: Predicate | None) -> list[Split]:
+        """The partitions that have files of another number of buckets, each with the files of all its buckets."""
+        if snapshot is None:
+            return []
+        entries = live_files(self.timeline, snapshot, self.schema, on_partition)
+        entries = [e for e in entries if e.bucket != POSTPONED]
+        other = {e.partition for e in entries if e.total_buckets != self.schema.bucket}
+        index = self.timeline.index_entries(snapshot)
+        return self._joined(snapshot, [e for e in entries if e.partition in other], index)
+
+    def _joined(self, snapshot: Snapshot, entries: Iterable[ManifestEntry], index: Sequence[IndexEntry]) -> list[Split]:
+        named_by = self.timeline.file_of(snapshot)
+
+        def schema_of(schema_id: int) -> TableSchema:
+            return self.schema if schema_id == self.schema.id else self.timeline.schema(schema_id, named_by)
+
+        planner = SplitPlanner(self.schema, schema_of, index, self.timeline.paths.branch, named_by)
+        found: dict[bytes, Split] = {}
+        for bucket in planner.whole_buckets(entries):
+            known = found.get(bucket.partition)
+            found[bucket.partition] = bucket if known is None else _both(known, bucket)
+        return list(found.values())
+
+    def rescaled(self, partition: bytes) -> Receipt | None:
+        """Rewrite one partition; None if another writer has done so."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            snapshot = self.timeline.latest()
+            split = next((s for s in self.partitions(snapshot, None) if s.partition == partition), None)
+            if split is None:
+                return None
+            try:
+                return self._replace(split, snapshot)
+            except CommitConflict as error:
+                if attempt == MOST_ATTEMPTS:
+                    error.message += f"; the partition was read {attempt} times, and others changed it each time"
+                    raise
+        raise AssertionError("unreachable")
+
+    def _replace(self, split: Split, snapshot: Snapshot | None) -> Receipt:
+        written = _Buckets(self.committer, self.timeline, self.schema, split)
+        try:
+            messages = written.messages()
+            request = CommitRequest(
+                kind="OVERWRITE",
+                entries=entries_of(messages),
+                commit_user=self._user,
+                target=lambda found: found == split.partition,
+                read_snapshot=snapshot,
+                isolation="serializable",
+                operation="RESCALE",
+            )
+            return self.committer.commit(request)
+        except BaseException as error:
+            if not (isinstance(error, LakelatchError) and error.sent):
+                written.discard()
+            raise
+
+
+class _Buckets:
+    """The new buckets of one partition."""
+
+    def __init__(self, committer: Committer, timeline: Timeline, schema: TableSchema, split: Split) -> None:
+        self._store, self._schema, self._split = committer.store, schema, split
+        self._level = level_count(schema.options, ()) - 1
+        self._settings = KeyFileSettings.of(schema, level=self._level)
+        schemas = {name[1]: found for name, found in file_schemas_of(timeline, schema, [split]).items()}
+        self._rules = check_key_compactable(schema)
+        self._reader = KeyRowReader(schema, self._rules, schemas)
+        self._writers: dict[int, KeyFileWriter] = {}
+        self._name = str(MACHINE.new_uuid())
+
+    def messages(self) -> list[CommitMessage]:
+        """Write the rows of the old buckets, in the order of their keys, into the new ones."""
+        buckets = bucket_function(self._schema)
+        assert buckets is not None
+        for batch in self._rows():
+            numbers = np.asarray(buckets(batch))
+            for number in np.unique(numbers).tolist():
+                self._writer(number).write(batch.filter(pa.array(numbers == number)))
+        for writer in self._writers.values():
+            writer.finish()
+        return [
+            CommitMessage(self._split.partition, number, self._schema.bucket, new_files=tuple(writer.files))
+            for number, writer in sorted(self._writers.items())
+        ]
+
+    def discard(self) -> None:
+        for writer in self._writers.values():
+            writer.abort()
+            delete_located(self._store, writer.written_keys)
+
+    def _rows(self) -> Iterator[Any]:
+        places = {file.file_name: i for i, file in enumerate(self._split.files)}
+        for section in sections_of(self._split.files, self._rules):
+            indices = [places[file.file_name] for file in section]
+            yield from self._reader.batches(self._store, self._split, indices, drop_deletes=True)
+
+    def _writer(self, number: int) -> KeyFileWriter:
+        writer = self._writers.get(number)
+        if writer is None:
+            paths = TablePaths(data_directory=self._schema.options.get(opt.DATA_FILE_DIRECTORY))
+            writer = self._writers[number] = KeyFileWriter(
+                self._store,
+                self._schema,
+                paths.bucket_dir(self._split.partition_path, number),
+                f"{self._schema.options.get(opt.DATA_FILE_PREFIX)}{self._name}-{number}",
+                level=self._level,
+                source=SOURCE_COMPACT,
+                settings=self._settings,
+            )
+        return writer
+
+
+def _both(a: Split, b: Split) -> Split:
+    """The files of two buckets of a partition. No key is in both."""
+    deletions = tuple(s.deletion(i) for s in (a, b) for i in range(len(s.files)))
+    return replace(
+        a, files=(*a.files, *b.files), keys=(*a.keys, *b.keys), deletions=deletions if any(deletions) else ()
+    )
