@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from figures import NIGHTLY
 from interop.agreement import our_rows
+from interop.test_java_key_changes import changes
 from interop.test_java_key_compaction import COLUMNS, ENGINES, KINDS, upsert
-from values import assert_same_rows
+from jpype import JClass, JLong
+from values import Row, assert_same_rows
 
 import lakelatch as ll
 from lakelatch.core.metadata.data_file import ManifestEntry
@@ -126,8 +129,6 @@ def test_lookups_find_and_record_what_java_s_do(tmp_path: Path, paimon_java: Any
 
 
 def test_vectors_are_written_byte_for_byte_as_java_does(paimon_java: Any) -> None:
-    from jpype import JClass, JLong
-
     rng = random.Random("vectors")
     rows = [[0], [2, 0, 1], range(5000), range(0, 30_000, 2), range(70_000, 70_100), rng.sample(range(500_000), 20_000)]
     rows += [[*range(100), *range(200, 205), 131_072], [rng.randrange(1 << 17) for _ in range(3)]]
@@ -140,3 +141,61 @@ def test_vectors_are_written_byte_for_byte_as_java_does(paimon_java: Any) -> Non
             out = output()
             vector.serializeTo(stream(out))
             assert encode_vector(np.array(positions), is_wide) == bytes(out.toByteArray()), (name, positions)
+
+
+TURNS = ("vectors", "wide vectors, sequence field", "vectors, lookup", "vectors, lookup, aggregation", "lookup")
+IN_TURNS = {name: TABLES[name] for name in TURNS} | {
+    "lookup, first row": FIRST | LOOKUP,
+    "full": FULL | {"full-compaction.delta-commits": "1"},
+    "vectors, input": VECTORS | {"changelog-producer": "input"},
+}
+
+
+def told(java: Any, path: Path, end: int) -> list[Row]:
+    """All changes as Java's audit log tells them: each row with its kind in front."""
+    between = {"incremental-between": f"0,{end}", "incremental-between-scan-mode": "changelog"}
+    table = java.open(path).copy(java._map(between))
+    return java._rows(JClass("org.apache.paimon.table.system.AuditLogTable")(table))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", IN_TURNS)
+def test_both_upsert_and_compact_in_turns(tmp_path: Path, paimon_java: Any, name: str) -> None:
+    """Both see the same rows at every snapshot, each write is visible at once, and its changelog is what it changed."""
+    rng, path, options = random.Random(f"turns {name}"), tmp_path / "t", IN_TURNS[name]
+    paimon_java.create_table(path, COLUMNS, primary_keys=["id"], options={"bucket": "1", **options})
+    deletes = "merge-engine" not in options
+    state: dict[int, list[Any]] = {}
+    for number in range(COMMITS):
+        ids = rng.sample(range(12), rng.randint(1, 6))
+        rows: list[Row] = [[i, number * 10 + i, rng.choice([None, "a", "b"])] for i in ids]
+        kinds = ["-D" if deletes and rng.random() < 0.3 else "+U" for _ in rows]
+        before = len(paimon_java.snapshots(path))
+        if rng.random() < 0.6:
+            data = pa.table({"id": pa.array(ids, pa.int32()), "v": [r[1] for r in rows], "s": [r[2] for r in rows]})
+            ll.open_table(str(path)).upsert(data.append_column("op", pa.array(kinds)), row_kind="op")
+        else:
+            paimon_java.commit_rows(path, rows, identifier=number + 1, kinds=kinds)
+            if name == "full":  # Java leaves this option to the engines around it
+                paimon_java.compact(path, identifier=number + 1)
+        table = ll.open_table(str(path))
+        assert [s.commit_kind for s in table.snapshots()][before:] == ["APPEND", "COMPACT"]
+        for snapshot in range(before + 1, before + 3):
+            hers = paimon_java.rows(path, snapshot=snapshot)
+            assert_same_rows(our_rows(table.at(snapshot=snapshot)), hers, f"{options}, snapshot {snapshot}")
+        if "changelog-producer" in options:
+            for row in table.changes(before, before + 2).read_all().to_pylist():
+                if row["_row_kind"] in ("+I", "+U"):
+                    state[row["id"]] = [row["id"], row["v"], row["s"]]
+                elif row["id"] in state or name != "vectors, input":  # the input may delete what is not there
+                    del state[row["id"]]
+        else:
+            state = {i: r for i, r in state.items() if i not in ids} | {
+                r[0]: r for r, kind in zip(rows, kinds, strict=True) if kind == "+U"
+            }
+        assert_same_rows(our_rows(table), list(state.values()), f"{options}, after commit {number + 1}")
+    if (
+        "changelog-producer" in options and name != "vectors, input"
+    ):  # there Java hides the changelog, as it hides level 0
+        end = table.snapshots()[-1].id
+        assert_same_rows(changes(table, 0, end), told(paimon_java, path, end))
+    assert table.verify("all", data=True) == []
