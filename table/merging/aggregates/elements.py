@@ -1,4 +1,4 @@
-"""Functions of lists and maps: `collect`, `nested_update`, `nested_partial_update`, `merge_map`, `merge_map_with_keytime`.
+"""Functions of lists and maps: `collect`, `merge_map`, `merge_map_with_keytime`.
 
 Owns: these functions. Must not know: engines. Source: format/primary-keys §4.
 
@@ -9,43 +9,18 @@ column, and two elements are equal if their codes are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ....core.errors import InvalidArgument, Unsupported
-from ....core.rows.bucket import key_hashes
-from ....core.rows.types import ArrayType, DataType, Field, RowType
+from ....core.rows.types import Field
 from ....core.typed import Array
 from ..codes import same_codes
 from ..engine import take
 from .base import NO_ROW, Folding, TakingBack
-
-_NOT_SUPPORTED = ("nested-sequence-field", "nested-key-null-strategy")
-_NO_LIMIT = 2**31 - 1
-
-
-def in_hash_order(found: Mapping[int, Any], hashes: Mapping[int, int], count: int) -> list[Any]:
-    """The values of keys in the order in which Apache Paimon writes them, which is that of Java's hash map.
-
-    Args:
-        found: for each key, its value, in the order in which the keys came.
-        hashes: for each key, its hash.
-        count: the number of keys that the map held when it was largest.
-    """
-    places = 16
-    while count > places * 3 // 4:
-        places *= 2
-    return [found[key] for key in sorted(found, key=lambda key: hashes[key] & (places - 1))]
-
-
-def key_places(elements: Any, names: Sequence[str], field: Field, codes: Array) -> dict[int, int]:
-    """For each code of a key in a list of rows, the number from which Java's hash map takes its place."""
-    parts, types = _key_parts(elements, names, field)
-    hashes = key_hashes(parts, types).view(np.uint32)
-    return dict(zip(codes.tolist(), (hashes ^ hashes >> np.uint32(16)).tolist(), strict=True))
 
 
 def value_codes(array: Any) -> Array:
@@ -114,78 +89,6 @@ class Collect(TakingBack, Elements):
         return kept
 
 
-class NestedUpdate(TakingBack, Elements):
-    """`nested_update`: rows in a list, which replace those with the same `nested-key`."""
-
-    def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
-        super().__init__(name, field, array, count, texts)
-        for option in _NOT_SUPPORTED:
-            if self.option(option):
-                raise Unsupported(
-                    f"column '{field.name}' of a table with a primary key has option 'fields.{field.name}.{option}', which is"
-                    " not supported yet",
-                    next_step="read the other columns, or read it with Apache Paimon",
-                )
-        self._keys = [name.strip() for name in self.option("nested-key").split(",") if name.strip()]
-        codes = _key_codes(self.elements, self._keys, field)
-        self._codes = codes.tolist()
-        self._places = key_places(self.elements, self._keys, field, codes) if self._keys else {}
-        self._limit = int(self.option("count-limit") or _NO_LIMIT)
-
-    def joined(self, known: list[int], new: list[int]) -> list[int]:
-        if len(known) >= self._limit:
-            return known
-        rows = self._rows(known) + self._rows(new)[: self._limit - len(known)]
-        if not self._keys:
-            return rows
-        found = {self._codes[row]: row for row in rows}
-        return in_hash_order(found, self._places, len(found))
-
-    def without(self, known: list[int], gone: list[int]) -> list[int]:
-        codes = {self._codes[row] for row in self._rows(gone)}
-        rows = [row for row in self._rows(known) if self._codes[row] not in codes]
-        if not self._keys:
-            return rows
-        held = len({self._codes[row] for row in self._rows(known)})
-        return in_hash_order({self._codes[row]: row for row in rows}, self._places, held)
-
-    def _rows(self, elements: Sequence[int]) -> list[int]:
-        return [element for element in elements if self.present[element]]
-
-
-class NestedPartialUpdate(Elements):
-    """`nested_partial_update`: rows in a list; of those with the same `nested-key`, each field has its newest value."""
-
-    def __init__(self, name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> None:
-        super().__init__(name, field, array, count, texts)
-        keys = [name.strip() for name in self.option("nested-key").split(",") if name.strip()]
-        codes = _key_codes(self.elements, keys, field)
-        self._codes = codes.tolist()
-        self._places = key_places(self.elements, keys, field, codes)
-        self._parts = self.elements.flatten()
-        self._has = [part.is_valid().to_numpy(zero_copy_only=False) for part in self._parts]
-
-    def value(self, row: int) -> list[Any]:
-        elements = (element for element in super().value(row) if self.present[element])
-        return [(self._codes[e], tuple(e if has[e] else NO_ROW for has in self._has)) for e in elements]
-
-    def joined(self, known: list[Any], new: list[Any]) -> list[Any]:
-        found: dict[int, tuple[int, ...]] = {}
-        for code, row in (*known, *new):
-            old = found.get(code, row)
-            found[code] = tuple(b if a == NO_ROW else a for a, b in zip(row, old, strict=True))
-        return in_hash_order({code: (code, row) for code, row in found.items()}, self._places, len(found))
-
-    def array_of(self, values: list[Any]) -> Any:
-        rows = np.array([row for value in values for _, row in value], np.int64).reshape(-1, len(self._parts))
-        parts = [take(part, rows[:, i]) for i, part in enumerate(self._parts)]
-        kind = self.elements.type
-        structs = pa.StructArray.from_arrays(parts, fields=[kind.field(i) for i in range(kind.num_fields)])
-        return pa.ListArray.from_arrays(
-            pa.array(np.cumsum([0, *map(len, values)]), pa.int32()), structs, type=self.array.type
-        )
-
-
 class Maps(Folding):
     """A function of maps: a value is the number of an entry for each key."""
 
@@ -250,21 +153,3 @@ class MergeMapWithKeyTime(Maps):
 
     def _time(self, entry: int) -> str | None:
         return self._times[entry] if self._has[entry] else None
-
-
-def _key_codes(elements: Any, names: Sequence[str], field: Field) -> Array:
-    """Codes of the key fields of rows in a list; of the whole rows if no key is named."""
-    if not names:
-        return value_codes(elements)
-    parts, _ = _key_parts(elements, names, field)
-    return value_codes(pa.StructArray.from_arrays(parts, list(names)))
-
-
-def _key_parts(elements: Any, names: Sequence[str], field: Field) -> tuple[list[Any], list[DataType]]:
-    """The key fields of rows in a list, and their types."""
-    kind = field.type.element if isinstance(field.type, ArrayType) else None
-    known = [part.name for part in kind.fields] if isinstance(kind, RowType) else []
-    if not isinstance(kind, RowType) or not names or any(name not in known for name in names):
-        raise InvalidArgument(f"option 'fields.{field.name}.nested-key' = {','.join(names)}: the rows have {known}")
-    parts, places = elements.flatten(), [known.index(name) for name in names]
-    return [parts[i] for i in places], [kind.fields[i].type for i in places]

@@ -11,10 +11,12 @@ from typing import Any
 from ....core.errors import Unsupported
 from ....core.rows.types import Field
 from .base import Aggregate
-from .elements import Collect, MergeMap, MergeMapWithKeyTime, NestedPartialUpdate, NestedUpdate
+from .elements import Collect, MergeMap, MergeMapWithKeyTime
+from .nested import NestedPartialUpdate, NestedUpdate
 from .numbers import Product, Sum
 from .picks import FirstNonNullValue, FirstValue, Largest, LastNonNullValue, LastValue, Smallest
-from .texts import Bitmap32, ListAgg
+from .sketches import HllSketch, Sketch, ThetaSketch, check_sketches
+from .texts import Bitmap32, ListAgg, RoaringBitmap64
 
 FUNCTIONS: dict[str, type[Aggregate]] = {
     "sum": Sum,
@@ -35,6 +37,9 @@ FUNCTIONS: dict[str, type[Aggregate]] = {
     "merge_map": MergeMap,
     "merge_map_with_keytime": MergeMapWithKeyTime,
     "rbm32": Bitmap32,
+    "rbm64": RoaringBitmap64,
+    "hll_sketch": HllSketch,
+    "theta_sketch": ThetaSketch,
 }
 
 
@@ -56,6 +61,8 @@ def check_function(name: str, column: str) -> None:
             f" 'fields.{column}.aggregate-function'), which is not supported yet",
             next_step="read the other columns, or read it with Apache Paimon",
         )
+    if issubclass(FUNCTIONS[name], Sketch):
+        check_sketches(name, column)
 
 
 def aggregate_of(name: str, field: Field, array: Any, count: int, texts: Mapping[str, str]) -> Aggregate:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from .base import Folding
+from .roaring64 import Bitmap64, read_bitmap64, union64, write_bitmap64
 
 
 class ListAgg(Folding):
@@ -28,6 +29,19 @@ class ListAgg(Folding):
 
     def array_of(self, values: list[Any]) -> Any:
         return pa.array(values, self.array.type)
+
+
+class RoaringBitmap64(Folding):
+    """`rbm64`: the union of Roaring bitmaps of 64-bit numbers."""
+
+    def value(self, row: int) -> Bitmap64:
+        return read_bitmap64(self.array[row].as_py())
+
+    def joined(self, known: Bitmap64, new: Bitmap64) -> Bitmap64:
+        return union64(known, new)
+
+    def array_of(self, values: list[Any]) -> Any:
+        return pa.array(list(map(write_bitmap64, values)), self.array.type)
 
 
 class Bitmap32(Folding):

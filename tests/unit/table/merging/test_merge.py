@@ -274,6 +274,21 @@ def test_functions_of_lists_and_maps() -> None:
     assert found("nested_update", [[one], [two, new]], count_limit="2") == [one, two]
     assert found("nested_update", [[one, two], [new]], ADD, DELETE, **by_id) == [two]
     assert found("nested_update", [[one, two], [one]], ADD, DELETE) == [two]
+    by_x = {**by_id, "nested_sequence_field": "x"}
+    older, equal = {"id": 1, "x": 0, "y": 5}, {"id": 1, "x": 1, "y": 6}
+    assert found("nested_update", [[one, two], [older, new]], **by_x) == [one, two], "older, and null is the oldest"
+    assert found("nested_update", [[one, two], [equal]], **by_x) == [equal, two]
+    assert found("nested_update", [[equal, older], [two]], **by_x) == [equal, two], "also within the first list"
+    full = {**by_x, "count_limit": "1"}
+    assert found("nested_update", [[one], [two, equal]], **full) == [equal], (
+        "a full list still takes newer rows of its keys"
+    )
+    unkeyed = {"id": None, "x": 1, "y": 1}
+    assert found("nested_update", [[one, unkeyed], [two]], **by_id, nested_key_null_strategy="ignore") == [one, two]
+    with pytest.raises(InvalidArgument, match="a row in a list has a null in its key"):
+        found("nested_update", [[one, unkeyed], [two]], **by_id, nested_key_null_strategy="error")
+    with pytest.raises(InvalidArgument, match=r"'fields.a.nested-sequence-field' needs option 'fields.a.nested-key'"):
+        found("nested_update", [[one], [two]], nested_sequence_field="x")
     assert found("nested_partial_update", [[one, two], [new]], **by_id) == [{"id": 1, "x": 1, "y": 9}, two]
 
 
@@ -281,12 +296,12 @@ def test_functions_that_are_not_supported_are_refused_for_their_columns_only() -
     schema = new_schema(
         [Field(0, "k", AtomicType("INT", nullable=False)), Field(1, "a", INT), Field(2, "b", INT)],
         primary_keys=["k"],
-        options={"bucket": "1", "merge-engine": "aggregation", "fields.a.aggregate-function": "hll_sketch"},
+        options={"bucket": "1", "merge-engine": "aggregation", "fields.a.aggregate-function": "median"},
     )
     rules = merge_rules(schema)
     assert rules is not None
     assert columns_to_merge(rules, schema.fields, ["b"]) == {"k", "b"}
-    with pytest.raises(Unsupported, match=r"column 'a' of a table with a primary key has function 'hll_sketch'"):
+    with pytest.raises(Unsupported, match=r"column 'a' of a table with a primary key has function 'median'"):
         columns_to_merge(rules, schema.fields, ["a", "b"])
 
 
