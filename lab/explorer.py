@@ -305,6 +305,7 @@ class Explorer:
             deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
+            keyed=self.scenario.schema is not None and bool(self.scenario.schema.primary_keys),
         )
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]

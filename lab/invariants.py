@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from .keyed import Upsert, serial_order
 from .published import Published, chain, may_remove
 from .reading import Reading, View, look
 from .simulated_store import Objects
@@ -43,6 +44,7 @@ class Context:
         deletes: whether the table may hold half-expired snapshots below the top.
         foreign: whether a writer may rename over published snapshots.
         twins: commit labels that share one identity.
+        keyed: the table has a primary key: rows replace each other.
     """
 
     removed: Collection[str] = ()
@@ -52,6 +54,7 @@ class Context:
     deletes: bool = False
     foreign: bool = False
     twins: tuple[frozenset[str], ...] = ()
+    keyed: bool = False
 
     def undone(self, identity: str) -> bool:
         """Whether this snapshot, or one that it is based on, was removed on purpose."""
@@ -80,6 +83,7 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
         # A fork whose name was overwritten by a writer without a lock stays the top: no other reader can recognise it.
         renamed_over = line.detail == "fenced" and context.foreign
         visible = any(row in seen for row in line.added) or (not line.added and line.commit in landed)
+        visible = line.commit in landed if context.keyed else visible
         if line.outcome == "not committed" and visible and not renamed_over:
             found.append(
                 Violation(
@@ -99,6 +103,10 @@ def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], conte
     """G1: the rows of an acknowledged commit are in the table, unless a later snapshot had read and replaced them."""
     if line.detail:
         return  # a replay has no rows of its own
+    if context.keyed:
+        if line.commit not in {published.commit for published in past}:
+            yield Violation("G1", f"{line.commit} was reported as committed, but it is not part of the table")
+        return
     removable = frozenset[str]()
     for published in past:
         removable |= may_remove(context.published, published)
@@ -144,7 +152,7 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
             yield Violation("H12", f"snapshot {view.snapshot.id} marks rows of {view.stray[0]}, which is not live")
         if view.twice:
             yield Violation("row ids", f"snapshot {view.snapshot.id}: {view.twice[0]} has row ids of another file")
-        yield from _moved_rows(view, context)
+        yield from _of_keys(view, context) if context.keyed else _moved_rows(view, context)
         if view.snapshot.total_record_count != view.rows:
             counts = f"{view.snapshot.total_record_count} rows, but its files hold {view.rows}"
             yield Violation("counts", f"snapshot {view.snapshot.id} records {counts}")
@@ -178,3 +186,23 @@ def _moved_rows(view: View, context: Context) -> Iterator[Violation]:
         yield Violation("H13", f"snapshot {number} ({made.commit}) brings back the rows of {min(back)}")
     if stays := (removable & now) - made.added:
         yield Violation("H13", f"snapshot {number} ({made.commit}) keeps the rows of {min(stays)}, which it replaces")
+
+
+def _of_keys(view: View, context: Context) -> Iterator[Violation]:
+    """One row of each key is the newest one; all rows are those of a serial order; a compaction changes nothing (H14)."""
+    number = view.snapshot.id
+    if view.open_order:
+        yield Violation("H14", f"snapshot {number}: {view.open_order[0]}")
+    made = context.published.get(view.snapshot.identity)
+    if made is None or made.rows is None:
+        return
+    past = list(chain(context.published, view.snapshot.identity))
+    seen = {p.commit: frozenset(q.commit for q in chain(context.published, p.read)) for p in past if p.puts}
+    upserts = tuple(Upsert(p.commit, p.puts, seen[p.commit]) for p in reversed(past) if p.puts)
+    if not serial_order(upserts, frozenset(view.visible)):
+        rows = ", ".join(sorted(view.visible))
+        yield Violation("H14", f"snapshot {number} ({made.commit}) has rows of no serial order of its commits: {rows}")
+    base = context.published.get(made.base)
+    if not made.puts and base is not None and base.rows is not None and base.rows != frozenset(view.visible):
+        changed = min(base.rows ^ frozenset(view.visible))
+        yield Violation("H14", f"snapshot {number} ({made.commit}) is a compaction, and changes {changed}")

@@ -20,8 +20,10 @@ from .simulated_store import Objects
 from .stage import PATHS, read_only
 
 COMMIT, READ, PARTITIONS, DELETES, RESTORES = "lab.commit", "lab.read", "lab.partitions", "lab.deletes", "lab.restores"
-"""Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite read; the partitions that it
-replaces, comma separated, none for all; the rows that it marks as deleted; and whether it is a rollback."""
+PUTS = "lab.puts"
+"""Properties of a snapshot: the commit's name; the identity of the snapshot that an overwrite (or an upsert) read; the partitions
+that it replaces, comma separated, none for all; the rows that it marks as deleted; whether it is a rollback; and the keys that it
+writes or, with a minus sign, deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Published:
         read: the identity of the snapshot whose rows it replaces, "" if it is not an overwrite.
         partitions: the partitions in which it replaces them.
         deletes: the rows that it marks as deleted.
+        puts: the keys that it writes, or deletes.
     """
 
     base: str
@@ -46,6 +49,7 @@ class Published:
     partitions: tuple[str, ...] = ()
     deletes: frozenset[str] = frozenset()
     restores: bool = False
+    puts: tuple[str, ...] = ()
 
     def replaces(self, row: str) -> bool:
         """Whether a row is in one of the partitions that it replaces."""
@@ -124,7 +128,7 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
             rows, added = frozenset(seen.visible), seen.added
         except LakelatchError:
             pass  # the judge of the state reports that it cannot be read
-    split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES)}
+    split = {name: tuple(filter(None, said.get(name, "").split(","))) for name in (PARTITIONS, DELETES, PUTS)}
     return Published(
         base=base,
         commit=said.get(COMMIT, ""),
@@ -134,4 +138,5 @@ def _taken_down(objects: Objects, key: str, said: Mapping[str, str], below: byte
         partitions=split[PARTITIONS],
         deletes=frozenset(split[DELETES]),
         restores=RESTORES in said,
+        puts=split[PUTS],
     )

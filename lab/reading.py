@@ -15,6 +15,7 @@ from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.metadata.folding import live
 from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
+from .keyed import is_keyed, winners
 from .marks import marks_in
 from .simulated_store import Objects
 from .stage import PATHS, file_keys, lab_schema, read_only, rows_in
@@ -33,6 +34,7 @@ class View:
         needs: every object that a reader of it requests.
         stray: data files with a live deletion vector that are not live themselves.
         twice: files with row ids that rows of another file have too.
+        open_order: keys for which it is not clear which row is the newest one.
     """
 
     snapshot: Snapshot
@@ -45,6 +47,7 @@ class View:
     needs: frozenset[str]
     stray: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
+    open_order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,29 +106,39 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
     wanted = [PATHS.manifest(name) for name in names]
     wanted += [key for entry in alive for key in keys.data(entry)]
     wanted += [keys.index(entry) for entry in index]
+    visible, wrong = _visible(alive, index, objects, keys)
     return View(
         snapshot=snapshot,
         files=tuple(e.file.file_name for e in alive),
         before=frozenset(e.file.file_name for e in live(before)),
-        visible=_rows(alive, index, objects, keys),
+        visible=visible,
         added=frozenset(c for e in changes if e.kind == ADD for c in rows_in(e.file.file_name)),
         delta_rows=sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in changes),
         rows=sum(e.file.row_count for e in alive),
         needs=frozenset(wanted),
         stray=_stray(alive, index),
         twice=_with_ids_of_others(alive),
+        open_order=wrong,
     )
 
 
-def _rows(alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys) -> tuple[str, ...]:
+def _visible(
+    alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The rows that readers see, and what is wrong with their order. Rows with a key are merged."""
     files = {e.file.file_name: objects[keys.index(e)] for e in index if keys.index(e) in objects}
     marks = marks_in([e for e in index if e.file.file_name in files], files)
-    return tuple(
+    has_keys, vectors = is_keyed(newest_schema(objects))
+    if has_keys:
+        rows, wrong = winners(alive, marks, vectors=vectors)
+        return tuple(f"{row.commit}~{row.key}" for row in rows if not row.deletes), wrong
+    rows_of_all = (
         commit
         for entry in alive
         for position, commit in enumerate(rows_in(entry.file.file_name))
         if position not in marks.get(entry.file.file_name, ())
     )
+    return tuple(rows_of_all), ()
 
 
 def _stray(alive: list[ManifestEntry], index: list[IndexEntry]) -> tuple[str, ...]:

@@ -7,6 +7,16 @@ Invariant: a scenario in `DAILY` is explored completely within its budget. The n
 from __future__ import annotations
 
 from .scenario import Scenario
+from .scenarios_keys import (
+    deleting_beside_compaction,
+    marking,
+    marking_beside_full,
+    marking_two_files,
+    placing,
+    upserting,
+    upserting_first,
+    upserts_and_compactions,
+)
 from .scenarios_rows import (
     compacting,
     compacting_beside_delete,
@@ -103,6 +113,12 @@ DAILY: tuple[Scenario, ...] = (
     dropped(1, 0),
     dropped(2, 0),
     dropped(0, 1),
+    upserting_first(0),
+    upserting(1),
+    deleting_beside_compaction(0),
+    marking_two_files(0),
+    marking_beside_full(0),
+    placing(0),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
@@ -131,4 +147,13 @@ NIGHTLY: tuple[Scenario, ...] = (
     overwriting_beside_delete(2),
     merging(2),
     dropped(2, 1, before=2),
+    upserting_first(1),
+    upserting(2),
+    upserts_and_compactions(0, compactors=1),
+    upserts_and_compactions(1),
+    deleting_beside_compaction(1),
+    marking(1, writers=2),
+    marking_two_files(1),
+    marking_beside_full(1),
+    placing(1),
 )

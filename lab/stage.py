@@ -44,6 +44,13 @@ def partitioned_schema(**options: str) -> TableSchema:
     return _schema(("p",), options)
 
 
+def keyed_schema(**options: str) -> TableSchema:
+    """A schema with a primary key, `k`, and one bucket."""
+    columns = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())])
+    texts = {"bucket": "1", "manifest.compression": "none", "commit.max-retries": "1000", **options}
+    return new_schema(from_arrow_schema(columns), primary_keys=("k",), options=texts)
+
+
 def _schema(partition_keys: tuple[str, ...], options: Mapping[str, str]) -> TableSchema:
     columns = [("v", pa.int64()), *((key, pa.int32()) for key in partition_keys)]
     texts = {"manifest.compression": "none", "commit.max-retries": "1000", **options}

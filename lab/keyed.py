@@ -1,0 +1,149 @@
+"""Rows with a primary key, as the lab's actors write them and its readers merge them.
+
+Owns: the names of such rows, `winners`, `serial_order` (may the rows of a table come from its commits, one after the other?).
+Must not know: schedules, faults, which actor wrote what. Source: format/primary-keys §2, §3; H14.
+Invariants: a row's name tells its commit, its key, its number, and whether it deletes; so files are read by their names. Rows are
+merged by the rules of the format alone, never by the code that is under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+from ..core import options as opt
+from ..core.metadata.data_file import DataFile, ManifestEntry
+from ..core.metadata.schema import parse_schema
+from ..core.rows.binary_row import encode_row
+from ..core.rows.types import AtomicType
+from .stage import file_of, rows_in
+
+Marks = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One row: the newest one of its key that a commit wrote.
+
+    >>> row = KeyRow("A1", 2, 205, deletes=True)
+    >>> row.text, KeyRow.of("A1~2.205x") == row
+    ('A1~2.205x', True)
+    """
+
+    commit: str
+    key: int
+    number: int
+    deletes: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.commit}~{self.key}.{self.number}{'x' if self.deletes else ''}"
+
+    @staticmethod
+    def of(text: str) -> KeyRow:
+        commit, _, rest = text.partition("~")
+        key, _, number = rest.removesuffix("x").partition(".")
+        return KeyRow(commit, int(key), int(number), rest.endswith("x"))
+
+
+def rows_of(file_name: str) -> list[KeyRow]:
+    return [KeyRow.of(text) for text in rows_in(file_name)]
+
+
+def key_file(rows: Iterable[KeyRow], *, made_by: str = "", level: int = 0, source: int = 0) -> DataFile:
+    """The file that holds some rows, by ascending keys."""
+    rows = sorted(rows, key=lambda row: row.key)
+    numbers = [row.number for row in rows]
+    return DataFile(
+        file_of(*(row.text for row in rows), made_by=made_by),
+        file_size=1,
+        row_count=len(rows),
+        min_key=_key(rows[0].key),
+        max_key=_key(rows[-1].key),
+        min_sequence_number=min(numbers),
+        max_sequence_number=max(numbers),
+        delete_row_count=sum(row.deletes for row in rows),
+        level=level,
+        file_source=source,
+    )
+
+
+def _key(value: int) -> bytes:
+    return encode_row([value], [AtomicType("INT")])
+
+
+@lru_cache(maxsize=100)
+def is_keyed(schema_json: bytes) -> tuple[bool, bool]:
+    """Whether a table has a primary key, and whether it has deletion vectors."""
+    schema = parse_schema(schema_json, "schema")
+    return bool(schema.primary_keys), schema.options.get(opt.DELETION_VECTORS)
+
+
+def winners(
+    alive: Iterable[ManifestEntry], marks: Marks, *, vectors: bool
+) -> tuple[tuple[KeyRow, ...], tuple[str, ...]]:
+    """The newest row of each key, also one that deletes; and what is wrong with them.
+
+    With vectors, a key has one row above level 0 that is not marked, and any row of level 0 is newer than that.
+    """
+    found: dict[int, list[tuple[bool, KeyRow, int]]] = {}
+    for entry in alive:
+        marked = marks.get(entry.file.file_name, ())
+        for position, row in enumerate(rows_of(entry.file.file_name)):
+            if position not in marked:
+                found.setdefault(row.key, []).append((entry.file.level == 0, row, entry.bucket))
+    newest, wrong = [], []
+    for key, rows in sorted(found.items()):
+        if len({bucket for _, _, bucket in rows}) > 1:
+            wrong.append(f"key {key} is in two buckets")
+        if vectors and sum(not first for first, _, _ in rows) > 1:
+            wrong.append(f"key {key} has two rows above level 0")
+        order = [(first if vectors else False, row.number) for first, row, _ in rows]
+        if order.count(max(order)) > 1:
+            wrong.append(f"two rows of key {key} have the number {max(order)[1]}")
+        newest.append(rows[order.index(max(order))][1])
+    return tuple(newest), tuple(wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """A commit of rows with keys.
+
+    Attributes:
+        puts: the keys that it writes; those with a minus sign it deletes.
+        after: the commits that had landed when it began.
+    """
+
+    commit: str
+    puts: tuple[str, ...]
+    after: frozenset[str]
+
+
+@lru_cache(maxsize=100_000)
+def serial_order(upserts: Sequence[Upsert], rows: frozenset[str]) -> bool:
+    """Whether the commits, one after the other in some order, give these rows. A commit comes after those that it had seen.
+
+    Args:
+        rows: the visible ones, as `commit~key`.
+
+    >>> a, b = Upsert("A", ("1", "2"), frozenset()), Upsert("B", ("1", "-2"), frozenset())
+    >>> serial_order((a, b), frozenset({"A~1", "A~2"})), serial_order((a, b), frozenset({"A~1"}))
+    (True, False)
+    """
+    for order in permutations(upserts):
+        seen: set[str] = set()
+        state: dict[str, str] = {}
+        for upsert in order:
+            if not upsert.after & {u.commit for u in upserts} <= seen:
+                break
+            seen.add(upsert.commit)
+            for put in upsert.puts:
+                state.pop(put.lstrip("-"), None)
+                if not put.startswith("-"):
+                    state[put] = upsert.commit
+        else:
+            if frozenset(f"{commit}~{key}" for key, commit in state.items()) == rows:
+                return True
+    return False

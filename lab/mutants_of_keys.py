@@ -1,0 +1,144 @@
+"""Planted bugs in commits to tables with a primary key: numbers, levels, deletes, index files.
+
+Owns: `KEYS`. Must not know: how scenarios are explored. Source: H12, H14; decision 47.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..coordinator.commit import conflicts, key_order, key_rules, settling
+from ..coordinator.commit.hash_indexes import HashJoin
+from ..core.metadata.change import owner_of
+from ..core.metadata.data_file import ADD, DELETE, IndexEntry
+from ..core.metadata.folding import live
+from . import scenarios_keys as keys
+from .planting import Mutant
+
+_Rules = key_rules.KeyRules
+
+
+def _as_written(self: _Rules, entries: Any, base: Any, largest: Any) -> Any:
+    """Numbers are taken as the writers gave them, as Apache Paimon does."""
+    return entries
+
+
+def _blind(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """An index file replaces the one of its bucket, whichever that is, as in Apache Paimon."""
+    found = {(e.partition, e.bucket, e.file.index_type): e for e in old}
+    for entry in changes:
+        if entry.kind == ADD:
+            found[entry.partition, entry.bucket, entry.file.index_type] = entry
+    return list(found.values())
+
+
+_entries = settling.Settler._entries
+
+
+def _compacts_what_it_has_not_read(self: settling.Settler, files: Any) -> Any:
+    """A compaction deletes all files of level 0, also those that were appended meanwhile."""
+    entries = _entries(self, files)
+    latest = self.timeline.latest() if self.request.kind == "COMPACT" else None
+    if latest is None:
+        return entries
+    named = {e.identity for e in entries if e.kind == DELETE}
+    alive = live(self.timeline.entries(self.timeline.manifests(latest)))
+    return (*(e.deletion() for e in alive if e.file.level == 0 and e.identity not in named), *entries)
+
+
+def _vectors_are_no_inputs(request: Any) -> Any:
+    """That a vector names a file which must still be there is forgotten."""
+    return {e for e in _inputs_of(request) if any(e == owner_of(d) for d in request.entries if d.kind != ADD)}
+
+
+_inputs_of = conflicts.inputs_of
+
+
+def _below_the_others(self: _Rules, entries: Any, base: Any, above: int) -> Any:
+    """Rows are numbered again, but not above all others."""
+    return _renumbered(self, entries, base, 0)
+
+
+_renumbered = _Rules._renumbered
+_numbers_meet = key_order.numbers_meet
+
+
+def _each_first_number(ours: Any, changes: Any, largest: Any, order: Any) -> Any:
+    """Only equal first numbers count as numbers that meet."""
+    found = _numbers_meet(ours, changes, largest, order)
+    if found is None or found.check != "sequence_numbers_meet":
+        return found
+    firsts = {key_order.Numbers.of(c.change.entries).first for c in changes if c.kind == "APPEND"}
+    return found if ours.first in firsts else None
+
+
+def _joins_blindly(self: HashJoin, alive: Sequence[IndexEntry]) -> Any:
+    """The index files that were read are taken for those that are live."""
+    self.hashes = tuple((place, replace(h, read=_names(alive, place[0]))) for place, h in self.hashes)
+    return _on(self, alive)
+
+
+def _names(alive: Sequence[IndexEntry], partition: bytes) -> frozenset[str]:
+    return frozenset(e.file.file_name for e in alive if e.file.index_type == "HASH" and e.partition == partition)
+
+
+_on = HashJoin.on
+
+
+def _no_conflict(*arguments: Any) -> None:
+    return None
+
+
+KEYS: tuple[Mutant, ...] = (
+    Mutant(
+        "writers give the same sequence numbers",
+        lambda: [(_Rules, "in_order", _as_written)],
+        (keys.upserting_first(0), keys.upserting(0)),
+    ),
+    Mutant(
+        "only equal sequence numbers meet",
+        lambda: [(key_rules, "numbers_meet", _each_first_number)],
+        (keys.upserting(0),),
+    ),
+    Mutant(
+        "rows are numbered again below others",
+        lambda: [(_Rules, "_renumbered", _below_the_others)],
+        (keys.upserting(0),),
+    ),
+    Mutant(
+        "a delete is dropped under an older job",
+        lambda: [(key_order, "_newer_rows_merged", _no_conflict)],
+        (keys.deleting_beside_compaction(0),),
+    ),
+    Mutant(
+        "a delete is dropped over an older row",
+        lambda: [(key_rules, "older_rows_appended", _no_conflict)],
+        (keys.deleting_beside_compaction(0),),
+    ),
+    Mutant(
+        "a compaction takes what was appended",
+        lambda: [(settling.Settler, "_entries", _compacts_what_it_has_not_read)],
+        (keys.upserts_and_compactions(0, compactors=1),),
+    ),
+    Mutant(
+        "an index file is replaced blindly",
+        lambda: [(settling, "combine_index", _blind)],
+        (keys.marking_two_files(0),),
+    ),
+    Mutant(
+        "vectors of a file that is gone",
+        lambda: [
+            (settling, "inputs_of", _vectors_are_no_inputs),
+            (conflicts, "inputs_of", _vectors_are_no_inputs),
+            (settling, "inputs_changed", _no_conflict),
+        ],
+        (keys.marking_beside_full(0),),
+    ),
+    Mutant(
+        "a key in two buckets",
+        lambda: [(HashJoin, "on", _joins_blindly)],
+        (keys.placing(0),),
+    ),
+)

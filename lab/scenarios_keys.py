@@ -1,0 +1,99 @@
+"""Scenarios of tables with a primary key: jobs that upsert the same keys at once, and compactors of their bucket.
+
+Owns: those scenarios. Must not know: how they are explored. Hazards: H12, H14.
+"""
+
+from __future__ import annotations
+
+from ..core.metadata.schema import TableSchema
+from .actors import Actor
+from .scenario import Scenario
+from .stage import keyed_schema
+from .upserters import Upserter, key_compactor
+
+
+def _of_keys(name: str, actors: tuple[Actor, ...], budget: int, schema: TableSchema, **more: object) -> Scenario:
+    given = (("schema/schema-0", schema.to_json()),)
+    return Scenario(f"{name}, {budget} faults", actors, budget, schema=schema, given=given, **more)  # type: ignore[arg-type]
+
+
+def _job(name: str, *puts: str, ahead: int = 1, bucket: int | None = None, after: tuple[str, ...] = ()) -> Actor:
+    return Actor(name, Upserter(puts, ahead, bucket), after=after)
+
+
+def _compactor(
+    name: str, level: int = 5, *, lookup: bool = False, picks: str = "", after: tuple[str, ...] = ()
+) -> Actor:
+    return Actor(name, key_compactor(level, lookup=lookup, picks=picks), "compactor", after=after)
+
+
+def upserting(budget: int) -> Scenario:
+    """Two jobs give the same number to two rows of one key."""
+    actors = (_job("A", "1", "2"), _job("B", "2", "3", ahead=2))
+    return _of_keys("upserting", actors, budget, keyed_schema(), before=(_job("old", "1", "2", "3"),))
+
+
+def upserting_first(budget: int) -> Scenario:
+    """The first two jobs of a table."""
+    return _of_keys("upserting first", (_job("A", "1"), _job("B", "1")), budget, keyed_schema())
+
+
+def upserts_and_compactions(budget: int, *, compactors: int = 2) -> Scenario:
+    """Two jobs, one of which deletes, and compactors of all files. The job with the smaller numbers may land last."""
+    actors = (
+        _job("A", "1", "2", ahead=10),
+        _job("B", "-1", "2", ahead=20),
+        *(_compactor(name) for name in "CD"[:compactors]),
+    )
+    name = f"upserts and {compactors} compactions"
+    alike = ("C", "D") if compactors == 2 else ()
+    return _of_keys(name, actors, budget, keyed_schema(), before=(_job("old", "1", "2"),), alike=alike)
+
+
+def deleting_beside_compaction(budget: int) -> Scenario:
+    """A key is deleted and the bucket compacted while an older job still writes the key."""
+    actors = (
+        _job("A", "1", "2", ahead=10),
+        _job("B", "-1", "2", ahead=20),
+        _compactor("C", after=("B",)),
+    )
+    name = "deleting beside a compaction"
+    return _of_keys(name, actors, budget, keyed_schema(), before=(_job("old", "1", "2"),))
+
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+
+
+def marking(budget: int, *, writers: int = 1) -> Scenario:
+    """Two compactors look up older rows and mark them, beside jobs: a key has one row above level 0."""
+    before = (_job("old", "1", "2"), _compactor("one", lookup=True), _job("new", "1"))
+    actors = (
+        *(_job(name, "2", ahead=ahead) for name, ahead in (("A", 10), ("B", 20))[:writers]),
+        _compactor("C", 4, lookup=True),
+        _compactor("D", 4, lookup=True),
+    )
+    name = f"marking beside {writers} writer{'s' if writers > 1 else ''}"
+    return _of_keys(name, actors, budget, keyed_schema(**VECTORS), before=before, alike=("C", "D"))
+
+
+def marking_two_files(budget: int) -> Scenario:
+    """Two compactors mark rows of two files; both write the first index file of the bucket (H12)."""
+    files = (_job("x", "1"), _compactor("one", lookup=True), _job("y", "2"), _compactor("two", lookup=True))
+    before = (*files, _job("new", "1"), _job("more", "2"))
+    actors = (_compactor("C", 4, lookup=True, picks="new1"), _compactor("D", 4, lookup=True, picks="more1"))
+    return _of_keys("marking two files", actors, budget, keyed_schema(**VECTORS), before=before)
+
+
+def marking_beside_full(budget: int) -> Scenario:
+    """One compactor marks rows of a file that another one rewrites."""
+    before = (_job("old", "1", "2"), _compactor("one", lookup=True), _job("new", "1"))
+    actors = (_compactor("C", 4, lookup=True), _compactor("F"))
+    return _of_keys("marking beside a full compaction", actors, budget, keyed_schema(**VECTORS), before=before)
+
+
+def placing(budget: int) -> Scenario:
+    """Two jobs give a new key to two dynamic buckets, by the index files that they read."""
+    schema = keyed_schema(bucket="-1")
+    actors = (_job("A", "1", bucket=0), _job("B", "1", bucket=1))
+    before = (_job("old", "2", bucket=0),)
+    return _of_keys("placing a new key", actors, budget, schema, before=before, lands=frozenset())
