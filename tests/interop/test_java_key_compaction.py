@@ -142,3 +142,24 @@ def test_either_writes_and_compacts_in_turns(tmp_path: Path, paimon_java: Any, s
             assert_same_rows(our_rows(table), before, f"{step}: {does}")
         assert_same_rows(paimon_java.rows(path), our_rows(table), f"{step}: {does}")
     assert table.verify("all", data=True) == []
+
+
+def test_java_goes_on_with_rescaled_buckets(tmp_path: Path, paimon_java: Any) -> None:
+    """G8: rows that Java wrote into one bucket are in three; Java reads them, replaces them and compacts them there."""
+    path, rng = tmp_path / "t", random.Random("rescale")
+    create(paimon_java, path, "sequence field")
+    for number in range(3):
+        upsert(paimon_java, path, rng, number + 1, KINDS)
+    table = ll.open_table(str(path))
+    before = our_rows(table)
+    table.alter(ll.set_option("bucket", "3"))
+    assert [receipt.kind for receipt in table.rescale()] == ["OVERWRITE"]
+    assert_same_rows(our_rows(table), before)
+    assert_same_rows(paimon_java.rows(path), before)
+    upsert(paimon_java, path, rng, 4, KINDS)
+    after = our_rows(table)
+    paimon_java.compact(path, identifier=5)
+    assert_same_rows(our_rows(table), after)
+    assert_same_rows(paimon_java.rows(path), after)
+    assert {e.total_buckets for e in table.entries()} == {3} and len({e.bucket for e in table.entries()}) == 3
+    assert table.verify("all", data=True) == []
