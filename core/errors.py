@@ -33,6 +33,8 @@ class LakelatchError(Exception):
     """For a commit: may a snapshot that names its data files have been sent? If not, the files can be deleted (H5)."""
     newer_schema: bool = False
     """For a commit: was it given up only because the table has a newer schema than its rows were written with?"""
+    keys_changed: bool = False
+    """For a commit: was it given up only because keys came to the table since its rows got their partitions?"""
     moved_keys: tuple[Any, ...] = ()
     """For a commit: was it given up only because of keys that another writer has put into other dynamic buckets? These."""
 

@@ -29,8 +29,9 @@ from ..table.compaction.run import AnyRewriter
 from ..table.reading.arrow import SplitReader
 from ..table.scan.split import Split
 from ..table.writing.conform import Conformer
+from ..table.writing.placement import bucket_function
 from ..table.writing.transaction import with_partition
-from ..table.writing.writer import TableWriter, bucket_function, keys_of
+from ..table.writing.writer import TableWriter, keys_of
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"

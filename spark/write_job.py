@@ -26,8 +26,9 @@ from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
+from ..table.writing.placement import UNAWARE_BUCKET
 from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_read
-from ..table.writing.writer import UNAWARE_BUCKET, check_writable
+from ..table.writing.writer import check_writable
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns

@@ -17,12 +17,18 @@ from ..core.errors import CommitConflict, InvalidArgument, Unsupported
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
 from .column_update import updated_columns
+from .key_moves import with_moved_keys
 from .opened import OpenTable
+from .reading.stored_keys import stored_keys
 from .writing.conform import batches_of, can_be_read_again
+from .writing.placing import KeyLookups
 from .writing.transaction import Transaction, snapshot_read
 
 _RACES = 20
-"""How often rows are written again because the table got another schema meanwhile."""
+"""How often rows are written again because the table got another schema, or keys that they must be compared with."""
+
+_BEATEN = "write with fewer jobs at once, or create the table with the partition columns in its primary key"
+_NOT_AGAIN = "write the rows again, or pass them as a table, which is written again without asking"
 
 
 class Changes(OpenTable):
@@ -59,6 +65,13 @@ class Changes(OpenTable):
             self.alter(*(add_column(column.name, column.type) for column in new))
         return data if can_be_read_again(data) else chain([first], batches)
 
+    def _lookups(self) -> KeyLookups:
+        timeline, schema = self.timeline, self._schema
+        return KeyLookups(
+            lambda snapshot: stored_keys(timeline, snapshot, schema),
+            lambda messages, moves: with_moved_keys(timeline, schema, messages, moves),
+        )
+
     def _written(self, data: Any, write: Callable[[Transaction], None], **about: Any) -> Receipt:
         """Commit rows that fit the newest schema, whoever made it.
 
@@ -78,7 +91,10 @@ class Changes(OpenTable):
                 if not again or self.refresh()._schema.id == known.id:
                     raise
             except CommitConflict as error:
-                if not error.newer_schema or race == _RACES:
+                if error.keys_changed and (race == _RACES or not again):
+                    error.next_step = _BEATEN if again else _NOT_AGAIN
+                    raise
+                if not (error.newer_schema or error.keys_changed) or race == _RACES:
                     raise
                 self.refresh()
         raise AssertionError("the last race returns or raises")

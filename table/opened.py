@@ -21,6 +21,7 @@ from ..core.metadata.data_file import PartitionBucket
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
+from .writing.placing import KeyLookups
 from .writing.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -151,7 +152,12 @@ class OpenTable:
             watermark_ms=watermark_ms,
             newest_schema=newest_schema,
             written=self._after_write,
+            lookups=self._lookups(),
         )
+
+    def _lookups(self) -> KeyLookups | None:
+        """What a transaction must read of the table's rows; the class that changes tables knows how."""
+        return None
 
     def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
         """Called after a commit with the buckets that it wrote files into. Maintenance may follow; it never fails the commit."""

@@ -12,9 +12,11 @@ from concurrent.futures import Executor, Future
 
 from ...core import options as opt
 from ...core.metadata.data_file import ManifestEntry, PartitionBucket
+from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.paths import POSTPONE_BUCKET
 from ...core.places import codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
@@ -49,6 +51,19 @@ class BaseNumbers:
         """
         fields = codec_of(self._schema).fields
         return self._knows.buckets.of(self._base.result().manifests, partitions, fields, self._read).last
+
+    def bucket_count(self, partition: bytes) -> int | None:
+        """The number of buckets of a partition's files; None if it has none in real buckets.
+
+        Raises:
+            LakelatchError: a manifest cannot be read.
+        """
+        base, fields = self._base.result(), codec_of(self._schema).fields
+        counts = self._knows.buckets.of(base.manifests, {partition}, fields, self._read).counts.get(partition, set())
+        if len(counts) > 1:  # it was rescaled: only live files say which count holds
+            alive = live(self._timeline.entries(base.manifests))
+            counts = {e.total_buckets for e in alive if e.partition == partition and e.bucket != POSTPONE_BUCKET}
+        return max((count for count in counts if count > 0), default=None)
 
     def _read(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
         return self._timeline.parallel(self._timeline.entries_of, manifests)

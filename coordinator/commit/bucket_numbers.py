@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from ...core.metadata.data_file import ADD, EMPTY_ROW, SOURCE_APPEND, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import may_hold
 from ...core.metadata.manifest import ManifestFile
+from ...core.paths import POSTPONE_BUCKET
 from ...core.rows.partition import PartitionCodec
 from ...core.rows.types import Field
 from .conflicts import Conflict
@@ -30,7 +31,7 @@ class Buckets:
 
     Attributes:
         last: the largest sequence number by partition and bucket.
-        counts: the bucket counts that a partition's files were written with.
+        counts: the bucket counts that a partition's files were written with. Postponed files have none.
         files: by partition and bucket, how many files with keys are added to each level, less those that are deleted.
     """
 
@@ -48,7 +49,8 @@ class Buckets:
                 levels[entry.file.level] += 1 if entry.kind == ADD else -1
             if entry.kind == ADD:
                 found._add((entry.partition, entry.bucket), entry.file.max_sequence_number)
-                found.counts.setdefault(entry.partition, set()).add(entry.total_buckets)
+                if entry.bucket != POSTPONE_BUCKET:
+                    found.counts.setdefault(entry.partition, set()).add(entry.total_buckets)
         return found
 
     def join(self, other: Buckets) -> None:
@@ -149,12 +151,12 @@ def another_bucket_count(
 
     Args:
         entries: those of the commit.
-        alive: the files that stay live, without those that the commit deletes.
+        alive: the files that stay live, without those that the commit deletes. Postponed files may have any count.
     """
     new = {e.partition: e.total_buckets for e in entries if counts_buckets(e)}
     for entry in alive:
         count = new.get(entry.partition)
-        if count is not None and entry.total_buckets != count:
+        if count is not None and entry.total_buckets != count and entry.bucket != POSTPONE_BUCKET:
             where = f"partition {codec.path(entry.partition)}" if codec.fields else "the table"
             reason = (
                 f"{where} has files of {entry.total_buckets} buckets, this commit writes {count}: overwrite it first"

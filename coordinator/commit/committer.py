@@ -197,17 +197,12 @@ class Committer:
                 follow_landed(timeline, found.last[1], self._around, landed)
             return self._replay_receipt(found.last[1], commit_user, identifier, landed)
 
-    def hash_indexes(self) -> tuple[HashIndexes, Snapshot | None]:
-        """The indexes of the table's dynamic buckets, and the snapshot by which new keys should get their buckets.
+    def hash_indexes(self) -> HashIndexes:
+        """The indexes of the table's dynamic buckets, by which new keys get their buckets.
 
-        A snapshot that was the newest a moment ago will do: the commit compares its keys with the index that it lands on.
+        Those of a snapshot that is not the newest will do: the commit compares its keys with the index that it lands on.
         """
-        base = self._knows.newest.get()
-        retained = self.schema.options.get(opt.SNAPSHOT_TIME_RETAINED)
-        fresh = base is not None and base.is_fresh(self._around.now_ms, retained)
-        timeline = self._timeline(self.store)
-        snapshot = base.snapshot if base is not None and fresh else timeline.latest()
-        return HashIndexes(timeline, FileKeys(self.schema), self._knows.hashes), snapshot
+        return HashIndexes(self._timeline(self.store), FileKeys(self.schema), self._knows.hashes)
 
     def base_numbers(self) -> BaseNumbers:
         """The sequence numbers of the newest snapshot, which is looked for from now on. The next commit builds on it."""
@@ -290,6 +285,7 @@ class Committer:
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")
                 error.sent = run.sent
+                error.keys_changed = run.settler.keys_changed and code == CommitConflict.code
                 error.moved_keys = run.settler.hash_join.moved if code == CommitConflict.code else ()
                 error.newer_schema = run.settler.newest_schema.conflict is not None and code == CommitConflict.code
                 return error

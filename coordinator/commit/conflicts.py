@@ -205,6 +205,15 @@ def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict 
     return None
 
 
+def keys_came(changes: Sequence[Landed]) -> Conflict | None:
+    """Another writer added rows, whose keys this commit should have looked for; a compaction only rewrites rows."""
+    for change in changes:
+        new = [e for e in change.change.entries if e.kind == ADD and e.file.file_source != SOURCE_COMPACT]
+        if new:
+            return _conflict("keys_came", change, new, "added rows")
+    return None
+
+
 def inputs_of(request: CommitRequest) -> set[Owner]:
     """The files that it deletes, and those of which it deletes rows."""
     added = {owner_of(e) for e in request.entries if e.kind == ADD}

@@ -163,7 +163,7 @@ class HashJoin:
                 if placed is not None:
                     found = placed.find(new)
                     elsewhere = (found >= 0) & (found != bucket)
-                    moved += _moves(partition, bucket, new[elsewhere], found[elsewhere], names)
+                    moved += _moves(partition, bucket, new[elsewhere], found[elsewhere])
                     new = new[found < 0]
                 if len(new):
                     made = self._join(partition, bucket, index.get(bucket), new)
@@ -208,7 +208,5 @@ def _union(parts: Iterable[bytes]) -> Array:
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
-def _moves(partition: bytes, bucket: int, hashes: Array, to: Array, read: frozenset[str]) -> list[MovedKeys]:
-    return [
-        MovedKeys(partition, bucket, int(target), encode_hashes(hashes[to == target]), read) for target in np.unique(to)
-    ]
+def _moves(partition: bytes, bucket: int, hashes: Array, to: Array) -> list[MovedKeys]:
+    return [MovedKeys(partition, bucket, int(target), encode_hashes(hashes[to == target])) for target in np.unique(to)]

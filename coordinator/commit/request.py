@@ -58,6 +58,8 @@ class CommitRequest:
             rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
         renumber: for new rows with a primary key: writes them again with larger sequence numbers, where theirs meet those of
             another commit. Without it, that is a conflict.
+        reads_keys: the rows were placed by the keys of the whole table, as of `read_snapshot`: keys that came since may be the
+            same.
         commit_user, identifier: the identity; identifier None = not exactly once.
     """
 
@@ -72,6 +74,7 @@ class CommitRequest:
     target: Target | None = None
     read_snapshot: Snapshot | None = None
     renumber: Renumber | None = None
+    reads_keys: bool = False
     isolation: Isolation = "snapshot"
     operation: str | None = None
     watermark_ms: int | None = None

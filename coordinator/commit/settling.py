@@ -35,6 +35,7 @@ from .conflicts import (
     inputs_changed,
     inputs_marked,
     inputs_of,
+    keys_came,
     replaced_files,
     rows_changed,
 )
@@ -84,6 +85,7 @@ class Settler:
         newest_schema: whether the table has a newer schema.
         hash_join: the index files of the commit's dynamic buckets.
         key_rules: what a table with a primary key needs.
+        keys_changed: whether other keys came since the table's keys were read.
     """
 
     request: CommitRequest
@@ -93,6 +95,7 @@ class Settler:
     buckets: BucketMemory
     hashes: HashMemory = field(default_factory=HashMemory)
     hash_join: HashJoin = field(init=False)
+    keys_changed: bool = False
     newest_schema: NewestSchema = field(init=False)
     key_rules: KeyRules = field(init=False)
     _since: ChangesSince = field(init=False)
@@ -153,6 +156,10 @@ class Settler:
         if request.updates_rows:
             return (None if is_read else self._rows_conflict(base)) or Followed({})
         if request.target is None:
+            conflict = self._keys_conflict(base) if request.reads_keys and not is_read else None
+            if conflict is not None:
+                self.keys_changed = True
+                return conflict
             stands = not inputs_of(request) or (is_read and read is not None)
             return (None if stands else self._inputs_conflict(base)) or Followed({})
         if self._read_files is None:
@@ -162,6 +169,11 @@ class Settler:
             return Followed(self._read_files)
         changes = self._since.since(read, base.snapshot)
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
+
+    def _keys_conflict(self, base: Base) -> Conflict | None:
+        """Check that no keys came since the table's keys were read."""
+        changes = self._since.since(self.request.read_snapshot, base.snapshot)
+        return changes if isinstance(changes, Conflict) else keys_came(changes)
 
     def _rows_conflict(self, base: Base) -> Conflict | None:
         """Check that nobody else changed the rows of which columns are updated."""

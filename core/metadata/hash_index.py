@@ -67,11 +67,9 @@ class MovedKeys:
     Attributes:
         bucket, to: where they were written, and where they belong.
         hashes: as in an index file.
-        read: the names of the partition's index files that say so.
     """
 
     partition: bytes
     bucket: int
     to: int
     hashes: bytes
-    read: frozenset[str]

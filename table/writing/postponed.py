@@ -1,7 +1,7 @@
 """Rows of a table with postponed buckets (`bucket` = -2): set aside for a compaction, or put into real buckets at once.
 
-Owns: `PostponedBuckets`, `SettledBuckets`, and how files that are set aside are named and written. Must not know: commits, how
-such files are compacted. Source: format/binary-row §5.
+Owns: `PostponedBuckets`, `SettledBuckets`, and `PostponedWriter`, which names and writes files that are set aside. Must not
+know: commits, how such files are compacted. Source: format/binary-row §5.
 Invariants: Rows that are set aside keep the order in which they came, all versions of a key. All files of a partition in real
 buckets have one number of buckets.
 """
@@ -9,20 +9,24 @@ buckets have one number of buckets.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 
+from ...backends.store import Store
 from ...core import options as opt
 from ...core.errors import LakelatchError
 from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.hash_index import BucketHashes
-from ...core.metadata.schema import TableSchema
+from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.paths import POSTPONE_BUCKET
 from ...core.places import codec_of
 from ...core.rows.bucket import BucketFunction, buckets
 from ..formats.writing import output_of
+from .key_files import KeyFileSettings, KeyFileWriter
 from .placement import Placed, by_place, cut, partition_numbers
 
 UNKNOWN_SEQUENCE = -1
@@ -54,15 +58,15 @@ class SettledBuckets:
     """Puts rows into real buckets (option `postpone.batch-write-fixed-bucket`), as many as the partition has.
 
     Args:
-        counts: reads the number of real buckets of each partition that has any.
+        count_of: finds the number of real buckets of a partition; None for one that has none.
     """
 
-    def __init__(self, schema: TableSchema, counts: Callable[[], Mapping[bytes, int]]) -> None:
-        self._codec, self._read = codec_of(schema), counts
+    def __init__(self, schema: TableSchema, count_of: Callable[[bytes], int | None]) -> None:
+        self._codec, self._count_of = codec_of(schema), count_of
         self._default = schema.options.get(opt.POSTPONE_DEFAULT_BUCKETS)
         self._keys = [schema.by_name[name] for name in schema.bucket_keys]
         self._function = BucketFunction.parse(schema.options.get(opt.BUCKET_FUNCTION))
-        self._counts: Mapping[bytes, int] | None = None
+        self._counts: dict[bytes, int] = {}
 
     def place(self, batch: pa.RecordBatch) -> Placed:
         codes, partitions = partition_numbers(self._codec, batch)
@@ -74,12 +78,46 @@ class SettledBuckets:
         yield from ()
 
     def total_buckets(self, partition: bytes) -> int:
-        if self._counts is None:
-            self._counts = self._read()
-        return self._counts.get(partition, self._default)
+        if partition not in self._counts:
+            self._counts[partition] = self._count_of(partition) or self._default
+        return self._counts[partition]
 
     def hashes(self, place: PartitionBucket) -> BucketHashes | None:
         return None
+
+
+@dataclass(frozen=True)
+class PostponedForm:
+    """How the files of one job that are set aside are written.
+
+    Attributes:
+        prefix: the begin of their names.
+    """
+
+    schema: TableSchema
+    files: KeyFileSettings
+    prefix: str
+
+    @staticmethod
+    def of(schema: TableSchema, commit_user: str, job: str) -> PostponedForm:
+        """Read the table's options. The job's name gives it a number that no other job of the user has."""
+        prefix = postponed_prefix(schema.options.get(opt.DATA_FILE_PREFIX), commit_user, crc32(job.encode()) >> 1)
+        changed = postponed_schema(schema)
+        return PostponedForm(changed, KeyFileSettings.of(changed), prefix)
+
+
+class PostponedWriter(KeyFileWriter):
+    """Writes rows as they come: unsorted, all versions of a key, without sequence numbers."""
+
+    def __init__(self, store: Store, form: PostponedForm, folder: str, stem: str, travelling: bool) -> None:
+        super().__init__(store, form.schema, folder, form.prefix + stem, settings=form.files, travelling=travelling)
+        self._columns = form.files.rows
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows, as `KeyConformer` makes them."""
+        numbers = pa.array(np.full(batch.num_rows, UNKNOWN_SEQUENCE, np.int64))
+        arrays = [numbers if name == ROW_SEQUENCE.name else batch.column(name) for name in self._columns.names]
+        super().write(pa.RecordBatch.from_arrays(arrays, schema=self._columns))
 
 
 def postponed_schema(schema: TableSchema) -> TableSchema:

@@ -25,6 +25,7 @@ from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import ColumnUpdate, CommitRequest, Isolation, RepeatableRequest, Target
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -32,9 +33,14 @@ from ...core.places import codec_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.values import to_arrow_scalar
 from .conform import batches_of
+from .placement import Placement
+from .placing import KeyLookups, placement_of
 from .renumber import Renumberer
 from .upgrade import upgraded
 from .writer import TableWriter, check_writable, keys_of, no_numbers
+
+_MOVES = 5
+"""How often keys are moved to the buckets where other jobs have put them."""
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
@@ -52,6 +58,7 @@ class Transaction:
         fresh_user: for a commit without identifier, a unique commit user by which the caller can find the snapshot.
         newest_schema: a schema newer than the committer's is a conflict, because the caller can write the rows again.
         written: called after the commit with the buckets that this process wrote files into. It must not raise.
+        lookups: what must be read of the table's rows; without it, keys across partitions cannot be written.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class Transaction:
         fresh_user: str | None = None,
         newest_schema: bool = False,
         written: Callable[[frozenset[PartitionBucket]], None] | None = None,
+        lookups: KeyLookups | None = None,
     ) -> None:
         check_identity(commit_user, identifier)
         self._committer, self._timeline = committer, timeline
@@ -74,11 +82,13 @@ class Transaction:
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
-        self._newest_schema, self._tell_written = newest_schema, written
+        self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
         self._writer: TableWriter | None = None
         self._numbers: BaseNumbers | None = None
         self._renumber: Renumberer | None = None
         self._given: list[CommitMessage] = []
+        self._moved: list[CommitMessage] = []
+        self._replaces_whole = False
         self._operation: str | None = None
         self._updates_rows = False
         self._target: Callable[[list[CommitMessage]], Target] | None = None
@@ -215,6 +225,7 @@ class Transaction:
 
     def _begin_overwrite(self, spec: dict[str, Any] | None, read_snapshot: Snapshot | None) -> None:
         self._begin("OVERWRITE", read_snapshot)
+        self._replaces_whole = spec == {}
         if spec is None:
             self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
         else:
@@ -252,10 +263,10 @@ class Transaction:
             return
         if self._writer is None:
             check_writable(self._schema, keyed=True)
-            numbers = no_numbers
+            numbers, placement = no_numbers, None
             if self._schema.primary_keys:
                 self._numbers = self._committer.base_numbers()
-                numbers = self._numbers.largest
+                numbers, placement = self._numbers.largest, self._placement(self._numbers)
             self._writer = TableWriter(
                 self._store,
                 self._schema,
@@ -263,8 +274,21 @@ class Transaction:
                 travelling=True,
                 largest_numbers=numbers,
                 changelog=self._target is None,
+                placement=placement,
+                commit_user=self._user,
             )
         self._writer.write(data, row_kind=row_kind, deletes=deletes)
+
+    def _placement(self, base: BaseNumbers) -> Placement:
+        """How rows of a table with a primary key get their buckets."""
+        return placement_of(
+            self._schema,
+            base,
+            self._committer.hash_indexes(),
+            self._lookups,
+            replaces=self._target is not None,
+            whole=self._replaces_whole,
+        )
 
     # ----------------------------------------------------------------------------------------------------- the block
 
@@ -285,14 +309,38 @@ class Transaction:
         if self._operation is None:
             raise InvalidArgument("the transaction changed nothing")
         try:
-            messages = self._messages()
-            self._receipt = self._committer.commit(self._request(messages))
+            self._receipt, messages = self._committed(self._messages())
         except LakelatchError as error:
             if not error.sent:
                 self._abandon()
             raise
         if self._tell_written is not None and self._writer is not None and not self._receipt.replayed:
             self._tell_written(frozenset((m.partition, m.bucket) for m in messages if m.new_files))
+
+    def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
+        """Commit. Keys that other jobs have put into other dynamic buckets are written there first, as often as that happens.
+
+        Returns:
+            The receipt, and what was committed.
+        """
+        sent = False
+        for turn in range(_MOVES + 1):
+            try:
+                return self._committer.commit(self._request(messages)), messages
+            except CommitConflict as error:
+                sent = error.sent = sent or error.sent
+                if not error.moved_keys or self._lookups is None:
+                    raise
+                if turn == _MOVES:
+                    error.next_step = (
+                        "write with fewer jobs at once, or create the table with fixed or postponed buckets"
+                    )
+                    raise
+                self._moved = messages = self._lookups.move(messages, error.moved_keys)
+            except LakelatchError as error:
+                error.sent = sent or error.sent
+                raise
+        raise AssertionError("the last turn returns or raises")
 
     def _messages(self) -> list[CommitMessage]:
         """What was written, by this process and by others."""
@@ -316,6 +364,7 @@ class Transaction:
             uploads=tuple(upload for m in messages for upload in m.uploads),
             target=self._target(messages) if self._target is not None else None,
             read_snapshot=self._numbers.snapshot if self._numbers is not None and self._target is None else self._read,
+            reads_keys=self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
             isolation=self._isolation,
             operation=self._operation,
             watermark_ms=self._watermark_ms,
@@ -336,9 +385,10 @@ class Transaction:
             self._writer.abort()
         if self._renumber is not None:
             self._renumber.abandon()
-        if self._given:
+        written = [*self._given, *self._moved]
+        if written:
             with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
-                delete_located(self._store, keys_of(self._schema, self._given))
+                delete_located(self._store, keys_of(self._schema, written))
 
 
 def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:

@@ -7,13 +7,11 @@ bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
@@ -28,7 +26,6 @@ from ...core.metadata.merge_rules import POSTPONED, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
-from ...core.rows.values import column_values
 from ...core.side_effects import check_side_effects
 from ..formats.writing import output_of
 from .beginning import Beginning
@@ -37,7 +34,8 @@ from .conform import Conformer, batches_of
 from .data_writer import DataFileWriter, FileSettings
 from .key_rows import KeyConformer
 from .key_writer import KeyBuffer, KeyForm
-from .placement import NO_TOTAL_BUCKETS, UNAWARE_BUCKET, bucket_function, partition_codes
+from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
+from .postponed import PostponedForm, PostponedWriter
 
 HELD_BYTES = 256 << 20
 
@@ -88,12 +86,6 @@ def _check_keyed(schema: TableSchema, keyed: bool) -> None:
     keys = ", ".join(schema.primary_keys)
     if not keyed:
         raise Unsupported(f"writing a table with a primary key ({keys}) is not supported here yet")
-    if schema.bucket < 1:
-        kind = "postponed buckets" if schema.bucket == POSTPONED else "dynamic buckets"
-        raise Unsupported(
-            f"writing a table with a primary key ({keys}) and {kind} ('bucket' = {schema.bucket}) is not supported yet",
-            next_step="create the table with a fixed number of buckets, such as 'bucket' = 4",
-        )
 
 
 LargestNumbers = Callable[[set[bytes]], Mapping[PartitionBucket, int]]
@@ -114,6 +106,8 @@ class TableWriter:
         largest_numbers: for tables with a primary key.
         changelog: write the changelog that option `changelog-producer` asks for. Overwrites have none.
         beginning: when the job began; the same for all of its tasks.
+        placement: chooses the places of rows; by default by the bucket key.
+        commit_user: of the job, for the names of files with postponed rows.
     """
 
     def __init__(
@@ -126,6 +120,8 @@ class TableWriter:
         largest_numbers: LargestNumbers = no_numbers,
         changelog: bool = True,
         beginning: Beginning | None = None,
+        placement: Placement | None = None,
+        commit_user: str = "",
     ) -> None:
         check_writable(schema, keyed=True)
         self._store, self._schema, self._job, self._travelling = store, schema, job, travelling
@@ -136,7 +132,8 @@ class TableWriter:
         self._codec = codec_of(schema)
         self._paths = TablePaths(data_directory=schema.options.get(opt.DATA_FILE_DIRECTORY))
         self._conform = Conformer(schema.fields)
-        self._bucket_of = bucket_function(schema)
+        self._placement = placement or _placed_by_key(schema)
+        self._aside = PostponedForm.of(schema, commit_user, job) if schema.bucket == POSTPONED else None
         self._largest_numbers, self._beginning = largest_numbers, beginning or Beginning.now()
         self._writers: dict[PartitionBucket, BucketWriter] = {}
         self.row_count = 0
@@ -162,7 +159,10 @@ class TableWriter:
         if not batch.num_rows:
             return
         self.row_count += batch.num_rows
-        for target, rows in self._by_bucket(batch):
+        self._take(self._placement.place(batch))
+
+    def _take(self, placed: Placed) -> None:
+        for target, rows in placed:
             self._writer(target).write(rows)
         while sum(w.held_bytes for w in self._writers.values()) > self._most_held:
             max(self._writers.values(), key=lambda w: w.held_bytes).flush()
@@ -174,6 +174,7 @@ class TableWriter:
 
     def finish(self) -> list[CommitMessage]:
         """Close all files; one message per (partition, bucket)."""
+        self._take(self._placement.rest())
         messages = []
         for (partition, bucket), writer in self._writers.items():
             writer.finish()
@@ -181,10 +182,11 @@ class TableWriter:
                 CommitMessage(
                     partition,
                     bucket,
-                    self._schema.bucket,
+                    self._placement.total_buckets(partition),
                     new_files=tuple(writer.files),
                     changelog_files=tuple(writer.changelog_files),
                     uploads=tuple(writer.uploads),
+                    hashes=self._placement.hashes((partition, bucket)),
                 )
             )
         return messages
@@ -207,7 +209,9 @@ class TableWriter:
             partition, bucket = target
             folder = self._paths.bucket_dir(self._codec.path(partition), bucket)
             stem = f"{self._job}-{len(self._writers)}"
-            if self._form is not None:
+            if self._aside is not None and bucket == POSTPONED:
+                writer = PostponedWriter(self._store, self._aside, folder, stem, self._travelling)
+            elif self._form is not None:
                 first = partial(self._first_number, target)
                 writer = KeyBuffer(self._store, self._form, folder, stem, self._travelling, first)
             else:
@@ -221,31 +225,15 @@ class TableWriter:
         largest = self._largest_numbers({partition for partition, _ in self._writers})
         return self._beginning.first_number(largest.get(target, -1))
 
-    def _by_bucket(self, batch: pa.RecordBatch) -> Iterator[tuple[PartitionBucket, pa.RecordBatch]]:
-        """Cut the batch by partition and bucket, with rows in order. Python code runs per distinct target, not per row."""
-        fields = self._codec.fields
-        columns = [batch.column(f.name) for f in fields]
-        if self._bucket_of is not None:
-            columns.append(pa.array(self._bucket_of(batch)))
-        if not columns:
-            yield (self._codec.encode(()), UNAWARE_BUCKET), batch
-            return
-        codes, firsts = partition_codes(columns)
-        heads = [column.take(firsts) for column in columns]
-        values = [column_values(head, f.type) for head, f in zip(heads, fields, strict=False)]
-        rows = zip(*values, strict=True) if values else repeat((), len(firsts))
-        partitions = [self._codec.encode(row) for row in rows]
-        numbers = repeat(UNAWARE_BUCKET) if self._bucket_of is None else heads[-1].to_pylist()
-        targets = list(zip(partitions, numbers, strict=False))
-        if len(targets) == 1:
-            yield targets[0], batch
-            return
-        sorted_batch = batch.take(pc.sort_indices(codes))
-        counts = {pair["values"]: pair["counts"] for pair in pc.value_counts(codes).to_pylist()}
-        start = 0
-        for code, target in enumerate(targets):
-            yield target, sorted_batch.slice(start, counts[code])
-            start += counts[code]
+
+def _placed_by_key(schema: TableSchema) -> FixedBuckets:
+    if schema.primary_keys and schema.bucket < 1:
+        kind = "postponed buckets" if schema.bucket == POSTPONED else "dynamic buckets"
+        raise Unsupported(
+            f"writing a table with {kind} ('{opt.BUCKET.key}' = {schema.bucket}) is not supported here yet",
+            next_step="append or upsert with a `Table`, or create the table with a fixed number of buckets",
+        )
+    return FixedBuckets(schema)
 
 
 def keys_of(schema: TableSchema, messages: Iterable[CommitMessage]) -> list[str]:

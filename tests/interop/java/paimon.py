@@ -205,7 +205,7 @@ class PaimonJava:
         overwrite_partition: Mapping[str, str] | None = None,
         *,
         kinds: Sequence[str] | None = None,
-        bucket: int | None = None,
+        bucket: int | Callable[[Any], int] | None = None,
         options: Mapping[str, str] | None = None,
         branch: str | None = None,
     ) -> None:
@@ -215,7 +215,7 @@ class PaimonJava:
             rows: encoded values in the order of the schema's columns.
             overwrite_partition: replaces this partition ({} = the whole table), values as text; None appends.
             kinds: the row kind of each row; by default all +I.
-            bucket: where the rows go, for tables that leave it to the engine (dynamic and postpone buckets).
+            bucket: where the rows go, for tables that leave it to the engine (dynamic buckets); or a function of Java's row.
             options: dynamic options, such as {"write-only": "true"}.
         """
         table = self.open(path, branch=branch)
@@ -230,11 +230,28 @@ class PaimonJava:
         try:
             for number, values in enumerate(rows):
                 row = build_row(list(values), types, kinds[number] if kinds else "+I")
-                write.write(row) if bucket is None else write.write(row, JInt(bucket))
+                number = bucket(row) if callable(bucket) else bucket
+                write.write(row) if number is None else write.write(row, JInt(number))
             commit.commit(JLong(identifier), write.prepareCommit(True, JLong(identifier)))
         finally:
             write.close()
             commit.close()
+
+    def dynamic_bucket(self, path: str | os.PathLike[str], *, overwrites: bool = False) -> Callable[[Any], int]:
+        """The function that gives a row its dynamic bucket, as a job of one task has it: `commit_rows(bucket=...)` takes it."""
+        table = self.open(path)
+        options, store = table.coreOptions(), table.store()
+        target, most = options.dynamicBucketTargetRowNum(), options.dynamicBucketMaxBuckets()
+        index = JClass("org.apache.paimon.index.SimpleHashBucketAssigner")
+        if overwrites:
+            assigner = index(JInt(1), JInt(0), JLong(target), JInt(most))
+        else:
+            handler, user = store.newIndexFileHandler(), "java"
+            assigner = JClass("org.apache.paimon.index.HashBucketAssigner")(
+                table.snapshotManager(), user, handler, JInt(1), JInt(1), JInt(0), JLong(target), JInt(most)
+            )
+        extractor = JClass("org.apache.paimon.table.sink.RowPartitionKeyExtractor")(table.schema())
+        return lambda row: int(assigner.assign(extractor.partition(row), extractor.trimmedPrimaryKey(row).hashCode()))
 
     def write_columns(
         self,

@@ -288,14 +288,6 @@ def test_an_upsert_can_bring_new_columns() -> None:
     assert table.to_arrow().column_names == ["p", "k", "v", "n", "extra"]
 
 
-@pytest.mark.parametrize(
-    ("options", "feature"), [({"bucket": "-1"}, "dynamic buckets"), ({"bucket": "-2"}, "postponed buckets")]
-)
-def test_what_is_not_supported_is_refused_by_name(options: dict[str, str], feature: str) -> None:
-    with pytest.raises(Unsupported, match=feature):
-        made(options).append(rows((1, 1, "a", 1)))
-
-
 def test_a_table_without_a_key_has_no_upserts() -> None:
     table = ll.create_table(f"memory://key-tables/{next(_names)}", SCHEMA)
     for change in (lambda: table.upsert(rows((1, 1, "a", 1))), lambda: table.delete(keys=rows((1, 1, "a", 1)))):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakelatch.backends.memory import MemoryStore
 from lakelatch.core.errors import Unsupported
 from lakelatch.core.metadata.data_file import PartitionBucket
 from lakelatch.core.metadata.hash_index import decode_hashes
@@ -22,6 +23,7 @@ from lakelatch.table.writing.cross_partition import CrossPartition
 from lakelatch.table.writing.dynamic_buckets import DynamicBuckets
 from lakelatch.table.writing.placement import FixedBuckets, Placement, by_place
 from lakelatch.table.writing.postponed import PostponedBuckets, SettledBuckets, postponed_prefix, postponed_schema
+from lakelatch.table.writing.writer import TableWriter
 
 KINDS = ("+I", "-U", "+U", "-D")
 ROWS = pa.schema([("_VALUE_KIND", pa.int8()), ("p", pa.int32()), ("k", pa.int32()), ("v", pa.int64())])
@@ -206,7 +208,7 @@ def test_rows_that_are_set_aside() -> None:
 def test_postponed_rows_in_the_buckets_that_a_partition_has() -> None:
     schema = schema_of("p", "k", bucket="-2", postpone__default_bucket_num="3")
     rows = batch_of([("+I", p, k, 0) for p in (1, 2) for k in range(40)])
-    placement = SettledBuckets(schema, lambda: {partition(2): 2})
+    placement = SettledBuckets(schema, {partition(2): 2}.get)
     found = placed(placement, rows)
     assert {place[1] for place in found if place[0] == partition(1)} == {0, 1, 2}
     assert {place[1] for place in found if place[0] == partition(2)} == {0, 1}
@@ -232,3 +234,10 @@ def test_rows_without_partitions_or_buckets() -> None:
     ((place, rows),) = by_place(codec, batch, None)
     assert place == (codec.encode(()), 0) and rows.num_rows == 2
     assert list(by_place(codec, batch.slice(2), np.empty(0, np.int32))) == []
+
+
+@pytest.mark.parametrize(("bucket", "feature"), [("-1", "dynamic buckets"), ("-2", "postponed buckets")])
+def test_a_writer_that_is_not_told_of_buckets_refuses_the_table(bucket: str, feature: str) -> None:
+    """Tasks of a job that cannot read the index must not choose buckets by themselves."""
+    with pytest.raises(Unsupported, match=feature):
+        TableWriter(MemoryStore("memory://not-told/t"), schema_of("p", "k", bucket=bucket), "job")
