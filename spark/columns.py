@@ -77,13 +77,16 @@ class Columns:
         return frame.hint("rebalance", *parts)
 
 
-def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = ()) -> Columns:
+def match_columns(
+    frame_schema: spark.StructType, table: TableSchema, filled: Sequence[str] = (), row_kind: str | None = None
+) -> Columns:
     """Match the columns of a frame with those of a table, before any row is computed.
 
     Args:
         frame_schema: the schema of the DataFrame.
         table: the schema of the table.
         filled: columns that the frame may omit because their values come from elsewhere (those of `partition=`).
+        row_kind: the column that names the kind of each row. The table may lack it.
 
     Raises:
         InvalidArgument: The table lacks a column, a required column is missing, or a type can never fit. The message
@@ -92,8 +95,10 @@ def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Se
     names = [f.name for f in frame_schema.fields]
     if not names:
         raise InvalidArgument("the frame has no column")
+    if row_kind is not None and row_kind not in names:
+        raise InvalidArgument(f"row_kind: the frame has no column '{row_kind}'", next_step=closest(row_kind, names))
     for name in names:
-        if name not in table.by_name:
+        if name not in table.by_name and name != row_kind:
             raise InvalidArgument(f"the table has no column '{name}'", next_step=closest(name, list(table.names)))
         if names.count(name) > 1:
             raise InvalidArgument(f"the frame has column '{name}' twice")
@@ -101,8 +106,17 @@ def match_columns(frame_schema: spark.StructType, table: TableSchema, filled: Se
         given = field.name in names or field.name in filled
         if not given and not field.type.nullable and field.default_value is None:
             raise InvalidArgument(f"column '{field.name}' is missing, but it is NOT NULL")
-    casts = tuple(_cast(f.dataType, table.by_name[f.name].type, f"column '{f.name}'") for f in frame_schema.fields)
-    return Columns(tuple(names), casts)
+    casts: list[spark.DataType | None] = []
+    for column in frame_schema.fields:
+        target = table.by_name.get(column.name)
+        if target is not None:
+            casts.append(_cast(column.dataType, target.type, f"column '{column.name}'"))
+        elif isinstance(column.dataType, spark.StringType):
+            casts.append(None)
+        else:
+            kind = column.dataType.simpleString()
+            raise InvalidArgument(f"row_kind: column '{column.name}' is {kind}, and must be text such as +I or -D")
+    return Columns(tuple(names), tuple(casts))
 
 
 def _cast(source: spark.DataType, target: DataType, where: str) -> spark.DataType | None:

@@ -46,6 +46,7 @@ KNOWN = (
     "partition",
     "partitionoverwritemode",
     "mergeschema",
+    "row-kind",
 )
 
 
@@ -72,6 +73,7 @@ class SourceOptions:
     | `partitionOverwriteMode` | writing | `dynamic`: `overwrite` replaces each partition that has rows; `static`: everything.
       By default, what the session's setting `spark.sql.sources.partitionOverwriteMode` says |
     | `mergeSchema` | writing | `true`: first add the columns that the table lacks, as a schema change of its own |
+    | `row-kind` | writing | the column that names the kind of each row, on a table with a primary key: `+I`, `-U`, `+U`, `-D` |
     | `property.<name>` | writing | a property to store in the snapshot; Spark converts names to lower case |
     | `storage.<name>` | both | a storage option; a value that begins with a brace is JSON |
 
@@ -115,6 +117,7 @@ class SourceOptions:
                 "options 'partition' and partitionOverwriteMode 'dynamic' exclude each other",
                 next_step="leave one of them out: 'partition' names what is replaced, 'dynamic' takes it from the rows",
             )
+        self.row_kind = given.get("row-kind")
         self.merge_schema = _flag(given, "mergeschema", "mergeSchema")
         self.zone = None if "timezone" not in given else zone_named(given["timezone"])
         self.properties = {k[len(PROPERTY_PREFIX) :]: v for k, v in given.items() if k.startswith(PROPERTY_PREFIX)}

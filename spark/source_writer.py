@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import types as spark
@@ -24,11 +24,15 @@ from ..backends.elsewhere import delete_located
 from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.message import CommitMessage
 from ..core.errors import InvalidArgument, StoreUnavailable
+from ..core.metadata.snapshot import Snapshot
 from ..table.table import Table
+from ..table.writing.beginning import Beginning
 from ..table.writing.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
-from ..table.writing.writer import check_writable, keys_of
+from ..table.writing.writer import keys_of
 from .columns import match_columns
 from .evolving import with_new_columns
+from .rows.numbering import Numbering
+from .rows.routing import check_written_by_spark
 from .session import OVERWRITE_MODE
 from .shipping import Carried
 from .source_options import SourceOptions
@@ -69,14 +73,17 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             )
         self._options, self._overwrite = options, overwrite
         table = options.table()
-        check_writable(table.schema)
+        check_written_by_spark(table.schema)
         if not overwrite and (options.partition, options.read_snapshot) != (None, None):
             raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
         if options.merge_schema:
             filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
-            table = with_new_columns(options.table, schema, filled)
+            named = spark.StructType([f for f in schema.fields if f.name != options.row_kind])
+            table = with_new_columns(options.table, named, filled)
         spec = (overwrite_spec(table.schema, options.replaced(table.schema), False) if overwrite else None) or {}
-        columns = match_columns(schema, table.schema, tuple(spec))
+        columns = match_columns(schema, table.schema, tuple(spec), options.row_kind)
+        if options.row_kind is not None and (overwrite or not table.schema.primary_keys):
+            raise InvalidArgument("option 'row-kind' goes with mode append on a table with a primary key only")
         for name, cast in zip(columns.names, columns.casts, strict=True):
             if cast is not None:
                 raise InvalidArgument(
@@ -90,7 +97,16 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         # Whichever process runs commit or abort can find the commit by its user.
         self._user = options.commit_user or new_commit_user(table.schema)
         self._replayed = self._landed(table)
-        self._task = WriteTask(table.store, table.schema, str(uuid.uuid4()), columns.names, spec)
+        self._task = WriteTask(
+            table.store, table.schema, str(uuid.uuid4()), columns.names, spec, row_kind=options.row_kind
+        )
+        self._base: Snapshot | None = None
+        if table.schema.primary_keys:
+            # Spark brings the rows of a bucket to several tasks, and lets nobody change that: each has numbers of its own.
+            base = table.committer.base_numbers()
+            numbering = Numbering(Beginning.now(), base.largest_of_all(), shared=True)
+            self._task = replace(self._task, numbering=numbering, changelog=not overwrite)
+            self._base = base.snapshot
 
     @one_sentence()
     def write(self, iterator: Iterator[Any]) -> TaskMessage:
@@ -118,7 +134,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
                 else:
                     tx.overwrite_messages(given, self._read, partition=self._options.replaced(table.schema))
             else:
-                tx.append_messages(given)
+                tx.append_messages(given, self._base)
         table.committer.settle()
         _LOG.info("%s", tx.receipt)
 

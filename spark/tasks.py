@@ -32,6 +32,7 @@ from ..table.writing.conform import Conformer
 from ..table.writing.placement import bucket_function
 from ..table.writing.transaction import with_partition
 from ..table.writing.writer import TableWriter, keys_of
+from .rows.numbering import Numbering
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
@@ -55,6 +56,14 @@ def attempt_name(job: str) -> str:
     return f"{job}-{context.partitionId()}-{context.taskAttemptId()}"
 
 
+def partition_id() -> int:
+    """The partition of the frame that the running task works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.partitionId()) if context is not None else 0
+
+
 @dataclass(frozen=True)
 class WriteTask:
     """Writes the rows of one task.
@@ -64,6 +73,9 @@ class WriteTask:
         job: the part of the file names that all files of the job share; it follows the table's prefix.
         names: the table's names of the incoming columns, by position.
         filled: the values of partition columns that the rows omit.
+        numbering: for a table with a primary key: the sequence numbers of the rows.
+        row_kind: the name of the incoming column that tells the kind of each row.
+        changelog: write the changelog that the table's options ask for.
     """
 
     store: Store
@@ -71,6 +83,9 @@ class WriteTask:
     job: str
     names: tuple[str, ...]
     filled: Mapping[str, Any] = field(default_factory=dict)
+    numbering: Numbering | None = None
+    row_kind: str | None = None
+    changelog: bool = True
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
@@ -85,17 +100,34 @@ class WriteTask:
             LakelatchError: A value does not fit, or the store fails. This attempt's files are deleted, or the message names
                 them.
         """
-        writer = TableWriter(self.store, self.schema, attempt_name(self.job))
+        writer = self._writer()
         try:
             renamed = (named(batch, self.names, self.schema) for batch in batches)
             for batch in with_partition(renamed, self.filled, self.schema):
-                writer.write(batch)
-            return writer.finish()
+                writer.write(batch, row_kind=self.row_kind)
+            messages = writer.finish()
+            if self.numbering is not None:
+                self.numbering.check(messages)
+            return messages
         except BaseException as error:
             left = writer.abort()
             if left and isinstance(error, LakelatchError):
                 error.message += f"; files that could not be deleted: {', '.join(left)}"
             raise
+
+    def _writer(self) -> TableWriter:
+        if self.numbering is None:
+            return TableWriter(self.store, self.schema, attempt_name(self.job))
+        numbering = self.numbering.of_task(partition_id())
+        return TableWriter(
+            self.store,
+            self.schema,
+            attempt_name(self.job),
+            largest_numbers=numbering.largest_numbers,
+            beginning=numbering.beginning,
+            changelog=self.changelog,
+            bucket_by_bucket=not numbering.shared,
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +188,7 @@ def named(batch: Any, names: Sequence[str], schema: TableSchema) -> Any:
     """A batch from Spark with the table's column names, and with its numbers converted for columns of type TIME."""
     batch = batch.rename_columns(list(names))
     for i, name in enumerate(names):
-        target = schema.by_name[name].type
+        target = schema.by_name[name].type if name in schema.by_name else None
         if isinstance(target, AtomicType) and target.root == "TIME" and pa.types.is_integer(batch.column(i).type):
             batch = batch.set_column(i, name, _time_of_millis(batch.column(i), name))
     return batch

@@ -13,8 +13,11 @@ import logging
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
+
+from pyspark.sql import types as spark
 
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
@@ -23,15 +26,18 @@ from ..coordinator.commit.request import Isolation
 from ..core import options as opt
 from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
 from ..core.metadata.schema import TableSchema
+from ..core.options import TableOptions
 from ..core.paths import TablePaths
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
+from ..table.writing.beginning import Beginning
 from ..table.writing.placement import UNAWARE_BUCKET
 from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_read
-from ..table.writing.writer import check_writable
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
+from .rows.numbering import Numbering
+from .rows.routing import check_buckets, check_written_by_spark
 from .session import overwrites_dynamically, tells_case
 from .shipping import check_workers, shipped
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
@@ -64,8 +70,9 @@ def write(
     options: Mapping[str, Any] | None = None,
     evolve: bool = False,
     cluster: Cluster = "auto",
+    row_kind: str | None = None,
 ) -> Receipt:
-    """Write a DataFrame into a table in one commit.
+    """Write a DataFrame into a table in one commit. In a table with a primary key, rows replace those with their keys.
 
     Args:
         df: a DataFrame of Spark, classic or Connect; its columns are matched by name.
@@ -90,6 +97,9 @@ def write(
             few files instead of one from each task; this costs a shuffle. With `none`, or if the table's option
             `partition.sink-strategy` is `none`, each task writes the rows that it has, in the order of the frame. Tables
             without partitions are never shuffled, and those with fixed buckets always.
+        row_kind: for a table with a primary key: the column that names the kind of each row. `+I` and `+U` add or replace,
+            `-D` and `-U` delete; or `c`, `r`, `u`, `d`, as Debezium writes them. It need not be a column of the table. Of
+            several rows of the frame with one key the last one counts, unless option `sequence.field` orders them.
 
     Returns:
         The receipt.
@@ -104,25 +114,35 @@ def write(
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
     """
-    _check_arguments(df, mode, partition, read_snapshot, cluster)
-    table = _table(df, url, partition_by, primary_key, options, storage_options)
+    _check_arguments(df, mode, partition, read_snapshot, cluster, row_kind)
+    fields = spark.StructType([f for f in df.schema.fields if f.name != row_kind])
+    table = _table(fields, url, partition_by, primary_key, options, storage_options)
     if evolve:
         case = tells_case(df.sparkSession)
         reopened = partial(open_table, url, storage_options=storage_options)
-        table = with_new_columns(reopened, df.schema, tuple(partition or ()), tells_case=case)
-    check_writable(table.schema)
+        table = with_new_columns(reopened, fields, tuple(partition or ()), tells_case=case)
+    check_written_by_spark(table.schema)
+    if row_kind is not None and not table.schema.primary_keys:
+        raise InvalidArgument(
+            "row_kind: the table has no primary key, so its rows cannot be replaced or deleted by key"
+        )
     if partition is not None:
         partition = partition_in(session_zone(df.sparkSession), partition, table.schema)
     with table.transaction(
         commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
     ) as tx:
         if not tx.replayed:
-            _fill(tx, table, df, mode, partition, read_snapshot, cluster)
+            _fill(tx, table, df, mode, partition, read_snapshot, cluster, row_kind)
     return tx.receipt
 
 
 def _check_arguments(
-    df: Any, mode: Mode, partition: Mapping[str, Any] | None, read_snapshot: int | None, cluster: Cluster
+    df: Any,
+    mode: Mode,
+    partition: Mapping[str, Any] | None,
+    read_snapshot: int | None,
+    cluster: Cluster,
+    row_kind: str | None,
 ) -> None:
     if not hasattr(df, "mapInArrow"):
         kind = f"{type(df).__module__.partition('.')[0]}.{type(df).__name__}"
@@ -138,6 +158,8 @@ def _check_arguments(
         raise InvalidArgument("partition= goes with mode='overwrite' only")
     if read_snapshot is not None and mode == "append":
         raise InvalidArgument("read_snapshot= goes with an overwrite only")
+    if row_kind is not None and mode != "append":
+        raise InvalidArgument("row_kind= goes with mode='append' only: an overwrite has nothing to delete by key")
 
 
 def _fill(
@@ -148,6 +170,7 @@ def _fill(
     partition: Mapping[str, Any] | None,
     read_snapshot: int | None,
     cluster: Cluster,
+    row_kind: str | None,
 ) -> None:
     """Run the job, and add its files to the transaction."""
     schema = table.schema
@@ -155,21 +178,26 @@ def _fill(
     if mode == "overwrite" and partition is None and schema.partition_keys:
         dynamic = overwrites_dynamically(df.sparkSession)
     spec = overwrite_spec(schema, partition, dynamic) if mode != "append" else {}
-    columns = match_columns(df.schema, schema, tuple(spec or ()))
+    columns = match_columns(df.schema, schema, tuple(spec or ()), row_kind)
     before = snapshot_read(table.timeline, read_snapshot) if mode != "append" else None
-    task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {})
+    task = WriteTask(table.store, schema, str(uuid.uuid4()), columns.names, spec or {}, row_kind=row_kind)
+    if schema.primary_keys:
+        base = table.committer.base_numbers()
+        numbering = Numbering(Beginning.now(), base.largest_of_all())
+        task = replace(task, numbering=numbering, changelog=mode == "append")
+        before = base.snapshot if mode == "append" else before
     rows = columns.routed(columns.select(df), schema)
     if cluster == "auto" and schema.bucket < 1 and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
         rows = columns.clustered(rows, schema, spec or {})
     messages = run_job(rows, task)
     if mode == "append":
-        tx.append_messages(messages)
+        tx.append_messages(messages, before)
     else:
         tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
 
 
 def _table(
-    df: Any,
+    fields: spark.StructType,
     url: str,
     partition_by: Sequence[str] | str | None,
     primary_key: Sequence[str] | str | None,
@@ -184,9 +212,11 @@ def _table(
         if partition_by is None and primary_key is None and options is None:
             error.next_step = "check the URL, or pass partition_by=[...] or options={} to create the table"
             raise
+        if primary_key:
+            check_buckets(TableOptions({str(k): str(v) for k, v in (options or {}).items()}).get(opt.BUCKET))
         made = table = create_table(
             url,
-            Schema(from_spark_schema(df.schema)),
+            Schema(from_spark_schema(fields)),
             partition_by=partition_by or (),
             primary_key=primary_key or (),
             options=options,

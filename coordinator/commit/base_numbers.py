@@ -65,6 +65,15 @@ class BaseNumbers:
             counts = {e.total_buckets for e in alive if e.partition == partition and e.bucket != POSTPONE_BUCKET}
         return max((count for count in counts if count > 0), default=None)
 
+    def largest_of_all(self) -> int:
+        """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write.
+
+        Raises:
+            LakelatchError: a manifest cannot be read.
+        """
+        found = self._knows.buckets.of(self._base.result().manifests, {b""}, (), self._read)
+        return max(found.last.values(), default=-1)
+
     def _read(self, manifests: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
         return self._timeline.parallel(self._timeline.entries_of, manifests)
 

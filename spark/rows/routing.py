@@ -1,6 +1,6 @@
 """Brings the rows of each partition and fixed bucket to one task.
 
-Owns: `routed`. Must not know: how rows become files. Source: format/spark §5.
+Owns: `routed`, and which tables it can serve. Must not know: how rows become files. Source: format/spark §5.
 
 Invariants: All rows of a (partition, bucket) are in one task, so that the files which a job writes there do not overlap in their
 sequence numbers. On a table with a primary key, rows of one key stay in the order of the frame: of two rows with one key, the
@@ -14,12 +14,36 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
+from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
+from ...table.writing.writer import check_writable
 from ..session import parallelism
 from .bucket_expressions import BUCKET, with_bucket
 
 TASKS_PER_CORE = 2
 _TASK, _ORDER = "task", "position"
+
+
+def check_written_by_spark(table: TableSchema) -> None:
+    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`."""
+    if table.primary_keys:
+        check_buckets(table.bucket)
+    check_writable(table, keyed=True)
+
+
+def check_buckets(number: int) -> None:
+    """Refuse buckets of a table with a primary key that tasks cannot choose without asking each other.
+
+    Raises:
+        Unsupported: The number of buckets is not fixed.
+    """
+    if number < 1:
+        raise Unsupported(
+            "a DataFrame is written to a table with a primary key only if its number of buckets is fixed, not"
+            f" 'bucket' = {number}",
+            next_step="create the table with options={'bucket': '4'} or so: some hundred megabytes for each bucket;"
+            " rows in Arrow are written without Spark, with lakelatch.open_table(url).upsert(rows)",
+        )
 
 
 def routed(frame: Any, table: TableSchema, places: Mapping[str, str]) -> Any:

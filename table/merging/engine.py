@@ -71,6 +71,8 @@ class Engine(Protocol):
 
 def take(array: Any, positions: Array) -> Any:
     """Rows of an array, where position -1 gives null."""
+    if len(positions) == len(array) and np.array_equal(positions, np.arange(len(array))):
+        return array  # rows that were sorted and different already are not copied
     missing = positions < 0
     return array.take(pa.array(positions, pa.int64(), mask=missing if missing.any() else None))
 

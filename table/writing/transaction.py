@@ -173,9 +173,14 @@ class Transaction:
         if self._writer is not None:
             self._refuse_outside(self._writer.partitions, spec)
 
-    def append_messages(self, messages: Iterable[CommitMessage]) -> None:
-        """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files."""
+    def append_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None = None) -> None:
+        """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files.
+
+        Args:
+            read_snapshot: for a table with a primary key: the snapshot above whose sequence numbers those of the rows are.
+        """
         self._begin_write()
+        self._read = read_snapshot
         self._given.extend(messages)
 
     def overwrite_messages(

@@ -108,6 +108,7 @@ class TableWriter:
         beginning: when the job began; the same for all of its tasks.
         placement: chooses the places of rows; by default by the bucket key.
         commit_user: of the job, for the names of files with postponed rows.
+        bucket_by_bucket: the rows of a bucket come one after the other, so that a bucket is written when the next one begins.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class TableWriter:
         beginning: Beginning | None = None,
         placement: Placement | None = None,
         commit_user: str = "",
+        bucket_by_bucket: bool = False,
     ) -> None:
         check_writable(schema, keyed=True)
         self._store, self._schema, self._job, self._travelling = store, schema, job, travelling
@@ -136,6 +138,8 @@ class TableWriter:
         self._aside = PostponedForm.of(schema, commit_user, job) if schema.bucket == POSTPONED else None
         self._largest_numbers, self._beginning = largest_numbers, beginning or Beginning.now()
         self._writers: dict[PartitionBucket, BucketWriter] = {}
+        self._bucket_by_bucket = bucket_by_bucket
+        self._current: PartitionBucket | None = None
         self.row_count = 0
 
     def write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
@@ -163,6 +167,9 @@ class TableWriter:
 
     def _take(self, placed: Placed) -> None:
         for target, rows in placed:
+            if self._bucket_by_bucket and self._current is not None and self._current != target:
+                self._writers[self._current].flush()
+            self._current = target
             self._writer(target).write(rows)
         while sum(w.held_bytes for w in self._writers.values()) > self._most_held:
             max(self._writers.values(), key=lambda w: w.held_bytes).flush()

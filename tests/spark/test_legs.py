@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from plans import plan_of
 from predicates import FIELDS, predicates, tables
 
 import lakelatch as ll
@@ -30,13 +30,6 @@ pytestmark = pytest.mark.spark
 def arrow_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "NATIVE_FILES", -1)
     monkeypatch.setattr(scan, "NATIVE_FILE_BYTES", 1 << 60)
-
-
-def plan_of(df: Any) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        df.explain()
-    return out.getvalue()
 
 
 def is_native(df: Any) -> bool:
@@ -258,8 +251,8 @@ def test_partition_columns_of_files_that_came_from_hive(spark: Any, tmp_path: Pa
     assert is_native(lake.read(spark, url))
     file = scan.Split(*split_with_name(table, "part-00000.snappy.parquet"))
     frame = scan.Scan(spark, table, table.plan(), None, {})
-    assert not frame._is_plain(file)
-    assert scan.Scan(spark, table, table.plan(), ["k"], {})._is_plain(file), "no partition column is read"
+    assert not frame._has_plain_names(file)
+    assert scan.Scan(spark, table, table.plan(), ["k"], {})._has_plain_names(file), "no partition column is read"
 
 
 def split_with_name(table: Any, name: str) -> tuple[Any, ...]:
