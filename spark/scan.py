@@ -38,6 +38,7 @@ from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setti
 from .shipping import shipped
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
+from .vectors import file_by_file, has_only_deleted_rows, live_rows, worth_it
 from .zones import bound_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
@@ -144,7 +145,7 @@ class Scan:
             if found is None:
                 others = self.plan.splits
             else:
-                frames.append(found)
+                frames.extend(found)
         if others or not frames:
             frames.append(self._arrow(others))
         frame = reduce(lambda a, b: a.unionByName(b), frames)
@@ -158,7 +159,10 @@ class Scan:
         if reason is not None:
             _LOG.info("%s is read by Arrow: %s", self.table.url, reason)
             return [], self.plan.splits
-        native = [s for s in self.plan.splits if self._is_plain(s)]
+        native = [s for s in self.plan.splits if not s.needs_arrow and self._has_plain_names(s)]
+        marked = [s for s in self.plan.splits if has_only_deleted_rows(s) and self._has_plain_names(s)]
+        if worth_it(marked):
+            native += marked
         files = sum(len(s.files) for s in native)
         limit = min(NATIVE_FILES, paths_without_job(self.spark)) if is_connect(self.spark) else NATIVE_FILES
         if files > limit and sum(s.size for s in native) < files * NATIVE_FILE_BYTES:
@@ -183,9 +187,9 @@ class Scan:
                 return f"Spark has no equivalent of {error}"
         return unread_by_spark(self.touched)
 
-    def _is_plain(self, split: Split) -> bool:
-        """Can Spark's own reader read the split correctly?"""
-        if split.needs_arrow or not self._holds_partition_columns(split):
+    def _has_plain_names(self, split: Split) -> bool:
+        """Can Spark's own reader find the split's files and columns by their names?"""
+        if not self._holds_partition_columns(split):
             return False
         return not any(_GLOB.intersection(key) or key.rpartition("/")[2].startswith(("_", ".")) for key in split.keys)
 
@@ -199,16 +203,19 @@ class Scan:
 
     # --------------------------------------------------------------------------------------------------- native leg
 
-    def _native(self, splits: Sequence[Split]) -> Any | None:
-        """Spark's own scan, or None if it turns out that the session cannot open the files."""
+    def _native(self, splits: Sequence[Split]) -> list[Any] | None:
+        """Spark's own scans, or None if it turns out that the session cannot open the files."""
         store = self.table.store
         root = native_root(store)
         if _GLOB.intersection(root):
             return None
         opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
         options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
+        whole = [s for s in splits if not s.needs_arrow]
+        scans = [whole] if whole else []
+        scans += [[s] for s in file_by_file([s for s in splits if s.needs_arrow])]
         try:
-            frame = scan_files(self.spark, root, splits, self.table.schema, self.touched, options)
+            frames = [scan_files(self.spark, root, s, self.table.schema, self.touched, options) for s in scans]
         except Exception as error:
             if root.startswith("file:"):
                 raise
@@ -217,6 +224,12 @@ class Scan:
             )  # the first line only names the Java class
             _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
+        return [self._rows(frame, scanned) for frame, scanned in zip(frames, scans, strict=True)]
+
+    def _rows(self, frame: Any, splits: Sequence[Split]) -> Any:
+        """The wanted rows and columns of a scan by Spark's own reader."""
+        if splits[0].needs_arrow:
+            frame = live_rows(frame, self.table.store, splits[0])
         if self.plan.residual is not None:
             frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))
         if not self.output:

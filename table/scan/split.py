@@ -18,6 +18,9 @@ from .row_runs import row_count
 
 T = TypeVar("T")
 
+DELETED_ROWS = "files have deleted rows"
+"""One of the reasons in `Split.needs_arrow`."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeletionVectorPlace:

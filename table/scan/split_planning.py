@@ -23,7 +23,7 @@ from ...core.places import FileKeys, FilePlaces, codec_of
 from ...core.rows.types import Field, RowType, with_nullable
 from ..merging.sections import groups_of
 from .row_runs import row_runs
-from .split import DeletionVectorPlace, Split, pack
+from .split import DELETED_ROWS, DeletionVectorPlace, Split, pack
 
 _Vectors = dict[tuple[bytes, int, str], tuple[IndexEntry, DeletionVectorRange]]
 
@@ -151,7 +151,7 @@ class SplitPlanner:
         if file.external_path is not None:
             reasons.append("files are outside the table's folder")
         if (split.partition, split.bucket, file.file_name) in self._vectors:
-            reasons.append("files have deleted rows")
+            reasons.append(DELETED_ROWS)
         return reasons
 
 

@@ -13,19 +13,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap, BitMap64
+from marked_rows import INDEX, mark
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import LakelatchError, TableCorrupt
-from lakelatch.core.metadata.data_file import ADD, DeletionVectorRange, IndexEntry, IndexFile
 from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
-INDEX = "index/index-1"
 
 
 def table_of(rows: Iterable[int], options: Mapping[str, str] | None = None) -> Table:
@@ -36,37 +34,6 @@ def table_of(rows: Iterable[int], options: Mapping[str, str] | None = None) -> T
     table = Table(store, schema)
     table.append(pa.table({"x": pa.array(list(rows), pa.int32())}))
     return table
-
-
-def vector(positions: Iterable[int], bits: int = 32) -> tuple[bytes, int]:
-    """A vector as an index file has it, and the length that its manifest gives (format/deletion-vectors §1)."""
-    if bits == 32:
-        body = (1581511376).to_bytes(4, "big") + BitMap(positions).serialize()
-    else:
-        body = (1681511377).to_bytes(4, "little") + BitMap64(positions).serialize()
-    data = len(body).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
-    return data, len(body) if bits == 32 else len(data)
-
-
-def mark(
-    table: Table, positions: Mapping[str, Iterable[int]], bits: int = 32, *, counted: bool = True, **changed: Any
-) -> None:
-    """Delete rows of files by position: an index file, an index manifest, and the snapshot that names it."""
-    data, ranges = b"\x01", []
-    for name, rows in positions.items():
-        blob, length = vector(rows, bits)
-        said = DeletionVectorRange(name, len(data), length, len(set(rows)) if counted else None)
-        ranges.append(replace(said, **changed))
-        data += blob
-    table.store.put(INDEX, data)
-    entries = table.entries()
-    file = IndexFile("DELETION_VECTORS", "index-1", len(data), len(ranges), tuple(ranges))
-    manifest = encode_index_manifest([IndexEntry(ADD, entries[0].partition, 0, file)])
-    table.store.put("manifest/index-manifest-1", manifest)
-    snapshot = table.snapshot()
-    assert snapshot is not None
-    marked = replace(snapshot, index_manifest="index-manifest-1")
-    table.store.put(table.paths.snapshot(snapshot.id), marked.to_json())
 
 
 def file_names(table: Table) -> list[str]:
