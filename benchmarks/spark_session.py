@@ -13,7 +13,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,8 @@ def arguments(description: str, more: Callable[[argparse.ArgumentParser], Any] |
     return parser.parse_args()
 
 
-def session(plain_daemon: bool) -> Any:
-    """local[2], UTC, no UI; Spark's defaults otherwise."""
+def session(plain_daemon: bool, more: Mapping[str, str] | None = None) -> Any:
+    """local[2], UTC, no UI, and `more` settings; Spark's defaults otherwise."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent.resolve() / ".tools")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
@@ -54,6 +54,7 @@ def session(plain_daemon: bool) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     }
+    settings.update(more or {})
     if not plain_daemon:
         settings["spark.python.daemon.module"] = "lakelatch.spark.daemon"
     builder = SparkSession.builder.master("local[2]").appName("lakelatch-benchmark")
