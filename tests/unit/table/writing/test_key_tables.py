@@ -14,6 +14,7 @@ import lakelatch as ll
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.manifest import decode_manifest
 from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER, first_number
+from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
 
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string()), ("n", pa.int64())])
@@ -239,6 +240,38 @@ def test_jobs_that_begin_at_the_same_time_share_no_numbers() -> None:
     assert first_number(-1, 1 << 60, 0.0) < LARGEST_NUMBER - (1 << 40)
     with pytest.raises(InvalidArgument, match="sequence number"):
         first_number(LARGEST_NUMBER, 0, 0.0)
+
+
+@pytest.mark.parametrize("more", [{}, {"write-buffer-size": "1 kb"}], ids=["one run", "several runs"])
+@pytest.mark.parametrize("travelling_bytes", [4 << 20, 0], ids=["travelling", "stored"])
+def test_jobs_that_share_numbers_are_numbered_again(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, str], travelling_bytes: int
+) -> None:
+    """H14: jobs of two machines that began in the same part of a millisecond. The one that lands last wins."""
+    table = made({"bucket": "2", "changelog-producer": "input", **more})
+    began = Beginning(Beginning.now().began_ms, 0.5)
+    later = [Beginning(began.began_ms + 1 + i, 0.5) for i in range(9)]
+    monkeypatch.setattr(sink, "TRAVELLING_BYTES", travelling_bytes)
+    other = ll.open_table(table.url)
+    with table.transaction() as tx, other.transaction() as beaten:
+        for job, name in ((tx, "first"), (beaten, "last")):
+            monkeypatch.setattr(Beginning, "now", lambda: began)
+            for part in range(3):
+                job.upsert(rows(*((p, k, f"{name} {part}", part) for p in (1, 2) for k in range(50))))
+            assert job._writer is not None
+        monkeypatch.setattr(Beginning, "now", lambda: later.pop(0))
+    assert (beaten.receipt.snapshot_id, tx.receipt.snapshot_id) == (1, 2)
+    assert set(held(table).values()) == {("first 2", 2)}
+    assert len(later) == 8
+    spans: dict[Any, list[tuple[int, int]]] = {}
+    for e in table.entries():
+        spans.setdefault((e.partition, e.bucket), []).append((e.file.min_sequence_number, e.file.max_sequence_number))
+    assert all(before[1] < after[0] for found in spans.values() for before, after in itertools.pairwise(sorted(found)))
+    assert table.verify(data=True) == []
+    table.committer.settle()
+    other.committer.settle()
+    stored = {info.key.rpartition("/")[2] for info in table.store.list("") if "/data-" in info.key}
+    assert stored == {e.file.file_name for e in table.entries()}
 
 
 def test_the_changelog_of_the_input_has_every_row_before_it_is_merged() -> None:
