@@ -9,7 +9,6 @@ REFUSED: list[tuple[list[str], list[str], dict[str, str], str]] = [
     (["p"], ["p"], {"bucket": "1"}, "that is not a partition key"),
     (["k", "k"], [], {"bucket": "1"}, "names a column twice"),
     (["k", "x"], [], {"bucket": "1"}, "there is no column 'x'"),
-    (["k"], ["p"], {"bucket": "1"}, "partition column 'p' is not part of the primary key"),
     (["k"], [], {"bucket": "1", "bucket-key": "n"}, "'n' is not part of the primary key"),
     (["k"], [], {"bucket": "0"}, "'bucket' = 0"),
     (["k"], [], {"bucket": "1", "merge-engine": "newest"}, "'merge-engine' = 'newest'"),

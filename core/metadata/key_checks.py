@@ -33,12 +33,7 @@ def check_keyed(schema: TableSchema) -> None:
     assert rules is not None
     if rules.engine not in ENGINES:
         raise InvalidArgument(f"option 'merge-engine' = {rules.engine!r}: use {', '.join(ENGINES)}")
-    outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
-    if outside and schema.bucket != -1:
-        raise InvalidArgument(
-            f"partition column '{outside[0]}' is not part of the primary key, which needs dynamic buckets",
-            next_step="add it to the primary key, or set option 'bucket' = -1",
-        )
+    crosses = any(key not in schema.primary_keys for key in schema.partition_keys)
     if rules.engine == "first-row" and producer not in ("none", "lookup"):
         raise InvalidArgument("option 'merge-engine' = first-row takes 'changelog-producer' = none or lookup only")
     if rules.has_vectors and (rules.engine == "first-row" or producer == "full-compaction"):
@@ -46,7 +41,7 @@ def check_keyed(schema: TableSchema) -> None:
             "option 'deletion-vectors.enabled' goes with neither 'merge-engine' = first-row nor 'changelog-producer' ="
             " full-compaction"
         )
-    _check_sequence(schema, rules.sequence_fields, rules.engine, bool(outside))
+    _check_sequence(schema, rules.sequence_fields, rules.engine, crosses)
     _check_row_kind(schema)
     for key in schema.option_texts:
         if key.startswith("fields."):
