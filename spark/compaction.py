@@ -15,8 +15,10 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..coordinator.commit.message import CommitMessage
+from ..core.metadata.merge_rules import POSTPONED
 from ..core.predicates.predicate import Predicate
 from ..table.compaction.plan import plan_compaction
+from ..table.compaction.postponed import settle_postponed
 from ..table.compaction.run import AnyRewriter, Compaction, Rewrite, rewriter_of, run_compaction
 from ..table.create import open_table
 from ..table.scan.split import Split
@@ -63,9 +65,13 @@ def compact(
     plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full)
     if dry_run or not plan.groups:
         return Compaction(plan)
+    settled = settle_postponed(table.committer, table.timeline, table.schema, plan)
+    if any(group.bucket == POSTPONED for group in plan.groups):
+        plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full).without_postponed
     rewriter = rewriter_of(table.store, table.timeline, table.schema, plan.groups, plan.target_bytes)
     rewrite = rewritten_by(spark, rewriter)
-    return run_compaction(table.committer, table.timeline, table.schema, plan, rewrite, batch_bytes=BATCH_BYTES)
+    done = run_compaction(table.committer, table.timeline, table.schema, plan, rewrite, batch_bytes=BATCH_BYTES)
+    return done.after(settled)
 
 
 def rewritten_by(spark: Any, rewriter: AnyRewriter) -> Rewrite:

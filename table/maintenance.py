@@ -29,10 +29,12 @@ from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, prot
 from ..coordinator.surroundings import MACHINE
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
 from ..core.metadata.data_file import PartitionBucket
+from ..core.metadata.merge_rules import POSTPONED
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
 from .compaction.inline import compact_written
 from .compaction.plan import chosen_partitions, plan_compaction
+from .compaction.postponed import settle_postponed
 from .compaction.rescale import rescale
 from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from .opened import OpenTable
@@ -151,8 +153,12 @@ class Maintenance(OpenTable):
         plan = plan_compaction(timeline, schema, where, target_size, min_files, full)
         if dry_run or not plan.groups:
             return Compaction(plan)
+        settled = settle_postponed(self.committer, timeline, schema, plan)
+        if any(group.bucket == POSTPONED for group in plan.groups):
+            plan = plan_compaction(timeline, schema, where, target_size, min_files, full).without_postponed
         rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)
-        return run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
+        done = run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
+        return done.after(settled)
 
     def rescale(self, where: Predicate | str | None = None, *, progress: Progress | None = None) -> list[Receipt]:
         """Rewrite the partitions that have another number of buckets than option `bucket` says. The rows stay the same.

@@ -168,8 +168,8 @@ def older_rows_appended(
         places.setdefault((entry.partition, entry.bucket), ([], []))[entry.kind != ADD].append(entry)
     for place, (added, deleted) in places.items():
         strict = order.merged_is_final or request.target is not None
-        if not deleted or not (strict or drops_deletes(deleted, added)):
-            continue
+        if place[1] < 0 or not deleted or not (strict or drops_deletes(deleted, added)):
+            continue  # postponed rows have no numbers yet
         newest = max(e.file.max_sequence_number for e in deleted)
         for change in changes:
             numbers = Numbers.of(change.change.entries).spans.get(place)

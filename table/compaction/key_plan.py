@@ -4,7 +4,7 @@ Owns: `BucketCompaction`, `live_files`, `bucket_compactions`. Must not know: how
 Source: format/primary-keys §7.
 
 Invariants: The files of a compaction are the newest runs of one (partition, bucket). Planning reads only metadata. Postponed rows
-(bucket -2) are no runs, and stay.
+(bucket -2) are no runs; they are put into real buckets first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...core.errors import Unsupported
 from ...core.metadata.compaction_picks import Pick, PickRules, drops_deletes, pick, pick_all
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.folding import live
-from ...core.metadata.levels import runs_of
+from ...core.metadata.levels import SortedRun, runs_of
 from ...core.metadata.lookup_rules import lookup_rules
 from ...core.metadata.merge_rules import POSTPONED, MergeRules, merge_rules
 from ...core.metadata.schema import TableSchema
@@ -122,7 +122,10 @@ def bucket_compactions(
     now = MACHINE.wall_s()
     here = time.localtime(now)
     now_ms, hour = int((now + here.tm_gmtoff) * 1000), here.tm_hour
-    found = []
+    found = [
+        _compaction(bucket, Pick((SortedRun(0, bucket.files),), 0, "postponed rows go to real buckets"), 0, False)
+        for bucket in planner.whole_buckets(e for e in entries if e.bucket == POSTPONED)
+    ]
     for bucket in planner.whole_buckets(e for e in entries if e.bucket != POSTPONED):
         runs = runs_of(bucket.files, rules.keys)
         by_options = PickRules.of(schema.options, rules.has_lookups, bucket.files)

@@ -22,7 +22,7 @@ from ...core import options as opt
 from ...core.errors import LakelatchError, StoreUnavailable, Unsupported
 from ...core.metadata.data_file import SOURCE_COMPACT, DataFile, IndexEntry
 from ...core.metadata.lookup_rules import lookup_rules
-from ...core.metadata.merge_rules import MergeRules
+from ...core.metadata.merge_rules import POSTPONED, MergeRules
 from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ..merging.sections import sections_of
@@ -80,7 +80,7 @@ class KeyRewriter:
             Unsupported: a column has become NOT NULL, but rows have nulls in it.
             StoreUnavailable: the store failed.
         """
-        assert isinstance(group, BucketCompaction)
+        assert isinstance(group, BucketCompaction) and group.bucket != POSTPONED
         work = _Work(self, group, self._writer(group, name), self._lookup(group, name))
         try:
             work.run()

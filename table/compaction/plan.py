@@ -17,6 +17,7 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import DataFile, IndexEntry
+from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.predicate import Predicate, bind
@@ -63,6 +64,11 @@ class CompactionPlan(ShownAsText):
     def size(self) -> int:
         """The bytes of these files."""
         return sum(group.size for group in self.groups)
+
+    @property
+    def without_postponed(self) -> CompactionPlan:
+        """The plan for real buckets alone."""
+        return replace(self, groups=tuple(group for group in self.groups if group.bucket != POSTPONED))
 
     @property
     def partition_count(self) -> int:

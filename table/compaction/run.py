@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from typing import Any
 
@@ -39,6 +39,7 @@ from ..writing.writer import keys_of
 from .key_plan import above_of
 from .key_rewrite import KeyRewriter
 from .plan import CompactionPlan
+from .postponed import Settled
 from .rewrite import Rewriter
 
 BATCH_BYTES = 1 << 30
@@ -81,6 +82,16 @@ class Compaction(ShownAsText):
     files_after: int = 0
     bytes_after: int = 0
     given_up: tuple[GivenUp, ...] = ()
+
+    def after(self, settled: Settled) -> Compaction:
+        """This compaction and what was put into real buckets before it."""
+        return replace(
+            self,
+            receipts=(*settled.receipts, *self.receipts),
+            files_before=settled.files_before + self.files_before,
+            files_after=settled.files_after + self.files_after,
+            bytes_after=settled.bytes_after + self.bytes_after,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, with stable keys."""

@@ -17,6 +17,7 @@ from lakelatch.core import options as opt
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import SOURCE_COMPACT, DataFile
 from lakelatch.core.metadata.levels import run_count
+from lakelatch.core.metadata.merge_rules import POSTPONED
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -48,7 +49,7 @@ def created(**options: str) -> Table:
 
 
 def upsert(table: Table, part: str, values: Rows, deletes: tuple[int, ...] = (), number: int | None = None) -> DataFile:
-    """One file of level 0. Its rows have sequence numbers above all others."""
+    """One file of level 0, or of postponed rows. Its rows have sequence numbers above all others."""
     schema, partition = table.schema, codec_of(table.schema).encode((part,))
     keys = sorted({*values, *deletes})
     first = next(COUNTER) * 100_000 if number is None else number
@@ -62,10 +63,12 @@ def upsert(table: Table, part: str, values: Rows, deletes: tuple[int, ...] = (),
         ],
         schema=arrow_rows(schema),
     )
-    writer = KeyFileWriter(table.store, schema, table.paths.bucket_dir(f"part={part}", 0), f"data-{next(COUNTER)}")
+    bucket = POSTPONED if schema.bucket == POSTPONED else 0
+    folder = table.paths.bucket_dir(f"part={part}", bucket)
+    writer = KeyFileWriter(table.store, schema, folder, f"data-{next(COUNTER)}")
     writer.write(batch)
     writer.finish()
-    message = CommitMessage(partition, 0, 1, new_files=tuple(writer.files))
+    message = CommitMessage(partition, bucket, POSTPONED if bucket else 1, new_files=tuple(writer.files))
     table.committer.commit(CommitRequest(kind="APPEND", entries=entries_of([message]), commit_user="job"))
     return writer.files[0]
 
@@ -227,6 +230,33 @@ def test_what_cannot_be_compacted_is_refused_by_name() -> None:
 
 def test_every_option_of_compaction_is_known() -> None:
     assert opt.WRITE_ONLY.fallback_keys == ("write.compaction-skip",)
+
+
+# ---------------------------------------------------------------------------------------------------------- postponed rows
+
+
+def test_postponed_rows_that_come_meanwhile_wait_for_the_next_compaction() -> None:
+    table = created(bucket="-2", postpone__default_bucket_num="3")
+    upsert(table, "a", dict.fromkeys(range(20), 1), number=-1)
+    upsert(table, "a", {1: 2}, deletes=(2,), number=-1)
+    other = again(table)
+    table.store.before_create.append(lambda: upsert(other, "a", {1: 3}, number=-1))
+    done = table.compact()
+    assert (done.files_before, done.given_up) == (2, ())
+    assert values(table) == {("a", k): 2 if k == 1 else 1 for k in range(20) if k != 2}
+    assert {e.bucket for e in table.entries()} == {0, 1, 2, POSTPONED}
+    table.compact(full=True)
+    assert values(table)["a", 1] == 3 and levels(table) == [(5, n, 0) for _, n, _ in levels(table)]
+    assert table.verify("all", data=True) == []
+
+
+def test_of_two_jobs_one_settles_postponed_rows() -> None:
+    table = created(bucket="-2")
+    upsert(table, "a", {1: 1}, number=-1)
+    other = again(table)
+    table.store.before_create.append(lambda: other.compact())
+    assert table.compact().receipts == ()
+    assert values(table) == {("a", 1): 1} and kinds(table) == ["APPEND", "COMPACT"]
 
 
 # ------------------------------------------------------------------------------------------------- after a write, by itself
