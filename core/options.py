@@ -158,6 +158,7 @@ COMPACTION_INCREMENTAL_SIZE: Option[int | None] = Option("compaction.incremental
 OFF_PEAK_START = Option("compaction.offpeak.start.hour", int, -1)
 OFF_PEAK_END = Option("compaction.offpeak.end.hour", int, -1)
 OFF_PEAK_RATIO = Option("compaction.offpeak-ratio", int, 0)
+LOOKUP_WAIT = Option("lookup-wait", parse_bool, True, ("changelog-producer.lookup-wait",))
 LOOKUP_COMPACT = Option("lookup-compact", str.lower, "radical")
 LOOKUP_COMPACT_INTERVAL: Option[int | None] = Option("lookup-compact.max-interval", int, None)
 FULL_COMPACTION_COMMITS: Option[int | None] = Option("full-compaction.delta-commits", int, None)

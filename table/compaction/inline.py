@@ -27,8 +27,9 @@ from .plan import CompactionPlan, target_bytes_of
 from .run import Compaction, rewriter_of, rewritten_here, run_compaction
 
 _LOG = logging.getLogger("lakelatch.compaction")
-_ROUNDS = 5
-"""How often a bucket is tried that has more runs than option `num-sorted-run.stop-trigger` allows, while others change it."""
+_ROUNDS = 10
+"""How often a bucket is tried while others change it, if it has more runs than option `num-sorted-run.stop-trigger` allows, or
+rows that are not visible yet."""
 
 
 def compact_written(committer: Committer, timeline: Timeline, buckets: Collection[PartitionBucket]) -> None:
@@ -42,16 +43,18 @@ def compact_written(committer: Committer, timeline: Timeline, buckets: Collectio
     if not schema.primary_keys or not touched or schema.options.get(opt.WRITE_ONLY):
         return
     try:
-        for _ in range(_ROUNDS):
-            known = committer.landed({partition for partition, _ in touched})
-            if known is None:
+        known = committer.landed({partition for partition, _ in touched})
+        if known is None:
+            return
+        snapshot, found = known
+        due = [bucket for bucket in touched if is_due(schema, found, bucket)]
+        urgent = due if _hides_rows(schema) else [b for b in due if found.run_count(b) > stop_trigger(schema.options)]
+        done = _compact(committer, timeline, snapshot, due) if due else None
+        for _ in range(_ROUNDS - 1):
+            latest = timeline.latest() if done is not None and done.given_up and urgent else None
+            if latest is None:
                 return
-            snapshot, found = known
-            due = [bucket for bucket in touched if is_due(schema, found, bucket)]
-            done = _compact(committer, timeline, snapshot, due) if due else None
-            stop = stop_trigger(schema.options)
-            if done is None or not done.given_up or all(found.run_count(bucket) <= stop for bucket in due):
-                return
+            done = _compact(committer, timeline, latest, urgent)
     except Exception as error:  # the write has landed
         _LOG.warning("the rows are committed, but compacting their buckets afterwards failed: %s", error)
 
@@ -65,6 +68,12 @@ def is_due(schema: TableSchema, found: Buckets, bucket: PartitionBucket) -> bool
     if by_options.raises_level_0 or any(limit is not None for limit in early):
         return True
     return found.run_count(bucket) >= by_options.trigger
+
+
+def _hides_rows(schema: TableSchema) -> bool:
+    """Are rows, or the changes that they make, visible only after a compaction that the write waits for?"""
+    rules = merge_rules(schema)
+    return rules is not None and rules.has_lookups and schema.options.get(opt.LOOKUP_WAIT)
 
 
 def _is_full(schema: TableSchema) -> bool:

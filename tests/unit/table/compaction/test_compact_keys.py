@@ -21,6 +21,8 @@ from lakelatch.core.metadata.merge_rules import POSTPONED
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.places import codec_of
 from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.compaction.plan import plan_compaction
+from lakelatch.table.compaction.run import rewriter_of, rewritten_here, run_compaction
 from lakelatch.table.table import Table
 from lakelatch.table.verify.runs import crowded_buckets
 from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
@@ -328,6 +330,24 @@ def test_a_write_gives_up_if_others_have_compacted_first() -> None:
     table.upsert(batch("a", {1: 2}))
     assert kinds(table) == ["APPEND"] * 3 + ["COMPACT"]
     assert values(table) == {("a", 1): 2} and levels(table) == [(3, 1, 0)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_rows_become_visible_although_another_compaction_came_first(waits: bool) -> None:
+    """Level 0 is hidden there. The other compaction began before these rows were written, and takes its files away."""
+    table = writing(deletion_vectors__enabled="true", lookup_wait=str(waits).lower())
+    upsert(table, "a", {1: 1})
+    other = again(table)
+    plan = plan_compaction(other.timeline, other.schema)
+    rewriter = rewriter_of(other.store, other.timeline, other.schema, plan.groups, plan.target_bytes)
+
+    def compact_as_planned() -> None:
+        run_compaction(other.committer, other.timeline, other.schema, plan, rewritten_here(rewriter))
+
+    table.store.before_create += [lambda: None, compact_as_planned]
+    table.upsert(batch("a", {2: 2}))
+    assert kinds(table) == ["APPEND", "APPEND", "COMPACT"] + ["COMPACT"] * waits
+    assert values(table) == {("a", 1): 1} | ({("a", 2): 2} if waits else {})
 
 
 def test_nothing_is_asked_of_the_store_if_nothing_is_due() -> None:
