@@ -180,7 +180,12 @@ class Table(Changes, Maintenance):
     """The earlier name of `plan`."""
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        limit: int | None = None,
+        *,
+        merge_memory: int | str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Stream rows as record batches. Memory holds the row groups of a few files at most.
 
@@ -188,10 +193,12 @@ class Table(Changes, Maintenance):
             columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
             where: a predicate made with `ll.col(...)`, or its text.
             limit: the largest number of rows.
+            merge_memory: about how much memory rows that are merged by primary key may take: bytes, or a text such as "64 mb";
+                None for option `read.merge-memory`.
         """
         names = list(columns) if columns is not None else None
         plan, timeline, schema = self._planned(where, names)
-        yield from read_batches(timeline, plan, schema, names, limit)
+        yield from read_batches(timeline, plan, schema, names, limit, merge_memory)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
         """Rows as one Arrow table. The arguments are those of `to_batches`."""

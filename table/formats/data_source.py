@@ -19,6 +19,9 @@ from ...core.metadata.data_file import DataFile
 from ...core.options import TableOptions
 
 BATCH_ROWS = 1 << 16
+_FEWEST_BATCH_ROWS = 1 << 10
+_ROW_BYTES = 256
+"""A guess: how large rows are, is known when they are read."""
 SMALL_FILE_BYTES = 4 << 20
 """Files up to this size are fetched with one request."""
 
@@ -31,13 +34,13 @@ class DataSource:
         key: the file's key.
         file: the file as its manifest describes it. Its size saves a request.
         options: the table's options, for details that formats leave open.
-        is_frugal: little of the file is held at a time, at the price of more requests.
+        part_bytes: about how much of the file may be held at a time, at the price of more requests; None for whole row groups.
     """
 
     def __init__(
-        self, store: Store, key: str, file: DataFile, options: TableOptions, *, is_frugal: bool = False
+        self, store: Store, key: str, file: DataFile, options: TableOptions, *, part_bytes: int | None = None
     ) -> None:
-        self.is_frugal = is_frugal
+        self.part_bytes = part_bytes
         self.name = key
         self.where = f"data file {key}"
         self.file = file
@@ -50,6 +53,13 @@ class DataSource:
     def is_small(self) -> bool:
         """Is the whole file fetched with one request?"""
         return self.file.file_size <= SMALL_FILE_BYTES
+
+    @property
+    def batch_rows(self) -> int:
+        """The number of rows that are read at a time."""
+        if self.part_bytes is None:
+            return BATCH_ROWS
+        return max(_FEWEST_BATCH_ROWS, min(BATCH_ROWS, self.part_bytes // (2 * _ROW_BYTES)))
 
     def open(self) -> Any:
         """A seekable file for pyarrow. Call it inside `blamed`."""

@@ -3,7 +3,7 @@
 Owns: the choice of leaf columns and row groups. Must not know: splits, partitions, predicates (except for skipping row groups).
 Source: format/data-files §3; format/manifests §6.
 
-Invariants: Memory holds one row group of the needed columns, or a part of it (`DataSource.is_frugal`). An INT96 that nanoseconds
+Invariants: Memory holds one row group of the needed columns, or a part of it (`DataSource.part_bytes`). An INT96 that nanoseconds
 cannot hold is refused, never wrapped around.
 """
 
@@ -21,12 +21,11 @@ from ...core.errors import Unsupported
 from ...core.predicates.predicate import Predicate
 from ..projection.physical import timestamp_leaves
 from ..projection.plan import ProjectionPlan
-from .data_source import BATCH_ROWS, DataSource
+from .data_source import DataSource
 from .file_rows import FileRows
 from .row_groups import wanted_row_groups
 
-_FRUGAL_BYTES = 1 << 20
-"""The bytes of a column that are fetched at a time, where a row group is too large to be fetched whole."""
+_LEAST_COLUMN_BYTES = 1 << 16
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
 
@@ -60,14 +59,22 @@ class ParquetFile:
         return bool(self._leaves)
 
     def _parquet(self, unit: str, metadata: Any = None) -> Any:
+        parts = self._column_bytes()
         return pq.ParquetFile(
             self._input,
             metadata=metadata,
-            pre_buffer=not self._source.is_frugal,
-            buffer_size=_FRUGAL_BYTES if self._source.is_frugal else 0,
+            pre_buffer=not parts,
+            buffer_size=parts,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=True,
         )
+
+    def _column_bytes(self) -> int:
+        """The bytes of a column that are fetched at a time; 0 if row groups are fetched whole."""
+        part_bytes = self._source.part_bytes
+        if part_bytes is None or self._source.file.file_size <= part_bytes:
+            return 0
+        return max(_LEAST_COLUMN_BYTES, part_bytes // (2 * max(len(self.projection.columns), 1)))
 
     def batches(
         self, predicate: Predicate | None = None, wanted: BitMap | None = None, *, threads: bool = False
@@ -100,7 +107,10 @@ class ParquetFile:
         # Ask for one row group at a time, because pyarrow keeps everything in memory until the iterator is dropped.
         with self._source.blamed():
             batches = self._reader.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=self._paths, use_threads=threads
+                self._source.batch_rows,
+                row_groups=[group],
+                columns=self._paths,
+                use_threads=threads,
             )
         while True:
             with self._source.blamed():

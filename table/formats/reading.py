@@ -61,7 +61,7 @@ def open_data_file(
     projection: ProjectionPlan,
     options: TableOptions,
     *,
-    is_frugal: bool = False,
+    part_bytes: int | None = None,
 ) -> OpenDataFile:
     """Open a data file of a readable format (see `refusals`).
 
@@ -71,9 +71,10 @@ def open_data_file(
         file: the file as its manifest describes it.
         projection: the wanted columns and their types.
         options: the table's options.
-        is_frugal: hold little of the file at a time. Only Parquet files can; of others, a stripe or a block is held anyway.
+        part_bytes: about how much of the file may be held at a time; None for whole row groups. Only Parquet files can be read in
+            smaller parts; of others, a stripe or a block is held anyway.
 
     Raises:
         TableCorrupt: the file is missing or damaged, or its number of rows is not the manifest's.
     """
-    return _READERS[format_of(file.file_name)](DataSource(store, key, file, options, is_frugal=is_frugal), projection)
+    return _READERS[format_of(file.file_name)](DataSource(store, key, file, options, part_bytes=part_bytes), projection)

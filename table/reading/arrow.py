@@ -86,6 +86,7 @@ def read_batches(
     schema: TableSchema,
     columns: Sequence[str] | None = None,
     limit: int | None = None,
+    merge_memory: int | str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a plan.
 
@@ -95,6 +96,7 @@ def read_batches(
         schema: the schema of the result.
         columns: column names, in the order of the result; None = all, [] = none, with the right number of rows.
         limit: the largest number of rows.
+        merge_memory: as for `Table.to_batches`.
 
     Yields:
         Batches of `arrow_schema_of(schema, columns)`.
@@ -102,10 +104,23 @@ def read_batches(
     Raises:
         TableCorrupt: a file is missing or damaged; names it.
         Unsupported: a column's type was changed, and there is no cast from the old type to the new one.
-        InvalidArgument: `columns` or `limit` is not valid, or a text cannot be cast to its column's new type.
+        InvalidArgument: `columns`, `limit` or `merge_memory` is not valid, or a text cannot be cast to its column's new type.
     """
-    reader = SplitReader(schema, columns, plan.residual, file_schemas_of(timeline, schema, plan.splits))
+    memory = None if merge_memory is None else _memory(merge_memory)
+    reader = SplitReader(
+        schema, columns, plan.residual, file_schemas_of(timeline, schema, plan.splits), merge_memory=memory
+    )
     return reader.batches(timeline.store, plan.splits, limit)
+
+
+def _memory(given: int | str) -> int:
+    try:
+        found = opt.parse_size(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise InvalidArgument(f"merge_memory: {error}") from None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+        raise InvalidArgument(f"merge_memory {given!r} is not a size in bytes", next_step="give a text such as '64 mb'")
+    return found
 
 
 class SplitReader:

@@ -91,7 +91,7 @@ class KeyRowReader:
         """
         constants = self._constants(split)
         if len(section) == 1 and merge is None:
-            for rows in self._live(store, split, section[0], alone, is_frugal=True):
+            for rows in self._live(store, split, section[0], alone, memory // _FOR_OTHER_COPIES):
                 if drop_deletes:
                     rows = rows.kept(pc.invert(pc.is_in(rows.column(VALUE_KIND.name), value_set=_DELETES)))
                 if len(rows):
@@ -116,14 +116,15 @@ class KeyRowReader:
     ) -> Iterator[Window]:
         """The rows of a section, all of one range of keys after another. Arguments and errors as for `batches`."""
         files, budget = [split.files[i] for i in section], memory // _FOR_OTHER_COPIES
-        is_frugal = sum(file.file_size for file in files) > budget
+        found = sorted_runs(files, self._rules)
+        part_bytes = budget // (2 * len(found))
         runs = [
             (
                 Piece(number, files[number].level, rows, f"data file {split.keys[section[number]]}")
                 for number in run
-                for rows in self._live(store, split, section[number], alone, is_frugal)
+                for rows in self._live(store, split, section[number], alone, part_bytes)
             )
-            for run in sorted_runs(files, self._rules)
+            for run in found
         ]
         return windows(runs, [f.name for f in self._rules.keys], budget)
 
@@ -132,12 +133,12 @@ class KeyRowReader:
             length = min(BATCH_ROWS, count - position)
             yield self._batch(length, lambda name, at=position, n=length: merged[name].slice(at, n), constants)
 
-    def _live(self, store: Store, split: Split, index: int, alone: bool, is_frugal: bool) -> Iterator[Rows]:
+    def _live(self, store: Store, split: Split, index: int, alone: bool, part_bytes: int) -> Iterator[Rows]:
         """The rows of one file that are not marked as deleted."""
         file, key = split.files[index], split.keys[index]
         deleted = deleted_rows(store, split, (index,))
         read = 0
-        for position, rows in self._files.rows({file: located(store, key)}, None, alone, is_frugal=is_frugal):
+        for position, rows in self._files.rows({file: located(store, key)}, None, alone, part_bytes=part_bytes):
             read += len(rows)
             yield rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows)))
         if read != file.row_count:

@@ -69,7 +69,7 @@ class RunReader:
         predicate: Predicate | None,
         alone: bool,
         wanted: BitMap | None = None,
-        is_frugal: bool = False,
+        part_bytes: int | None = None,
     ) -> Iterator[tuple[int, Rows]]:
         """The run's batches, each as (position in the run, rows).
 
@@ -78,7 +78,7 @@ class RunReader:
             predicate: bound. In a run of one file, row groups that cannot hold a matching row are skipped.
             alone: nothing else is read at the same time.
             wanted: the positions of the wanted rows in a run of one file, whose other row groups are skipped; None = all.
-            is_frugal: hold little of a file at a time (see `open_data_file`).
+            part_bytes: about how much of a file may be held at a time (see `open_data_file`); None for whole row groups.
 
         Raises:
             TableCorrupt: a file is missing or damaged, or the files differ in their number of rows.
@@ -88,7 +88,7 @@ class RunReader:
         chosen = (predicate, wanted) if len(run) == 1 else (None, None)
         whole = [file for file in given if not is_blob(file)]
         parts = [
-            (given[file], self._of_file(file, files[file], given[file], *chosen, alone, is_frugal))
+            (given[file], self._of_file(file, files[file], given[file], *chosen, alone, part_bytes))
             for file in whole
             if given[file] or len(given) == 1
         ]
@@ -107,10 +107,10 @@ class RunReader:
         predicate: Predicate | None,
         wanted: BitMap | None,
         alone: bool,
-        is_frugal: bool,
+        part_bytes: int | None,
     ) -> Iterator[tuple[int, FileRows]]:
         projection = self._projection(file, fields)
-        found = self._opened(file, stored, projection, predicate, wanted, alone, is_frugal)
+        found = self._opened(file, stored, projection, predicate, wanted, alone, part_bytes)
         for position, rows in found if found is not None else _without_columns(file, projection, stored[1]):
             if ROW_ID in fields:
                 first = file.first_row_id
@@ -132,12 +132,12 @@ class RunReader:
         predicate: Predicate | None,
         wanted: BitMap | None,
         alone: bool,
-        is_frugal: bool,
+        part_bytes: int | None,
     ) -> Iterator[tuple[int, FileRows]] | None:
         """The rows of a file; None if it has none of the wanted columns."""
         if all(column.source is None or self._is_counted(column.field, file) for column in projection.columns):
             return None
-        opened = open_data_file(*stored, file, projection, self._options, is_frugal=is_frugal)
+        opened = open_data_file(*stored, file, projection, self._options, part_bytes=part_bytes)
         if not opened.has_columns:
             return None
         return opened.batches(predicate, wanted, threads=alone or file.file_size > SMALL_FILE_BYTES)

@@ -27,7 +27,7 @@ from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..formats.external import located
 from ..formats.file_rows import Rows
-from ..merging.merge import chosen_rows, columns_to_merge, merge_key_rows, merge_section, newest_rows
+from ..merging.merge import chosen_rows, columns_to_merge, merge_section, newest_rows
 from ..merging.sections import are_in_order, sorted_runs
 from ..scan.split import Split
 from .deletion import deleted_rows, live_mask
@@ -36,9 +36,11 @@ from .windows import Piece, Window, windows
 
 DEFAULT_MEMORY = opt.MERGE_MEMORY.default
 _ORDER = (ROW_SEQUENCE, VALUE_KIND)
-_FOR_WHOLE_ROWS = 2
+_ALWAYS_TAKEN = 16 << 20
+"""By decoders and threads, however few rows are read."""
+_FOR_WHOLE_ROWS = 3
 """The part of the memory for rows that wait to be merged, where merged rows are copied batch by batch."""
-_FOR_MADE_ROWS = 5
+_FOR_MADE_ROWS = 8
 """The same, where the columns of a range are joined and new ones are made of them."""
 
 
@@ -118,13 +120,18 @@ class SectionReader:
             order = (VALUE_KIND,) if deletes else ()
             for window in self._windows(store, split, section, runs, order, alone, memory):
                 yield from _chosen(window, newest_rows(self._rules, window.column, deletes))
+                window.release()
             return
         for window in self._windows(store, split, section, runs, _ORDER, alone, memory):
             if self._rules.keeps_whole_rows:
                 yield from _chosen(window, chosen_rows(self._rules, window.column, self._fields))
             else:
                 rows = ColumnRows(*merge_section(self._rules, window.column, self._fields, self._wanted))
-                yield from (rows.slice(position, BATCH_ROWS) for position in range(0, len(rows), BATCH_ROWS))
+                window.release()
+                for position in range(0, len(rows), BATCH_ROWS):
+                    yield rows.slice(position, BATCH_ROWS)
+                del rows
+            window.release()
 
     def _is_ordered_by_file(self, files: Sequence[DataFile], runs: Sequence[Sequence[int]], deletes: bool) -> bool:
         """Is the newest row of a key that of the last file which has the key?"""
@@ -132,26 +139,6 @@ class SectionReader:
         if rules.engine != "deduplicate" or rules.sequence_fields or (deletes and rules.ignore_delete):
             return False
         return not rules.has_lookups and are_in_order(files, runs)
-
-    def key_rows(
-        self,
-        store: Store,
-        split: Split,
-        section: Sequence[int],
-        *,
-        drop_deletes: bool,
-        alone: bool = True,
-        memory: int = DEFAULT_MEMORY,
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The merged rows of a section as rows of data files, by ascending keys: their number, and the wanted columns with
-        `_SEQUENCE_NUMBER` and `_VALUE_KIND` (see `merge_key_rows`). Arguments and errors as for `batches`.
-
-        Args:
-            drop_deletes: leave out rows that delete.
-        """
-        runs = sorted_runs([split.files[i] for i in section], self._rules)
-        for window in self._windows(store, split, section, runs, _ORDER, alone, memory):
-            yield merge_key_rows(self._rules, window.column, self._fields, self._wanted, drop_deletes=drop_deletes)
 
     def _windows(
         self,
@@ -168,12 +155,13 @@ class SectionReader:
         Args:
             order: which of `_SEQUENCE_NUMBER` and `_VALUE_KIND` are read.
         """
-        budget = memory // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
-        is_frugal = sum(split.files[i].file_size for i in section) > budget
+        free = max(memory - _ALWAYS_TAKEN, memory // 2)
+        budget = free // (_FOR_WHOLE_ROWS if self._rules.keeps_whole_rows else _FOR_MADE_ROWS)
+        part_bytes = budget // (2 * len(runs))
         is_sorted = not self._rules.is_on("pk-clustering-override")
         reader = self._reader(*order)
         pieces = [
-            (piece for i in run for piece in self._pieces(store, split, section[i], i, reader, alone, is_frugal))
+            (piece for i in run for piece in self._pieces(store, split, section[i], i, reader, alone, part_bytes))
             for run in runs
         ]
         return windows(pieces, [f.name for f in self._rules.keys], budget if is_sorted else None)
@@ -184,12 +172,12 @@ class SectionReader:
         return self._readers[order]
 
     def _pieces(
-        self, store: Store, split: Split, index: int, number: int, reader: RunReader, alone: bool, is_frugal: bool
+        self, store: Store, split: Split, index: int, number: int, reader: RunReader, alone: bool, part_bytes: int
     ) -> Iterator[Piece]:
         """The rows of one file that are not marked as deleted."""
         file, where = split.files[index], f"data file {split.keys[index]}"
         deleted = deleted_rows(store, split, (index,))
-        found = reader.rows({file: located(store, split.keys[index])}, self._on_keys, alone, is_frugal=is_frugal)
+        found = reader.rows({file: located(store, split.keys[index])}, self._on_keys, alone, part_bytes=part_bytes)
         for position, rows in found:
             live = None if deleted is None else live_mask(deleted, position, len(rows))
             yield Piece(number, file.level, rows if live is None else rows.kept(live), where)

@@ -22,6 +22,8 @@ from ..formats.file_rows import Rows
 from ..merging.key_codes import key_codes
 
 _FIRST = pa.array([0])
+_SORTING_BYTES = 48
+"""What sorting takes for each row: its code, its position, and a few of their kind."""
 
 
 class Piece(NamedTuple):
@@ -52,6 +54,12 @@ class Window:
 
     def __len__(self) -> int:
         return sum(len(piece.rows) for piece in self.pieces)
+
+    def release(self) -> None:
+        """Forget the rows, before the next window is read."""
+        self.pieces.clear()
+        self._columns.clear()
+        pa.default_memory_pool().release_unused()
 
     def column(self, name: str) -> Any:
         """A column of all rows, made once; `_LEVEL` too."""
@@ -110,7 +118,7 @@ class _Cursor:
         for piece in self._run:
             if len(piece.rows):
                 self.pieces.append(piece)
-                self.size += piece.rows.nbytes
+                self.size += _weight(piece)
                 return
         self.is_done = True
 
@@ -119,7 +127,7 @@ class _Cursor:
         if self.pieces:  # a copy, so that the batch can be freed
             self._before = [_column([_last_row(self.pieces[-1])], name).take(_FIRST) for name in self._keys]
         self.pieces, self._checked = pieces, len(pieces)
-        self.size = sum(piece.rows.nbytes for piece in pieces)
+        self.size = sum(map(_weight, pieces))
 
     def check(self) -> None:
         """Refuse new pieces whose keys do not ascend, because rows of one key could then be in two windows."""
@@ -137,6 +145,10 @@ class _Cursor:
                 f"{fresh[0].where}: the rows are not sorted by key, although tables with a primary key are",
                 next_step=f"set option '{opt.MERGE_MEMORY.key}' to more than the size of the bucket, and compact the table",
             )
+
+
+def _weight(piece: Piece) -> int:
+    return piece.rows.nbytes + _SORTING_BYTES * len(piece.rows)
 
 
 def _lowest(cursors: Sequence[_Cursor], keys: Sequence[str]) -> _Cursor:

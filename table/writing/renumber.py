@@ -29,6 +29,9 @@ from ..projection.plan import plan_projection
 from .beginning import Beginning
 from .key_files import KeyFileSettings, KeyFileWriter, arrow_rows
 
+_PART_BYTES = 16 << 20
+"""About how much of a file is held at a time."""
+
 
 class Renumberer:
     """Makes the rows of a job newer than all others. Its instances are the `renumber` of a commit request.
@@ -104,7 +107,7 @@ class Renumberer:
         data = self._held.get(key)
         place = located(self._store, key) if data is None else (cast(Store, _Held(data)), key)
         schema = arrow_rows(self._schema)
-        opened = open_data_file(*place, entry.file, projection, self._schema.options, is_frugal=True)
+        opened = open_data_file(*place, entry.file, projection, self._schema.options, part_bytes=_PART_BYTES)
         for _, rows in opened.batches(threads=True):
             columns = [rows.column(name) for name in schema.names]
             columns[0] = pc.add_checked(columns[0], pa.scalar(shift, pa.int64()))
