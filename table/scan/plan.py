@@ -34,6 +34,7 @@ from .fallback import fallback_of
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
 from .key_pruning import left_by_bounds, left_by_indexes, visible
+from .merged_buckets import merged_buckets, told
 from .refusals import check_files_readable, check_schema_readable
 from .row_runs import givers, is_blob, row_runs
 from .split import Split
@@ -105,6 +106,7 @@ class ScanPlan(ShownAsText):
             "files": self.file_count,
             "row_count": self.row_count,
             "size": self.size,
+            "merged_buckets": [bucket.to_dict() for bucket in merged_buckets(self.splits)],
             "splits": [s.to_dict() for s in self.splits],
         }
 
@@ -134,6 +136,7 @@ class ScanPlan(ShownAsText):
                 f"merged     {merged} files in {len(sections)} sections by primary key;"
                 f" {self.file_count - merged} files are read as they are"
             )
+            lines.extend(told(merged_buckets(self.splits)))
         lines.extend(f"arrow      {reason}" for reason in reasons)
         return "\n".join(lines)
 

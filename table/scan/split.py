@@ -50,6 +50,7 @@ class Split:
         deletions: the location of each file's deletion vector, None for a file without one; empty if no file has one.
         is_one_run: the files hold columns of the same rows (see `row_runs`), in the run's order.
         sections: the groups of files whose rows are merged by primary key, as indices; empty if rows are not merged.
+        section_runs: for each section, the number of its sorted runs; empty if nobody counted them.
         branch: the branch whose schemas the files name.
         named_by: the file of the snapshot or tag that was planned, for errors.
     """
@@ -64,6 +65,7 @@ class Split:
     deletions: tuple[DeletionVectorPlace | None, ...] = ()
     is_one_run: bool = False
     sections: tuple[tuple[int, ...], ...] = ()
+    section_runs: tuple[int, ...] = ()
     branch: str = DEFAULT_BRANCH
     named_by: str = field(default="", compare=False, repr=False)
 
@@ -118,6 +120,7 @@ class Split:
             "deletion_vectors": sum(place is not None for place in self.deletions),
             "needs_arrow": list(self.needs_arrow),
             "merged_sections": len(self.sections),
+            "merged_runs": list(self.section_runs),
         }
 
 

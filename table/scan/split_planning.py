@@ -21,7 +21,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.paths import DEFAULT_BRANCH, format_of
 from ...core.places import FileKeys, FilePlaces, codec_of
 from ...core.rows.types import Field, RowType, with_nullable
-from ..merging.sections import groups_of
+from ..merging.sections import groups_of, sorted_runs
 from .row_runs import row_runs
 from .split import DELETED_ROWS, DeletionVectorPlace, Split, pack
 
@@ -112,7 +112,15 @@ class SplitPlanner:
             files = [file for _, section in packed for file in section]
             ends = list(accumulate(len(section) for _, section in packed))
             split = self._split(empty, files, ["rows of one primary key are merged"])
-            yield replace(split, sections=tuple(tuple(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)))
+            yield replace(
+                split,
+                sections=tuple(tuple(range(a, b)) for a, b in zip([0, *ends], ends, strict=False)),
+                section_runs=tuple(self._runs(section) for _, section in packed),
+            )
+
+    def _runs(self, section: Sequence[DataFile]) -> int:
+        assert self._rules is not None
+        return len(sorted_runs(section, self._rules))
 
     def _split(
         self, empty: Split, files: Sequence[DataFile], reasons: Sequence[str], is_one_run: bool = False
