@@ -14,7 +14,7 @@ from ..backends.store import ObjectNotFound, Store
 from ..coordinator.commit.attempt import FileNames, MetadataFile, MetadataWriter
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.message import PendingUpload
-from ..coordinator.commit.request import CommitRequest, Isolation
+from ..coordinator.commit.request import CommitRequest, Isolation, Remarks
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
@@ -128,7 +128,7 @@ class Job:
             target=_target({entry.partition for entry in entries}) if self.overwrites else None,
             read_snapshot=read,
             isolation=self.isolation,
-            properties=said,
+            remarks=Remarks(properties=said),
         )
 
 

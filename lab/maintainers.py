@@ -91,7 +91,8 @@ def restorer(to: int) -> Role:
             return  # the caller gets the error, and nothing was committed
         request = plan.request(f"user-{stage.name}", None, "snapshot", tags[0])
         said = {COMMIT: f"{stage.name}1", READ: plan.latest.identity, RESTORES: ""}
-        request = replace(request, properties={**request.properties, **said})
+        remarks = replace(request.remarks, properties={**request.remarks.properties, **said})
+        request = replace(request, remarks=remarks)
         commit_once(stage, stage.committer(), request, f"{stage.name}1")
 
     return role

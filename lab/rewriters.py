@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..coordinator.commit.index_files import with_vectors_of
 from ..coordinator.commit.message import PendingUpload
-from ..coordinator.commit.request import CommitRequest
+from ..coordinator.commit.request import CommitRequest, Remarks
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, DataFile, IndexEntry
@@ -64,7 +64,7 @@ def _compaction(stage: Stage, label: str) -> CommitRequest | None:
         index_entries=left,
         uploads=(upload(stage, made, label), *uploads),
         read_snapshot=read,
-        properties={COMMIT: label},
+        remarks=Remarks(properties={COMMIT: label}),
     )
 
 
@@ -102,5 +102,5 @@ def _deletion(timeline: Timeline, read: Snapshot, row: str, label: str) -> Commi
         index_entries=(*old, IndexEntry(ADD, EMPTY_ROW, 0, file)),
         uploads=(PendingUpload(PATHS.index(file.file_name, "the lab"), data),),
         read_snapshot=read,
-        properties={COMMIT: label, DELETES: row},
+        remarks=Remarks(properties={COMMIT: label, DELETES: row}),
     )

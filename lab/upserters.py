@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..coordinator.commit.message import PendingUpload
-from ..coordinator.commit.request import CommitRequest, Renumbered
+from ..coordinator.commit.request import CommitRequest, KeyedRows, Remarks, Renumbered
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, DELETE, EMPTY_ROW, SOURCE_COMPACT, IndexEntry, ManifestEntry
@@ -75,9 +75,10 @@ class Upserter:
             commit_user=f"user-{stage.name}",
             uploads=(upload(stage, entry, label),),
             read_snapshot=read,
-            hashes=hashes,
-            renumber=renumber if self.again else None,
-            properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""},
+            keyed=KeyedRows(hashes=hashes, renumber=renumber if self.again else None),
+            remarks=Remarks(
+                properties={COMMIT: label, PUTS: ",".join(self.puts), READ: read.identity if read is not None else ""}
+            ),
         )
 
     def _placed(
@@ -153,7 +154,7 @@ def _compaction(
         index_entries=index,
         uploads=(*(upload(stage, e, label) for e in outputs if e.file.file_source == SOURCE_COMPACT), *uploads),
         read_snapshot=read,
-        properties={COMMIT: label},
+        remarks=Remarks(properties={COMMIT: label}),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from unit.table.reading.test_deletion_vectors import vector
+from marked_rows import vector
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore

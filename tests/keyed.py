@@ -13,7 +13,7 @@ from changes import Raced
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.commit.receipt import Receipt
-from lakelatch.coordinator.commit.request import CommitRequest, Renumbered
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Renumbered
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.core.metadata.data_file import ADD, SOURCE_APPEND, SOURCE_COMPACT, DataFile, ManifestEntry
 from lakelatch.core.metadata.folding import live
@@ -92,8 +92,9 @@ class Keyed:
 
     def upsert(self, *entries: ManifestEntry, read: Any = "latest", **more: Any) -> Receipt:
         """New rows, numbered above the snapshot `read`."""
-        more.setdefault("renumber", self.renumber)
-        return self.commit("APPEND", *entries, read_snapshot=self.read() if read == "latest" else read, **more)
+        keyed = KeyedRows(renumber=more.pop("renumber", self.renumber))
+        read_snapshot = self.read() if read == "latest" else read
+        return self.commit("APPEND", *entries, read_snapshot=read_snapshot, keyed=keyed, **more)
 
     def compact(
         self, inputs: Sequence[ManifestEntry], outputs: Sequence[ManifestEntry], read: Any, **more: Any

@@ -192,7 +192,7 @@ def build_snapshot(
     """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2)."""
     delta_list, changelog = delta.list, delta.changelog
     delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
-    watermarks = [w for w in (request.watermark_ms, base.watermark if base else None) if w is not None]
+    watermarks = [w for w in (request.remarks.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id
     return Snapshot(
         id=ours.id,
@@ -215,12 +215,12 @@ def build_snapshot(
         watermark=max(watermarks, default=None),
         statistics=base.statistics if base is not None and keeps_statistics else None,
         properties={
-            **request.properties,
+            **request.remarks.properties,
             WRITER_PROPERTY: writer_id,
             **_our_properties(request, base, memory, lost, schema_id),
         },
         next_row_id=next_row_id,
-        operation=request.operation,
+        operation=request.remarks.operation,
         writer_version=WRITER_VERSION,
     )
 

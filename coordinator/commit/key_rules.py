@@ -90,7 +90,7 @@ class KeyRules:
             return entries
         changes = self.since.since(self._above, base.snapshot)
         conflict = changes if isinstance(changes, Conflict) else numbers_meet(ours, changes, largest, self.order)
-        if conflict is None or self.request.renumber is None:
+        if conflict is None or self.request.keyed.renumber is None:
             return conflict or entries
         written = [] if isinstance(changes, Conflict) else [Numbers.of(c.change.entries) for c in changes]
         above = max([*largest.values(), *(numbers.last for numbers in written if numbers.spans)])
@@ -99,8 +99,8 @@ class KeyRules:
     def _renumbered(self, entries: Entries, base: Base, above: int) -> Entries:
         """The entries with the new rows written again. Later attempts begin with these."""
         request, old = self.request, new_rows(entries)
-        assert request.renumber is not None
-        made = request.renumber(old, above)
+        assert request.keyed.renumber is not None
+        made = request.keyed.renumber(old, above)
         keys, names = FileKeys(self.schema), {e.identity for e in old}
         gone = {key for entry in old for key in keys.data(entry)}
         self.superseded += gone

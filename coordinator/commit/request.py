@@ -1,8 +1,8 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ColumnUpdate`, `LayoutDecision`; `Target` (which
-partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a
-commit is carried out.
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ColumnUpdate`, `LayoutDecision`; its parts `KeyedRows`
+and `Remarks`; `Target` (which partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with larger sequence
+numbers). Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -43,23 +43,51 @@ IDENTIFIER_MAX = 9_223_372_036_854_775_806
 
 
 @dataclass(frozen=True)
+class KeyedRows:
+    """What a commit to a table with a primary key brings besides its files.
+
+    Attributes:
+        changelog: changelog files. They are listed apart from the data files, and an overwrite leaves them out.
+        hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
+        renumber: writes the new rows again with larger sequence numbers, where theirs meet those of another commit. Without
+            it, that is a conflict.
+        reads_keys: the rows were placed by the keys of the whole table, as of the request's `read_snapshot`: keys that came
+            since may be the same.
+    """
+
+    changelog: tuple[ManifestEntry, ...] = ()
+    hashes: tuple[tuple[PartitionBucket, BucketHashes], ...] = ()
+    renumber: Renumber | None = None
+    reads_keys: bool = False
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What the snapshot says of its commit.
+
+    Attributes:
+        operation: a word for it, such as `WRITE`.
+        watermark_ms: the time up to which events are complete, in milliseconds since 1970.
+        properties: of the caller.
+    """
+
+    operation: str | None = None
+    watermark_ms: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CommitRequest:
     """One commit, independent of the snapshot that it will be built on.
 
     Attributes:
         kind: the snapshot's `commitKind`.
         entries: files added (and, for a compaction, deleted).
-        changelog: changelog files. They are listed apart from the data files, and an overwrite leaves them out.
         index_entries: index files added and deleted.
-        hashes: of the keys that it writes into dynamic buckets. The index files are made of them on each base.
         uploads: small files that travel with the commit.
         target: for an overwrite: the partitions whose files are replaced; None = nothing is replaced.
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For new
             rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
-        renumber: for new rows with a primary key: writes them again with larger sequence numbers, where theirs meet those of
-            another commit. Without it, that is a conflict.
-        reads_keys: the rows were placed by the keys of the whole table, as of `read_snapshot`: keys that came since may be the
-            same.
         commit_user, identifier: the identity; identifier None = not exactly once.
     """
 
@@ -67,18 +95,13 @@ class CommitRequest:
     entries: tuple[ManifestEntry, ...]
     commit_user: str
     identifier: int | None = None
-    changelog: tuple[ManifestEntry, ...] = ()
     index_entries: tuple[IndexEntry, ...] = ()
-    hashes: tuple[tuple[PartitionBucket, BucketHashes], ...] = ()
     uploads: tuple[PendingUpload, ...] = ()
     target: Target | None = None
     read_snapshot: Snapshot | None = None
-    renumber: Renumber | None = None
-    reads_keys: bool = False
     isolation: Isolation = "snapshot"
-    operation: str | None = None
-    watermark_ms: int | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    keyed: KeyedRows = KeyedRows()
+    remarks: Remarks = Remarks()
 
     restores: ClassVar[bool] = False
     updates_rows: ClassVar[bool] = False
@@ -88,7 +111,7 @@ class CommitRequest:
     @property
     def published_changelog(self) -> tuple[ManifestEntry, ...]:
         """The changelog files that its snapshot lists: none for an overwrite of partitions, as in Apache Paimon."""
-        return self.changelog if self.target is None else ()
+        return self.keyed.changelog if self.target is None else ()
 
     def check(self) -> None:
         """Refuse invalid values before anything is written."""
@@ -98,7 +121,7 @@ class CommitRequest:
             raise InvalidArgument("commit_user must not be empty")
         if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:
             raise InvalidArgument(f"identifier {self.identifier} is out of range 0 … {IDENTIFIER_MAX}")
-        ours = [key for key in self.properties if key.startswith("lakelatch.")]
+        ours = [key for key in self.remarks.properties if key.startswith("lakelatch.")]
         if ours:
             raise InvalidArgument(f"property {ours[0]!r}: names that begin with 'lakelatch.' are reserved")
 

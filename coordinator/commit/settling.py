@@ -105,7 +105,7 @@ class Settler:
         request = self.request
         self.newest_schema = NewestSchema(request.newest_schema, self.schema.id, self.timeline)
         indexes = HashIndexes(self.timeline, FileKeys(self.schema), self.hashes)
-        self.hash_join = HashJoin(request.hashes, indexes, self.writer.names)
+        self.hash_join = HashJoin(request.keyed.hashes, indexes, self.writer.names)
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
@@ -156,7 +156,7 @@ class Settler:
         if request.updates_rows:
             return (None if is_read else self._rows_conflict(base)) or Followed({})
         if request.target is None:
-            conflict = self._keys_conflict(base) if request.reads_keys and not is_read else None
+            conflict = self._keys_conflict(base) if request.keyed.reads_keys and not is_read else None
             if conflict is not None:
                 self.keys_changed = True
                 return conflict
@@ -237,7 +237,7 @@ class Settler:
         name = base.index_manifest if base else None
         request = self.request
         replaces = request.target is not None or any(e.kind == DELETE for e in request.entries)
-        if not request.index_entries and not request.hashes and (name is None or not replaces):
+        if not request.index_entries and not request.keyed.hashes and (name is None or not replaces):
             return name, ()
         old = list(self.hash_join.indexes.entries(base))
         replaced, uploads = self._without_replaced(old, files)

@@ -21,7 +21,7 @@ from ...core.metadata.folding import fold, live
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
-from ..commit.request import Isolation, Restoration
+from ..commit.request import Isolation, Remarks, Restoration
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline
 
@@ -85,8 +85,7 @@ class RollbackPlan(ShownAsText):
             target=lambda partition: True,
             read_snapshot=self.latest,
             isolation=isolation,
-            operation="OVERWRITE",
-            properties={ROLLED_BACK_TO: str(self.target.id), PROTECTING_TAG: tag},
+            remarks=Remarks("OVERWRITE", properties={ROLLED_BACK_TO: str(self.target.id), PROTECTING_TAG: tag}),
         )
 
 

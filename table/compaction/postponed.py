@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest
+from ...coordinator.commit.request import CommitRequest, KeyedRows
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
@@ -117,7 +117,7 @@ def _settle(
             kind="COMPACT",
             entries=entries_of([before, *after]),
             commit_user=new_commit_user(schema),
-            changelog=changelog_of(after),
+            keyed=KeyedRows(changelog_of(after)),
             read_snapshot=snapshot,
         )
         receipt = committer.commit(request)

@@ -21,7 +21,7 @@ from ...backends.elsewhere import delete_located
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest
+from ...coordinator.commit.request import CommitRequest, Remarks
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
@@ -149,7 +149,7 @@ class _Rescaling:
                 target=lambda found: found == split.partition,
                 read_snapshot=snapshot,
                 isolation="serializable",
-                operation="RESCALE",
+                remarks=Remarks("RESCALE"),
             )
             return self.committer.commit(request)
         except BaseException as error:

@@ -22,7 +22,7 @@ from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.index_files import with_vectors_of
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import CommitRequest
+from ...coordinator.commit.request import CommitRequest, KeyedRows
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
@@ -266,7 +266,7 @@ class _Run:
             kind="COMPACT",
             entries=entries_of(messages),
             commit_user=self._user,
-            changelog=changelog_of(messages),
+            keyed=KeyedRows(changelog_of(messages)),
             index_entries=(*index, *index_entries_of(messages)),
             uploads=(*uploads, *(upload for message in messages for upload in message.uploads)),
             read_snapshot=self.plan.snapshot,

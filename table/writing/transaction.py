@@ -22,7 +22,15 @@ from ...coordinator.commit.base_numbers import BaseNumbers
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, hashes_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import ColumnUpdate, CommitRequest, Isolation, RepeatableRequest, Target
+from ...coordinator.commit.request import (
+    ColumnUpdate,
+    CommitRequest,
+    Isolation,
+    KeyedRows,
+    Remarks,
+    RepeatableRequest,
+    Target,
+)
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
@@ -363,18 +371,18 @@ class Transaction:
             entries=entries_of(messages),
             commit_user=self._user,
             identifier=self._identifier,
-            changelog=changelog_of(messages),
             index_entries=index_entries_of(messages),
-            hashes=hashes_of(messages),
             uploads=tuple(upload for m in messages for upload in m.uploads),
             target=self._target(messages) if self._target is not None else None,
             read_snapshot=self._numbers.snapshot if self._numbers is not None and self._target is None else self._read,
-            reads_keys=self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
             isolation=self._isolation,
-            operation=self._operation,
-            watermark_ms=self._watermark_ms,
-            properties=self._properties,
-            renumber=self._renumberer(messages),
+            keyed=KeyedRows(
+                changelog_of(messages),
+                hashes_of(messages),
+                self._renumberer(messages),
+                self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
+            ),
+            remarks=Remarks(self._operation, self._watermark_ms, self._properties),
         )
 
     def _renumberer(self, messages: list[CommitMessage]) -> Renumberer | None:

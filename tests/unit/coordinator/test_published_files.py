@@ -26,7 +26,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome
 from lakelatch.coordinator.commit.committer import Committer
 from lakelatch.coordinator.commit.message import PendingUpload
-from lakelatch.coordinator.commit.request import CommitRequest, LayoutDecision, Restoration
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, LayoutDecision, Remarks, Restoration
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.schema_commit import change_schema
 from lakelatch.coordinator.surroundings import Surroundings
@@ -136,8 +136,8 @@ def history(store: Overtaken) -> None:
 
     ours.commit(LayoutDecision(kind="APPEND", entries=(), commit_user="keeper"))
     one, two, three, four = (a_file(n, part, rows=10 * n, schema=schema) for n, part in enumerate("aabb", 1))
-    commit("APPEND", one, identifier=7, watermark_ms=500, operation="WRITE", properties={"job": "nightly"})
-    store.first = lambda: commit("APPEND", two, by=theirs, user="other", watermark_ms=400)
+    commit("APPEND", one, identifier=7, remarks=Remarks("WRITE", 500, {"job": "nightly"}))
+    store.first = lambda: commit("APPEND", two, by=theirs, user="other", remarks=Remarks(watermark_ms=400))
     commit("APPEND", three, identifier=8)
     commit("APPEND", four)
 
@@ -168,12 +168,12 @@ def history(store: Overtaken) -> None:
     later.commit(
         Restoration(
             kind="OVERWRITE", entries=tuple(back), commit_user="keeper", index_entries=(vector,),
-            target=lambda row: True, read_snapshot=timeline.latest(), operation="ROLLBACK",
+            target=lambda row: True, read_snapshot=timeline.latest(), remarks=Remarks("ROLLBACK"),
         )
     )  # fmt: skip
     later.settle()
     changes = (a_file(8, "a", rows=2, schema=wider), a_file(9, "b", rows=3, schema=wider))
-    commit("APPEND", a_file(7, "b", rows=1, schema=wider), by=later, changelog=changes)
+    commit("APPEND", a_file(7, "b", rows=1, schema=wider), by=later, keyed=KeyedRows(changes))
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

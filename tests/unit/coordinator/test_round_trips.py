@@ -19,7 +19,7 @@ from unit.table.reading.test_deletion_vectors import mark
 import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore, StoreRequest
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.commit.request import RepeatableRequest
+from lakelatch.coordinator.commit.request import KeyedRows, RepeatableRequest
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.recovery.recover import recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
@@ -152,7 +152,9 @@ def warm_append_to_one_bucket(world: World) -> str:
 
 def with_a_changelog(table: Table) -> None:
     entries = written(table, rows("a", 1))
-    table.committer.commit(RepeatableRequest(kind="APPEND", entries=entries, commit_user="etl", changelog=entries))
+    table.committer.commit(
+        RepeatableRequest(kind="APPEND", entries=entries, commit_user="etl", keyed=KeyedRows(entries))
+    )
 
 
 def warm_append_with_a_changelog(world: World) -> str:

@@ -9,7 +9,7 @@ import pytest
 from changes import created, files, meanwhile, reopened, rows, values, written
 
 from lakelatch.coordinator.commit.message import CommitMessage, changelog_of, index_entries_of
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import ADD, DELETE, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.snapshot import Snapshot
@@ -26,7 +26,7 @@ def table() -> Table:
 
 def commit(table: Table, **more: Any) -> Snapshot:
     request: dict[str, Any] = {"kind": "APPEND", "entries": written(table, rows("a", 2)), "commit_user": "job", **more}
-    request.setdefault("changelog", written(table, rows("a", 2, 3)))
+    request.setdefault("keyed", KeyedRows(written(table, rows("a", 2, 3))))
     table.committer.commit(CommitRequest(**request))
     table.committer.settle()
     found = table.timeline.latest()
@@ -45,7 +45,7 @@ def manifests(table: Table) -> set[str]:
 
 def test_changelog_files_are_listed_apart_from_the_state(table: Table) -> None:
     changelog = written(table, rows("a", 2, 3))
-    snapshot = commit(table, changelog=changelog)
+    snapshot = commit(table, keyed=KeyedRows(changelog))
     assert listed(table, snapshot) == changelog
     assert snapshot.changelog_record_count == 2
     assert snapshot.changelog_manifest_list is not None
@@ -57,7 +57,7 @@ def test_changelog_files_are_listed_apart_from_the_state(table: Table) -> None:
 
 
 def test_a_snapshot_without_changelog_files_names_no_list(table: Table) -> None:
-    snapshot = commit(table, changelog=())
+    snapshot = commit(table, keyed=KeyedRows())
     assert snapshot.changelog_manifest_list is None and snapshot.changelog_record_count is None
 
 
@@ -69,7 +69,7 @@ def test_a_changelog_may_come_without_data(table: Table) -> None:
 
 def test_the_next_snapshot_names_no_changelog_of_its_base(table: Table) -> None:
     first = commit(table)
-    second = commit(table, changelog=())
+    second = commit(table, keyed=KeyedRows())
     assert first.changelog_manifest_list is not None and second.changelog_manifest_list is None
     kept = {m.file_name for m in table.timeline.manifests(second)}
     assert kept.isdisjoint(m.file_name for m in table.timeline.manifest_list(first.changelog_manifest_list))

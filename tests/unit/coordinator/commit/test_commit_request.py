@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.commit.request import IDENTIFIER_MAX, CommitRequest
+from lakelatch.coordinator.commit.request import IDENTIFIER_MAX, CommitRequest, Remarks
 from lakelatch.core.errors import InvalidArgument
 
 
@@ -21,7 +21,7 @@ def request(**more: Any) -> CommitRequest:
         {"identifier": 0},
         {"identifier": IDENTIFIER_MAX},
         {"isolation": "serializable"},
-        {"properties": {"lake": "1", "my.lakelatch.x": "2"}},
+        {"remarks": Remarks(properties={"lake": "1", "my.lakelatch.x": "2"})},
     ],
     ids=str,
 )
@@ -36,7 +36,7 @@ def test_valid_requests_are_accepted(fine: dict[str, Any]) -> None:
         ({"identifier": IDENTIFIER_MAX + 1}, "out of range"),
         ({"commit_user": ""}, "commit_user must not be empty"),
         ({"isolation": "none"}, "isolation 'none'"),
-        ({"properties": {"mine": "1", "lakelatch.base": "2"}}, "property 'lakelatch.base'"),
+        ({"remarks": Remarks(properties={"mine": "1", "lakelatch.base": "2"})}, "property 'lakelatch.base'"),
     ],
     ids=str,
 )

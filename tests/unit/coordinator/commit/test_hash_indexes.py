@@ -9,7 +9,7 @@ import pytest
 from changes import Raced, created, files, index_of, meanwhile, reopened, rows, written
 
 from lakelatch.coordinator.commit.hash_indexes import HashMemory
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows
 from lakelatch.core.errors import CommitConflict, TableCorrupt
 from lakelatch.core.metadata.hash_index import BucketHashes, decode_hashes, encode_hashes
 from lakelatch.core.places import FileKeys
@@ -44,7 +44,13 @@ def put(table: Table, buckets: dict[int, list[int]], *, read: Any = None, **more
         mine = np.unique(np.array(values, np.int32))
         new = np.setdiff1d(mine, known.get(bucket, mine[:0]))
         hashes.append(((partition, bucket), BucketHashes(encode_hashes(mine), encode_hashes(new), names)))
-    request = {"kind": "APPEND", "commit_user": "job", "entries": entries, "hashes": tuple(hashes), **more}
+    request = {
+        "kind": "APPEND",
+        "commit_user": "job",
+        "entries": entries,
+        "keyed": KeyedRows(hashes=tuple(hashes)),
+        **more,
+    }
     return table.committer.commit(CommitRequest(**request))
 
 
@@ -129,7 +135,9 @@ def test_several_messages_of_one_bucket(table: Table) -> None:
     (entry,) = written(table, rows("a", 1))
     parts = [encode_hashes(np.array(values, np.int32)) for values in ([1, 2], [2, 3])]
     hashes = tuple(((entry.partition, 0), BucketHashes(part, part, frozenset())) for part in parts)
-    table.committer.commit(CommitRequest(kind="APPEND", commit_user="job", entries=(entry,), hashes=hashes))
+    table.committer.commit(
+        CommitRequest(kind="APPEND", commit_user="job", entries=(entry,), keyed=KeyedRows(hashes=hashes))
+    )
     assert hashes_in(table) == {0: {1, 2, 3}}
 
 

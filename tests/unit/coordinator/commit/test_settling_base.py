@@ -11,7 +11,7 @@ from changes import check, created, files, meanwhile, publish, reopened, replace
 
 from lakelatch.coordinator.commit.changes_since import ChangesSince
 from lakelatch.coordinator.commit.conflicts import Conflict
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest, Remarks
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
@@ -54,7 +54,7 @@ def test_a_replaced_snapshot_of_the_same_id_is_not_the_one_that_was_read(table: 
     reopened(table).append(rows("a", 40))  # snapshot 2 again, another one
     reopened(table).append(rows("b", 50))
     request = CommitRequest(
-        "OVERWRITE", (), "me", target=lambda partition: True, read_snapshot=read, operation="TRUNCATE"
+        "OVERWRITE", (), "me", target=lambda partition: True, read_snapshot=read, remarks=Remarks("TRUNCATE")
     )
     with pytest.raises(CommitConflict, match="history_is_visible"):
         reopened(table).committer.commit(request)
