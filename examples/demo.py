@@ -2,7 +2,8 @@
 
 `make demo`, or with STORE=s3, gcs, adls or hdfs on a real server of that kind. Each job is a process of its own; a gate
 holds all of them until the last is ready. Then a thirteenth job overwrites January while a fourteenth appends 31 December,
-which the twelve had left out. At the end the table is read back with Spark and every row is compared with the source.
+which the twelve had left out. The table is read back with Spark and every row is compared with the source. At the end two jobs
+upsert the same flights of a table with a primary key at the same moment, and its rows must be those of one of them.
 
 Twelve Spark sessions take a while to start. So that a commit is seen before, this process first appends the flights of
 1 January without Spark; they are in the table twice until January is overwritten. Every step's time is printed.
@@ -24,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import demo_upserts
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -248,13 +250,33 @@ def run(store: str, folder: Path) -> int:
         table = ll.open_table(url, storage_options=storage_options)
         show_log(table)
         print(table.explain(max(receipts, key=lambda r: int(r["retries"]))["snapshot_id"]))
+        january = source.filter(pc.equal(source["month"], 1))
+        winner = upserted_twice(f"{url}-by-key", january, storage_options, folder, clock)
         retries = sum(r["retries"] for r in receipts)
         commits = len(receipts) - 2
         print(
-            f"demo: {commits}/12 commits, {found.num_rows} rows, {lost} lost, {doubled} doubled, {retries} retries,"
+            f"demo: {commits}/12 commits, {found.num_rows} rows, {lost} lost, {doubled} doubled, {retries} retries;"
+            f" two upserts of {january.num_rows} flights, all rows are of {winner or 'neither'};"
             f" {clock.seconds():.0f} s, table at {url}"
         )
-    return 0 if (lost, doubled, found.num_rows) == (0, 0, source.num_rows) else 1
+    return 0 if (lost, doubled, found.num_rows) == (0, 0, source.num_rows) and winner else 1
+
+
+def upserted_twice(url: str, rows: pa.Table, storage_options: dict[str, Any], folder: Path, clock: Clock) -> str | None:
+    """Let two jobs upsert the same keys at once. Returns the one whose rows the table holds, None if they are mixed."""
+    reports = demo_upserts.reports_of(rows)
+    with clock.step(f"{rows.num_rows} flights of January into a table with a primary key"):
+        demo_upserts.create(url, rows, storage_options)
+    jobs = Jobs(folder, url, storage_options, clock)
+    with clock.step("two upserts of the same flights at once"):
+        for name, source in demo_upserts.stored(reports, folder).items():
+            jobs.start(name, source)
+        jobs.open_gate()
+        jobs.watch()
+    with clock.step("reading back with Spark and comparing every row"):
+        winner = demo_upserts.believed(read_back(url, storage_options), reports)
+    show_log(ll.open_table(url, storage_options=storage_options))
+    return winner
 
 
 def show_log(table: ll.Table) -> None:
