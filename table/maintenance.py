@@ -197,7 +197,7 @@ class Maintenance(OpenTable):
     ) -> RollbackPlan:
         """What `rollback` with the same arguments would change. Prints as one line. Changes nothing."""
         timeline, schema = self._maintained()
-        check_writable(schema)
+        check_writable(schema, keyed=True)
         found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
         key = timeline.paths.snapshot(found.id) if tag is None else timeline.paths.tag(tag)
         return plan_rollback(timeline, found, key)

@@ -278,7 +278,8 @@ class Settler:
         others = tuple(
             replace(e, kind=DELETE)
             for e in touched
-            if e.file.index_type != INDEX_TYPE and not (e.file.index_type == HASH_INDEX and e.partition in kept)
+            if not (e.file.index_type == INDEX_TYPE and e.file.deletion_vectors)  # with vectors, it may be split below
+            and not (e.file.index_type == HASH_INDEX and e.partition in kept)
         )
         changes, uploads = with_vectors_of(
             self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")

@@ -14,7 +14,7 @@ import pytest
 from changes import written
 from fragile import Died, Fragile
 from histories import expire as expire_histories
-from unit.table.reading.test_deletion_vectors import mark
+from marked_rows import mark
 
 import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore, StoreRequest

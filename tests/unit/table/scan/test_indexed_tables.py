@@ -11,10 +11,10 @@ import pytest
 from file_indexes import answer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marked_rows import mark
 from predicates import FIELDS, predicates, tables, values_of
 from pyroaring import BitMap
 from unit.coordinator.maintenance.test_expire import expired
-from unit.table.reading.test_deletion_vectors import mark
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
