@@ -83,7 +83,7 @@ class StateCheck:
         return state
 
     def changelog_of(self, key: str, snapshot: Snapshot) -> list[tuple[ManifestEntry, str]]:
-        """Read and check a snapshot's changelog. Returns its files with the manifests that name them."""
+        """Read and check a snapshot's changelog and its count of rows. Returns its files with the manifests that name them."""
         if snapshot.changelog_manifest_list is None:
             return []
         size = snapshot.changelog_manifest_list_size
@@ -93,7 +93,11 @@ class StateCheck:
             for m in manifests
             for entry in self._read(m.file_name, m.file_size, snapshot.changelog_manifest_list) or ()
         ]
-        return [(entry, name) for entry, name in entries if entry.kind == ADD]
+        added = [(entry, name) for entry, name in entries if entry.kind == ADD]
+        rows, counted = sum(entry.file.row_count for entry, _ in added), snapshot.changelog_record_count
+        if counted is not None and counted != rows:
+            self._findings.error(key, "changelogRecordCount", f"is {counted}, but its changelog files hold {rows} rows")
+        return added
 
     def index_entries_of(self, key: str, snapshot: Snapshot) -> list[IndexEntry]:
         """Read and check a snapshot's index manifest."""

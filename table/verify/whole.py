@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ...backends.store import Store
+from ...coordinator.commit.key_files import two_index_files
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument, TableCorrupt, TableNotFound
 from ...core.metadata.snapshot import Snapshot
@@ -96,6 +97,9 @@ def _check_states(
             files.expect_data(entry, manifest)
         check_runs(roots.schemas[max(roots.schemas)], state.live.values(), findings)
         live = [entry for entry, _ in state.live.values()]
+        doubled = two_index_files(index) if roots.schemas[max(roots.schemas)].primary_keys else None
+        if doubled is not None:
+            findings.error(timeline.paths.manifest(snapshot.index_manifest or ""), "_INDEX_TYPE", doubled.reason)
         for index_entry in index:
             files.expect_index(index_entry, snapshot.index_manifest or "", live)
         if snapshot.statistics is not None:

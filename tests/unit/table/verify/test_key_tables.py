@@ -1,0 +1,55 @@
+"""`verify` knows what a table with a primary key has besides its data files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.core.metadata.manifest import encode_index_manifest
+from lakelatch.table.table import Table
+
+SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())])
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> Table:
+    """With an index file of keys, and a changelog."""
+    options = {"bucket": "-1", "changelog-producer": "input", "manifest.compression": "none"}
+    made = ll.create_table(f"memory://verify-{request.node.name}/t", SCHEMA, primary_key=["k"], options=options)
+    made.append(pa.table({"k": [1, 2], "v": ["a", "b"]}).cast(SCHEMA))
+    made.committer.settle()
+    assert made.verify(data=True) == []
+    return made
+
+
+def said(table: Table) -> list[str]:
+    return [str(finding) for finding in Table(table.store, table.schema).verify()]
+
+
+def test_the_count_of_a_changelog_is_compared_with_its_files(table: Table) -> None:
+    raw = json.loads(table.store.get("snapshot/snapshot-1"))
+    table.store.put("snapshot/snapshot-1", json.dumps(raw | {"changelogRecordCount": 7}).encode())
+    (found,) = said(table)
+    assert "snapshot-1" in found and "changelogRecordCount" in found and "7" in found and "2 rows" in found
+
+
+def test_a_missing_changelog_file_is_named(table: Table) -> None:
+    (key,) = [info.key for info in table.store.list("bucket-0/") if "changelog-" in info.key]
+    table.store.delete_many([key])
+    (found,) = said(table)
+    assert key.rpartition("/")[2] in found
+
+
+def test_two_index_files_of_one_bucket_are_an_error(table: Table) -> None:
+    snapshot = table.snapshot()
+    assert snapshot is not None and snapshot.index_manifest is not None
+    (entry,) = table.timeline.index_entries(snapshot)
+    table.store.put("index/index-again", table.store.get(f"index/{entry.file.file_name}"))
+    again = replace(entry, file=replace(entry.file, file_name="index-again"))
+    table.store.put(f"manifest/{snapshot.index_manifest}", encode_index_manifest([entry, again]))
+    (found,) = said(table)
+    assert snapshot.index_manifest in found and "two index files of type HASH" in found and "index-again" in found
