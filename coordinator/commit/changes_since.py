@@ -32,11 +32,13 @@ class ChangesSince:
 
     Args:
         concerns: selects the partitions for which deleted rows matter.
+        manifests: the entries of manifests that were read for something else, by name.
     """
 
     timeline: Timeline
     keys: FileKeys
     concerns: Callable[[bytes], bool]
+    manifests: dict[str, Sequence[ManifestEntry]] = field(default_factory=dict)
     _known: dict[tuple[str, str | None], Landed] = field(default_factory=dict)
 
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
@@ -62,7 +64,12 @@ class ChangesSince:
         known = self._known.get((found.identity, name))
         if known is not None:
             return known
-        entries = tuple(self.timeline.entries(self.timeline.delta_manifests(found)))
+        delta = self.timeline.delta_manifests(found)
+        unread = [m for m in delta if m.file_name not in self.manifests]
+        self.manifests.update(
+            zip((m.file_name for m in unread), self.timeline.parallel(self.timeline.entries_of, unread), strict=True)
+        )
+        entries = tuple(e for m in delta for e in self.manifests[m.file_name])
         index: tuple[IndexEntry, ...] = ()
         if found.index_manifest != name:
             old = self.timeline.index_entries(before) if before is not None else []

@@ -48,6 +48,9 @@ from .newest_schema import NewestSchema
 from .request import CommitRequest
 from .row_ids import tracked
 
+FEW_MANIFESTS = 16
+"""The entries of so many manifests are kept from one check to the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -211,7 +214,10 @@ class Settler:
         codec = codec_of(self.schema)
 
         def read(unread: Sequence[ManifestFile]) -> list[list[ManifestEntry]]:
-            return self.timeline.parallel(self.timeline.entries_of, unread)
+            entries = self.timeline.parallel(self.timeline.entries_of, unread)
+            if len(unread) <= FEW_MANIFESTS:  # those of other writers, most likely, whose changes may be compared next
+                self._since.manifests.update(zip((m.file_name for m in unread), entries, strict=True))
+            return entries
 
         found = self.buckets.of(base.manifests, partitions, codec.fields, read)
         if other_counts(entries, found):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -28,8 +29,11 @@ from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import parse_snapshot
 from lakelatch.core.rows.arrow import from_arrow_schema
 from lakelatch.table.table import Table
+from lakelatch.table.writing.beginning import Beginning
 
 FIELDS = pa.schema([("p", pa.string()), ("v", pa.int64())])
+NOON = 2_000_000_000_000
+"""A moment, in milliseconds since 1970."""
 VERBS = {"put_if_absent": "create", "get_range": "get part of", "delete_many": "delete", "head": "look at"}
 KINDS = (
     ("snapshot/snapshot-", "snapshot"),
@@ -197,6 +201,39 @@ def upsert_after_another(world: World) -> str:
     table = world.fill(2, **KEYED)
     world.another("a")
     return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
+def upserts_at_once(world: World, moments: tuple[int, int], part: str = "a") -> str:
+    """Another job upserts while ours is under way; both look at the same snapshot."""
+    table = world.fill(2, **KEYED)
+    other = Table(world.others, world.schema)
+
+    def theirs() -> None:
+        with patch.object(Beginning, "now", lambda: Beginning(moments[1], 0.5)):
+            other.upsert(rows(part, 9))
+
+    world.strikes.before["create snapshot/snapshot-3"] = theirs
+    with patch.object(Beginning, "now", lambda: Beginning(moments[0], 0.5)):
+        return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
+def upsert_beaten_by_an_older_job(world: World) -> str:
+    """Its numbers are smaller, so nothing is read but what every lost race reads, and their manifest."""
+    return upserts_at_once(world, (NOON + 5, NOON))
+
+
+def upsert_beaten_by_a_newer_job(world: World) -> str:
+    """The changes since our job began are read."""
+    return upserts_at_once(world, (NOON, NOON + 5))
+
+
+def upsert_beaten_by_a_job_with_its_numbers(world: World) -> str:
+    """The file is written again, and the first one deleted."""
+    return upserts_at_once(world, (NOON, NOON))
+
+
+def upsert_beaten_in_another_partition(world: World) -> str:
+    return upserts_at_once(world, (NOON, NOON), "b")
 
 
 def cold_append(world: World) -> str:
@@ -423,6 +460,22 @@ EXPECTED: dict[Callable[[World], str], str] = {
     cold_upsert: (
         "create snapshot, 2 get list, 2 get manifest, get schema, 2 get snapshot, list schemas, list snapshots, put LATEST, "
         "put data, 2 put list, put manifest"
+    ),
+    upsert_beaten_by_an_older_job: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, 2 get manifest, get schema, 7 get snapshot, "
+        "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
+    ),
+    upsert_beaten_by_a_newer_job: (
+        "2 create snapshot, delete list, get LATEST, 3 get list, 2 get manifest, get schema, 8 get snapshot, "
+        "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
+    ),
+    upsert_beaten_by_a_job_with_its_numbers: (
+        "2 create snapshot, delete list, get LATEST, 3 get list, get manifest, get schema, 8 get snapshot, "
+        "2 list snapshots, put LATEST, 2 put data, 4 put list, 2 put manifest"
+    ),
+    upsert_beaten_in_another_partition: (
+        "2 create snapshot, delete list, get LATEST, 2 get list, get manifest, get schema, 7 get snapshot, "
+        "2 list snapshots, put LATEST, put data, 3 put list, put manifest"
     ),
     upsert_after_another: (
         "create snapshot, 2 get list, get manifest, get schema, 4 get snapshot, list snapshots, put LATEST, put data, "
