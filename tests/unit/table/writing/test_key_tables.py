@@ -222,12 +222,12 @@ def test_a_job_is_above_all_rows_of_its_base_whatever_the_clock_says(monkeypatch
     table.append(rows((1, 1, "ahead", 1)))
     (first,) = [e.file for e in table.entries()]
     monkeypatch.setattr(Beginning, "now", lambda: Beginning(1, 0.5))  # 1970
-    for other in (table, ll.open_table(table.url)):
-        other.append(rows((1, 1, "behind", 2), (1, 2, "x", 2)))
-    assert held(table) == {(1, 1): ("behind", 2), (1, 2): ("x", 2)}
+    for job, name in ((table, "behind"), (ll.open_table(table.url), "another"), (table, "the last")):
+        job.append(rows((1, 1, name, 2), (1, 2, "x", 2)))
+    assert held(table) == {(1, 1): ("the last", 2), (1, 2): ("x", 2)}
     spans = sorted((e.file.min_sequence_number, e.file.max_sequence_number) for e in table.entries())
     last = first.max_sequence_number
-    assert spans == [(last, last), (last + 1, last + 2), (last + 3, last + 4)]
+    assert spans == [(last, last), (last + 1, last + 2), (last + 3, last + 4), (last + 5, last + 6)]
 
 
 def test_jobs_that_begin_at_the_same_time_share_no_numbers() -> None:
@@ -248,7 +248,7 @@ def test_jobs_that_share_numbers_are_numbered_again(
     monkeypatch: pytest.MonkeyPatch, more: dict[str, str], travelling_bytes: int
 ) -> None:
     """H14: jobs of two machines that began in the same part of a millisecond. The one that lands last wins."""
-    table = made({"bucket": "2", "changelog-producer": "input", **more})
+    table = made({"bucket": "2", "changelog-producer": "input", "write-only": "true", **more})
     began = Beginning(Beginning.now().began_ms, 0.5)
     later = [Beginning(began.began_ms + 1 + i, 0.5) for i in range(9)]
     monkeypatch.setattr(sink, "TRAVELLING_BYTES", travelling_bytes)
@@ -302,6 +302,10 @@ def test_an_overwrite_writes_the_highest_level() -> None:
     table.append(rows((1, 2, "over", 1)))
     assert held(table)[1, 2] == ("over", 1)
     assert table.verify(data=True) == []
+    overlapping = made({"write-buffer-size": "1 b", "bucket": "1"})
+    overlapping.overwrite([rows((1, 2, "c", 1), (1, 9, "c", 1)), rows((1, 2, "d", 1))], partition={})
+    assert [e.file.level for e in overlapping.entries()] == [0, 0]
+    assert held(overlapping) == {(1, 2): ("d", 1), (1, 9): ("c", 1)}
     plain = made({"overwrite-upgrade": "false", "num-levels": "3"})
     plain.overwrite(rows((1, 2, "c", 1)), partition={})
     assert [e.file.level for e in plain.entries()] == [0]
