@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
 from lakelatch.core.errors import InvalidArgument, Unsupported
 from lakelatch.core.metadata.manifest import decode_manifest
+from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.sequence_numbers import LARGEST_NUMBER, first_number
+from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.core.rows.binary_row import decode_row
+from lakelatch.core.rows.types import AtomicType, Field
+from lakelatch.core.statistics.collect import ColumnStats, decode_stats
 from lakelatch.table.writing import sink
 from lakelatch.table.writing.beginning import Beginning
+from lakelatch.table.writing.key_files import KeyFileWriter, arrow_rows
+from lakelatch.table.writing.row_kinds import kinds_of
 
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string()), ("n", pa.int64())])
+BIGINT = AtomicType("BIGINT")
 _names = itertools.count()
 
 
@@ -99,6 +110,11 @@ def test_all_kinds_of_rows_are_taken_from_a_column() -> None:
     as_dictionary = rows((1, 3, "v", 3), op=["-D"])
     table.upsert(as_dictionary.set_column(4, "op", as_dictionary["op"].dictionary_encode()), row_kind="op")
     assert set(held(table)) == {(1, 4)}
+
+
+def test_each_kind_has_its_number() -> None:
+    kinds = ["+I", "-U", "+U", "-D", "c", "r", "u", "d", "+i", "-d", "C"]
+    assert kinds_of(pa.array(kinds), "op").to_pylist() == [0, 1, 2, 3, 0, 0, 2, 3, 0, 3, 0]
 
 
 @pytest.mark.parametrize(("kind", "named"), [("+X", "'+X'"), (None, "null"), ("", "''")])
@@ -185,6 +201,11 @@ def test_a_delete_is_ordered_by_the_sequence_field() -> None:
     assert held(table) == {(1, 1): ("a", 5)}
     table.upsert(rows((1, 1, "newer", 9), (1, 1, "older", 7)))  # in one commit too
     assert held(table) == {(1, 1): ("newer", 9)}
+    falling = made({"sequence.field": "n", "sequence.field.sort-order": "descending"})
+    falling.upsert(rows((1, 1, "a", 7), (1, 1, "b", 9)))
+    assert held(falling) == {(1, 1): ("b", 9)}  # the order counts between commits only, as in Apache Paimon
+    falling.upsert(rows((1, 1, "c", 8)))
+    assert held(falling) == {(1, 1): ("c", 8)}
 
 
 def test_the_buffer_merges_as_the_engine_does() -> None:
@@ -214,6 +235,32 @@ def test_memory_is_bounded_by_the_write_buffer() -> None:
     spans = sorted((f.min_sequence_number, f.max_sequence_number) for f in files)
     assert all(before[1] < after[0] for before, after in itertools.pairwise(spans))
     assert set(held(table).values()) == {("round 19", 19)}
+
+
+def test_files_of_several_row_groups_are_described_as_a_whole(tmp_path: Path) -> None:
+    """A run of 40 000 rows in files of a few row groups each, which follow one another in the order of their keys."""
+    schema = new_schema(
+        from_arrow_schema(pa.schema([("k", pa.int64()), ("v", pa.string())])),
+        primary_keys=["k"],
+        options={"bucket": "1", "target-file-size": "50 kb", "file.format": "avro"},
+    )
+    writer = KeyFileWriter(LocalStore(str(tmp_path)), schema, "bucket-0/", "data-x", level=3, source=1)
+    for start in range(0, 40_000, 8_000):
+        keys = np.arange(start, start + 8_000)
+        kinds = np.where(keys % 100 == 0, 3, 0).astype(np.int8)
+        values = pa.array(["the same text"] * 8_000)
+        columns = [pa.array(50_000 - keys), pa.array(kinds), pa.array(keys), values]
+        writer.write(pa.RecordBatch.from_arrays(columns, schema=arrow_rows(schema)))
+    writer.finish()
+    spans = [(decode_row(f.min_key, [BIGINT], "")[0], decode_row(f.max_key, [BIGINT], "")[0]) for f in writer.files]
+    assert len(spans) > 1 and max(f.row_count for f in writer.files) > 4_000
+    assert [first for first, _ in spans] == [0, *(last + 1 for _, last in spans[:-1])]
+    for file, (first, last) in zip(writer.files, spans, strict=True):
+        assert file.row_count == last - first + 1
+        assert (file.min_sequence_number, file.max_sequence_number) == (50_000 - last, 50_000 - first)
+        assert file.delete_row_count == sum(k % 100 == 0 for k in range(first, last + 1))
+        assert (file.level, file.file_source) == (3, 1)
+        assert decode_stats(file.key_stats, [Field(0, "k", BIGINT)])[0] == ColumnStats(first, last, 0)
 
 
 def test_a_job_is_above_all_rows_of_its_base_whatever_the_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
