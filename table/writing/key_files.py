@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...core import options as opt
-from ...core.errors import InvalidArgument
+from ...core.errors import InvalidArgument, Unsupported
 from ...core.metadata.data_file import SOURCE_APPEND, DataFile
 from ...core.metadata.merge_rules import VALUE_KIND, key_fields, row_fields
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
@@ -65,6 +65,11 @@ class KeyFileSettings:
             InvalidArgument: an invalid option.
         """
         schema = _as_written(schema, level, changelog)
+        if schema.options.get(opt.FILE_FORMAT) == "csv":
+            raise Unsupported(
+                "writing CSV files of a table with a primary key is not supported",
+                next_step="use another 'file.format'",
+            )
         files = FileSettings.of(schema)
         is_thin = schema.options.get(opt.THIN_MODE)
         keys = tuple(schema.by_name[name] for name in schema.trimmed_primary_keys)

@@ -28,6 +28,8 @@ _KINDS = {
     "D": DELETE,
 }
 """The names of kinds in upper case: those of the format, and those of Debezium (create, read, update, delete)."""
+_TEXTS = ("string", "large_string", "string_view", "null")
+"""The Arrow types of texts; null is that of a column without values."""
 _NAMES = pa.array(list(_KINDS))
 _CODES = pa.array(list(_KINDS.values()), pa.int8())
 
@@ -47,12 +49,12 @@ def kinds_of(column: Any, name: str) -> pa.Array:
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if str(column.type) not in _TEXTS:
         raise InvalidArgument(
             f"column '{name}' has type {column.type}, which cannot name row kinds",
             next_step="give texts: +I, -U, +U and -D, or c, r, u and d",
         )
-    codes = pc.index_in(pc.utf8_upper(column).cast(pa.string()), value_set=_NAMES)
+    codes = pc.index_in(pc.utf8_upper(column.cast(pa.string())), value_set=_NAMES)
     if codes.null_count:
         value = column[pc.index(codes.is_null(), True).as_py()].as_py()
         raise InvalidArgument(
