@@ -63,8 +63,10 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     SideEffect("partition.idle-time-to-done", "no partition is marked as done"),
     SideEffect("metastore.partitioned-table", "partitions are not registered in the metastore"),
     SideEffect("metastore.tag-to-partition", "tags are not registered in the metastore"),
-    SideEffect("commit.force-compact", "a commit compacts nothing: use `compact`"),
-    SideEffect("full-compaction.delta-commits", "a commit compacts nothing: use `compact`", frozenset({""})),
+    SideEffect("commit.force-compact", "a commit to an append table compacts nothing: use `compact`"),
+    SideEffect(
+        "full-compaction.delta-commits", "a commit to an append table compacts nothing: use `compact`", frozenset({""})
+    ),
     SideEffect("query-auth.enabled", "row and column permissions are not enforced: only a catalog service can do that"),
 )
 """The retention options (`snapshot.*`, `changelog.*`) are not listed, because `expire` follows them, not commits."""

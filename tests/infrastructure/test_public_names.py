@@ -15,8 +15,9 @@ NAMES = """
 SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """
     alter append arrow_schema at branch changes clean committer compact count delete drop_partitions entries expire explain files
-    history options orphans overwrite partitions plan plan_rollback refresh rescale rollback scan schema schemas snapshot snapshots
-    to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate update_columns upsert url verify
+    history options orphans overwrite partitions plan plan_rollback refresh rescale rollback scan schema schemas snapshot
+    snapshots to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate update_columns upsert
+    url verify
 """
 
 
