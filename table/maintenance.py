@@ -7,8 +7,9 @@ Invariant: maintenance uses the table's current options, not those with which it
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.receipt import Receipt
@@ -33,7 +34,7 @@ from ..core.metadata.merge_rules import POSTPONED
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
 from .compaction.inline import compact_written
-from .compaction.plan import chosen_partitions, plan_compaction
+from .compaction.plan import chosen_partitions, of_partitions, plan_compaction
 from .compaction.postponed import settle_postponed
 from .compaction.rescale import rescale
 from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
@@ -106,6 +107,7 @@ class Maintenance(OpenTable):
         self,
         where: Predicate | str | None = None,
         *,
+        partitions: Sequence[Mapping[str, Any] | str] | None = None,
         full: bool = False,
         target_size: int | str | None = None,
         min_files: int | None = None,
@@ -123,6 +125,7 @@ class Maintenance(OpenTable):
 
         Args:
             where: a predicate on partition columns, or its text, that chooses the partitions.
+            partitions: the partitions instead of `where`, such as ``[{"month": 1}, "month=2"]``.
             full: rewrite small files however few there are. In a table with a primary key: merge all files of each bucket.
             target_size: the size of new files, in bytes or as text (`128 mb`); option `target-file-size`. A file below
                 0.7 of it (option `compaction.small-file-ratio`) counts as small.
@@ -150,6 +153,10 @@ class Maintenance(OpenTable):
         [0, 1, 2, 3, 4, 5]
         """
         timeline, schema = self._maintained()
+        if partitions is not None:
+            if where is not None:
+                raise InvalidArgument("compact takes where= or partitions=, not both")
+            where = of_partitions(partitions, schema)
         plan = plan_compaction(timeline, schema, where, target_size, min_files, full)
         if dry_run or not plan.groups:
             return Compaction(plan)

@@ -8,8 +8,10 @@ are, unless many of their rows are deleted. Planning reads only metadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 from ...coordinator.history.timeline import Timeline
@@ -20,7 +22,8 @@ from ...core.metadata.data_file import DataFile, IndexEntry
 from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.predicates.predicate import Predicate, bind
+from ...core.places import codec_of
+from ...core.predicates.predicate import Predicate, bind, col
 from ...core.predicates.sql import parse_where
 from ...core.statistics.pruning import split_predicate
 from ..scan.plan import plan_scan
@@ -190,6 +193,20 @@ def chosen_partitions(where: Predicate | str | None, schema: TableSchema) -> Pre
     on_partition, residual = split_predicate(bind(predicate, schema.fields), schema.partition_keys)
     _refuse_rows(residual, schema)
     return on_partition
+
+
+def of_partitions(partitions: Sequence[Mapping[str, Any] | str], schema: TableSchema) -> Predicate:
+    """A predicate that chooses some partitions, each named by some or all of its columns.
+
+    Raises:
+        InvalidArgument: no partition is named, or one does not fit the table.
+    """
+    codec = codec_of(schema)
+    specs = [codec.parse_spec(partition) for partition in partitions]
+    if not specs or not all(specs):
+        raise InvalidArgument("partitions names no partition column", next_step="leave it out to choose all partitions")
+    chosen = [[col(n).is_null() if value is None else col(n) == value for n, value in spec.items()] for spec in specs]
+    return reduce(or_, [reduce(and_, tests) for tests in chosen])
 
 
 def _refuse_rows(residual: Predicate | None, schema: TableSchema) -> None:

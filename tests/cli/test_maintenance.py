@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakelatch as ll
@@ -130,6 +131,19 @@ def test_compact_shows_first_and_rewrites_with_apply(run: Any, flights: ll.Table
     assert flights.count() == rows
     assert run("verify", flights.url).code == 0
     assert run("compact", flights.url, "--apply").out.startswith("nothing to compact")
+
+
+def test_compact_merges_the_buckets_of_a_table_with_a_primary_key(run: Any, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    options = {"bucket": "1", "write-only": "true"}
+    table = ll.create_table(str(tmp_path / "people"), schema, primary_key=["id"], options=options)
+    for name in ("Ann", "Bo", "Cy"):
+        table.upsert(pa.table({"id": [1], "name": [name]}))
+    assert run("compact", table.url).out.startswith("nothing to compact")
+    (planned,) = run("compact", table.url, "--full", "--json").json["groups"]
+    assert (planned["output_level"], planned["reason"]) == (5, "full compaction")
+    assert "3 files became 1" in run("compact", table.url, "--full", "--apply").out
+    assert table.to_arrow().to_pylist() == [{"id": 1, "name": "Cy"}]
 
 
 def test_invalid_arguments_of_compact(run: Any, flights: ll.Table) -> None:

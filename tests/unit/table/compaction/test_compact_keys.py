@@ -191,8 +191,16 @@ def test_the_partitions_are_chosen_by_a_predicate(table: Table) -> None:
     for part in ("a", "b"):
         upsert(table, part, {1: 1})
         upsert(table, part, {1: 2})
+    upsert(table, "c", {1: 1})
     table.compact("part = 'b'", full=True)
     assert (len(levels(table, "a")), len(levels(table, "b"))) == (2, 1)
+    assert {g.partition_path for g in table.compact(partitions=["part=a", {"part": "b"}], full=True).plan.groups} == {
+        "part=a"
+    }
+    assert [n for n, _, _ in levels(table, "c")] == [0]
+    for wrong in ({"partitions": []}, {"partitions": [{"k": 1}]}, {"partitions": ["part=a"], "where": "part = 'a'"}):
+        with pytest.raises(InvalidArgument):
+            table.compact(**wrong)
     with pytest.raises(InvalidArgument, match="chooses rows"):
         table.compact("k = 1", full=True)
     with pytest.raises(InvalidArgument, match="min_files"):
