@@ -61,6 +61,20 @@ def test_executors_rewrite_and_the_driver_commits_once(
     assert [s.commit_kind for s in table.snapshots()][6:] == ["APPEND", "OVERWRITE", "COMPACT"]
 
 
+def test_executors_merge_the_buckets_of_a_table_with_a_primary_key(spark: Any, tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    options = {"bucket": "3", "write-only": "true"}
+    table = ll.create_table(str(tmp_path / "keyed"), schema, primary_key=["id"], options=options)
+    for value in range(3):
+        table.upsert(pa.table({"id": list(range(value, 30)), "v": [value] * (30 - value)}))
+    table.delete(keys=pa.table({"id": [5]}))
+    done = lake.compact(spark, table.url, full=True)
+    assert (done.files_before, done.files_after, len(done.receipts)) == (10, 3, 1)
+    assert {entry.file.level for entry in table.entries()} == {5}
+    assert table.count() == 29 and table.count("v = 2") == 27
+    assert table.verify("all", data=True) == []
+
+
 def test_a_job_that_fails_leaves_no_file(spark: Any, table: ll.Table) -> None:
     files = data_files(table)
     gone = min(files)
