@@ -97,7 +97,6 @@ class BucketVectors:
             if name in self._stored or name in self._positions:
                 self._stored.pop(name, None)
                 self._positions.pop(name, None)
-                self._marked.discard(name)
                 self._is_changed = True
 
     def changes(self, name: str) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:

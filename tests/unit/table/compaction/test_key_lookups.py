@@ -1,0 +1,132 @@
+"""Older rows are looked up for files that are rewritten and those that only move; vectors are never replaced blindly (H12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from unit.table.compaction.test_compact_keys import created, levels, upsert, values
+
+from lakelatch.core.errors import CommitConflict
+from lakelatch.core.metadata.data_file import DELETE
+from lakelatch.table.compaction import key_rewrite
+from lakelatch.table.table import Table
+
+VECTORS, LOOKUP = {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}
+OLD = {k: k for k in range(3000)}
+
+
+def settled(**options: str) -> Table:
+    """A table with many rows in the last level, in one partition."""
+    table = created(**options)
+    upsert(table, "a", OLD)
+    table.compact(full=True)
+    assert levels(table) == [(5, 3000, 0)]
+    return table
+
+
+def vectors(table: Table) -> dict[str, int | None]:
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    index = table.timeline.index_entries(snapshot)
+    return {v.data_file: v.cardinality for e in index for v in e.file.deletion_vectors or ()}
+
+
+def changes(table: Table) -> list[tuple[Any, ...]]:
+    snapshot = table.snapshot()
+    assert snapshot is not None
+    told = table.changes(snapshot.id - 1, snapshot.id).read_all().to_pylist()
+    return [(row["_row_kind"], row["k"], row["v"]) for row in told]
+
+
+@pytest.mark.parametrize("options", [VECTORS, LOOKUP, VECTORS | LOOKUP], ids=["vectors", "lookup", "both"])
+def test_a_file_that_moves_has_its_rows_looked_up(options: dict[str, str]) -> None:
+    table = settled(**options)
+    big = table.entries()[0].file
+    small = upsert(table, "a", {7: 70, 9: 90, 5000: 1})
+    table.compact()
+    assert levels(table) == [(4, 3, 0), (5, 3000, 0)]
+    assert small.file_name in {e.file.file_name for e in table.entries()}, "it has only moved"
+    assert values(table) == {("a", k): v for k, v in (OLD | {7: 70, 9: 90, 5000: 1}).items()}
+    assert vectors(table) == ({big.file_name: 2} if options != LOOKUP else {})
+    if options != VECTORS:
+        assert changes(table) == [("-U", 7, 7), ("+U", 7, 70), ("-U", 9, 9), ("+U", 9, 90), ("+I", 5000, 1)]
+    upsert(table, "a", {7: 71}, deletes=(9, 10))
+    table.compact()
+    assert values(table) == {("a", k): v for k, v in (OLD | {7: 71, 5000: 1}).items() if k not in (9, 10)}
+    if options != VECTORS:
+        assert changes(table) == [("-U", 7, 70), ("+U", 7, 71), ("-D", 9, 90), ("-D", 10, 10)]
+    table.compact(full=True)
+    assert vectors(table) == {} and len(levels(table)) == 1 and table.verify("all", data=True) == []
+
+
+def test_vectors_of_rewritten_files_go_and_others_stay() -> None:
+    table = settled(**VECTORS)
+    big = table.entries()[0].file.file_name
+    for keys in (range(300), range(3), range(200, 500)):
+        upsert(table, "a", dict.fromkeys(keys, 1))
+        table.compact()
+    assert levels(table) == [(4, 500, 0), (5, 3000, 0)], "the file of level 4 had a vector when it was rewritten"
+    assert vectors(table) == {big: 500}
+    assert values(table) == {("a", k): 1 if k < 500 else k for k in OLD}
+
+
+def test_the_first_row_stays_wherever_it_is() -> None:
+    table = settled(merge_engine="first-row", changelog_producer="lookup")
+    upsert(table, "a", {7: 70, 5000: 1})
+    table.compact()
+    assert levels(table) == [(4, 1, 0), (5, 3000, 0)]
+    assert values(table) == {("a", k): v for k, v in (OLD | {5000: 1}).items()}
+    assert changes(table) == [("+I", 5000, 1)]
+
+
+def test_a_compaction_does_not_replace_vectors_that_it_has_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one of the same bucket lands while this one runs: its marks stay, and the rows of both are there."""
+    table = settled(**VECTORS)
+    upsert(table, "a", {1: 10})
+    table.compact()
+    upsert(table, "a", {2: 20})
+    other = Table(table.store, table.schema)
+    write = key_rewrite.KeyRewriter.rewrite
+
+    def after_the_other(self: Any, group: Any, name: str) -> Any:
+        monkeypatch.setattr(key_rewrite.KeyRewriter, "rewrite", write)
+        made = write(self, group, name)
+        other.compact()
+        return made
+
+    monkeypatch.setattr(key_rewrite.KeyRewriter, "rewrite", after_the_other)
+    done = table.compact()
+    assert not done.receipts and len(done.given_up) == 1
+    assert values(table) == {("a", k): v for k, v in (OLD | {1: 10, 2: 20}).items()}
+    assert sum(count or 0 for count in vectors(table).values()) == 2
+    assert table.verify("all", data=True) == []
+
+
+def test_what_a_failed_compaction_wrote_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = settled(**VECTORS | LOOKUP)
+    upsert(table, "a", {7: 70}, deletes=(9,))
+    before = {info.key for info in table.store.list("")}
+
+    def conflict(*args: Any) -> Any:
+        error = CommitConflict("another commit came first")
+        error.sent = False
+        raise error
+
+    monkeypatch.setattr(table.committer, "commit", conflict)
+    compaction = table.compact()
+    assert len(compaction.given_up) == 1 and not compaction.receipts
+    assert {info.key for info in table.store.list("")} == before
+
+
+def test_the_index_file_that_was_read_is_named_when_it_is_replaced() -> None:
+    table = settled(**VECTORS)
+    requests: list[Any] = []
+    commit = table.committer.commit
+    table.committer.commit = lambda request: requests.append(request) or commit(request)  # type: ignore[method-assign]
+    for number in (1, 2):
+        upsert(table, "a", {number: 10})
+        table.compact()
+    compactions = [r.index_entries for r in requests if r.kind == "COMPACT"]
+    assert [[e.kind for e in entries] for entries in compactions] == [[0], [DELETE, 0]]
+    assert compactions[1][0].file.file_name == compactions[0][0].file.file_name
