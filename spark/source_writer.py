@@ -73,7 +73,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             )
         self._options, self._overwrite = options, overwrite
         table = options.table()
-        check_written_by_spark(table.schema)
+        check_written_by_spark(table.schema, shuffles=False)
         if not overwrite and (options.partition, options.read_snapshot) != (None, None):
             raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
         if options.merge_schema:

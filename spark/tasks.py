@@ -32,6 +32,7 @@ from ..table.writing.conform import Conformer
 from ..table.writing.placement import bucket_function
 from ..table.writing.transaction import with_partition
 from ..table.writing.writer import TableWriter, keys_of
+from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
 from .types import arrow_field_for_spark, batch_for_spark
 
@@ -76,6 +77,7 @@ class WriteTask:
         numbering: for a table with a primary key: the sequence numbers of the rows.
         row_kind: the name of the incoming column that tells the kind of each row.
         changelog: write the changelog that the table's options ask for.
+        dynamic: for a table with dynamic buckets: how they are chosen.
     """
 
     store: Store
@@ -86,6 +88,7 @@ class WriteTask:
     numbering: Numbering | None = None
     row_kind: str | None = None
     changelog: bool = True
+    dynamic: DynamicPlan | None = None
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
@@ -126,7 +129,8 @@ class WriteTask:
             largest_numbers=numbering.largest_numbers,
             beginning=numbering.beginning,
             changelog=self.changelog,
-            bucket_by_bucket=not numbering.shared,
+            bucket_by_bucket=not numbering.shared and self.dynamic is None,
+            placement=None if self.dynamic is None else self.dynamic.placement(self.store, self.schema),
         )
 
 

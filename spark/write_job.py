@@ -36,9 +36,10 @@ from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_re
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns
+from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
-from .rows.routing import check_buckets, check_written_by_spark
-from .session import overwrites_dynamically, tells_case
+from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
+from .session import overwrites_dynamically, parallelism, tells_case
 from .shipping import check_workers, shipped
 from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
@@ -121,7 +122,7 @@ def write(
         case = tells_case(df.sparkSession)
         reopened = partial(open_table, url, storage_options=storage_options)
         table = with_new_columns(reopened, fields, tuple(partition or ()), tells_case=case)
-    check_written_by_spark(table.schema)
+    check_written_by_spark(table.schema, shuffles=True)
     if row_kind is not None and not table.schema.primary_keys:
         raise InvalidArgument(
             "row_kind: the table has no primary key, so its rows cannot be replaced or deleted by key"
@@ -186,8 +187,12 @@ def _fill(
         numbering = Numbering(Beginning.now(), base.largest_of_all())
         task = replace(task, numbering=numbering, changelog=mode == "append")
         before = base.snapshot if mode == "append" else before
-    rows = columns.routed(columns.select(df), schema)
-    if cluster == "auto" and schema.bucket < 1 and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
+        tasks = TASKS_PER_CORE * parallelism(df.sparkSession)
+        dynamic_plan = DynamicPlan.of(schema, table.paths, base.snapshot, tasks, mode != "append")
+        task = replace(task, dynamic=dynamic_plan)
+    rows = columns.routed(columns.select(df), schema if task.dynamic is None else task.dynamic.as_fixed(schema))
+    no_buckets = schema.bucket < 1 and not schema.primary_keys
+    if cluster == "auto" and no_buckets and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
         rows = columns.clustered(rows, schema, spec or {})
     messages = run_job(rows, task)
     if mode == "append":
@@ -213,7 +218,8 @@ def _table(
             error.next_step = "check the URL, or pass partition_by=[...] or options={} to create the table"
             raise
         if primary_key:
-            check_buckets(TableOptions({str(k): str(v) for k, v in (options or {}).items()}).get(opt.BUCKET))
+            number = TableOptions({str(k): str(v) for k, v in (options or {}).items()}).get(opt.BUCKET)
+            check_buckets(number, _names(primary_key), _names(partition_by or ()))
         made = table = create_table(
             url,
             Schema(from_spark_schema(fields)),
@@ -229,11 +235,13 @@ def _table(
 
 
 def _check_keys(name: str, wanted: Sequence[str] | str | None, keys: tuple[str, ...], made: bool) -> None:
-    if wanted is None:
-        wanted = () if made else keys
-    given = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    given = _names((() if made else keys) if wanted is None else wanted)
     if given != keys:
         raise InvalidArgument(f"{name} is {list(given)}, but the table has {list(keys)}", next_step="leave it out")
+
+
+def _names(columns: Sequence[str] | str) -> tuple[str, ...]:
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 # ----------------------------------------------------------------------------------------------------------- the job
@@ -269,7 +277,7 @@ def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
 def _data_folder(schema: TableSchema) -> str:
     """The innermost folder that is known to contain all data files."""
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
-    if not schema.partition_keys and schema.bucket < 1:
+    if not schema.partition_keys and schema.bucket < 1 and not schema.primary_keys:
         return TablePaths(data_directory=directory).bucket_dir("", UNAWARE_BUCKET)
     return f"{directory.strip('/')}/" if directory else ""
 

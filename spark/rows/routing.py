@@ -9,13 +9,14 @@ later one is in a later partition of the frame, or in the same partition and fur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ...core.errors import Unsupported
 from ...core.metadata.schema import TableSchema
+from ...table.writing.placement import NO_TOTAL_BUCKETS
 from ...table.writing.writer import check_writable
 from ..session import parallelism
 from .bucket_expressions import BUCKET, with_bucket
@@ -24,23 +25,36 @@ TASKS_PER_CORE = 2
 _TASK, _ORDER = "task", "position"
 
 
-def check_written_by_spark(table: TableSchema) -> None:
-    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`."""
+def check_written_by_spark(table: TableSchema, *, shuffles: bool) -> None:
+    """Refuse tables that no job of Spark can write yet; errors as for `check_writable`.
+
+    Args:
+        shuffles: the job can bring rows together, as the data source cannot.
+    """
     if table.primary_keys:
-        check_buckets(table.bucket)
+        check_buckets(table.bucket, table.primary_keys, table.partition_keys, shuffles=shuffles)
     check_writable(table, keyed=True)
 
 
-def check_buckets(number: int) -> None:
+def check_buckets(
+    number: int, keys: Collection[str], partition_keys: Collection[str], *, shuffles: bool = True
+) -> None:
     """Refuse buckets of a table with a primary key that tasks cannot choose without asking each other.
 
+    Args:
+        keys, partition_keys: the columns of the primary key, and those of the partitions.
+
     Raises:
-        Unsupported: The number of buckets is not fixed.
+        Unsupported: The number of buckets is not fixed, nor are they dynamic ones within partitions.
     """
+    if number == NO_TOTAL_BUCKETS and shuffles and set(partition_keys) <= set(keys):
+        return
     if number < 1:
+        outside = ", ".join(sorted(set(partition_keys) - set(keys)))
+        why = f" and a key without '{outside}'" if number == NO_TOTAL_BUCKETS and outside else ""
         raise Unsupported(
-            "a DataFrame is written to a table with a primary key only if its number of buckets is fixed, not"
-            f" 'bucket' = {number}",
+            "a DataFrame is written to a table with a primary key only if its number of buckets is fixed, or, by"
+            f" lakelatch.spark.write, dynamic within partitions, not 'bucket' = {number}{why}",
             next_step="create the table with options={'bucket': '4'} or so: some hundred megabytes for each bucket;"
             " rows in Arrow are written without Spark, with lakelatch.open_table(url).upsert(rows)",
         )

@@ -82,13 +82,14 @@ def test_a_column_of_the_frame_says_what_each_row_does(spark: Any, url: str) -> 
 
 def test_buckets_that_are_not_fixed_are_refused_before_anything_is_made(spark: Any, url: str) -> None:
     """Tasks could not choose them without asking each other: a key would be in two buckets."""
-    for options in ({}, {"bucket": "-2"}):
+    for about in (KEYED | {"options": {"bucket": "-2"}}, KEYED | {"primary_key": ["id"]}):
         with pytest.raises(ll.Unsupported, match="its number of buckets is fixed"):
-            lake.write(frame(spark, [(1, 1, "a")]), url, options=options, **KEYED)
+            lake.write(frame(spark, [(1, 1, "a")]), url, **about)
         assert not ll.is_table(url)
-    ll.create_table(url, pa.schema([("id", pa.int64())]), primary_key=["id"])
-    with pytest.raises(ll.Unsupported, match="'bucket' = -1"):
-        lake.write(spark.range(3), url)
+    schema = pa.schema([("id", pa.int64()), ("p", pa.int64())])
+    ll.create_table(url, schema, primary_key=["id"], partition_by=["p"])
+    with pytest.raises(ll.Unsupported, match="'bucket' = -1 and a key without 'p'"):
+        lake.write(spark.range(3).selectExpr("id", "id p"), url)
 
 
 def test_two_jobs_at_once_on_the_same_keys_leave_the_rows_of_one_order(spark: Any, url: str) -> None:
