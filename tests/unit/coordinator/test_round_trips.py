@@ -180,6 +180,7 @@ def cold_append_to_one_bucket(world: World) -> str:
     return world.cost_of(lambda: table.append(rows("a", 1)), table)
 
 
+DYNAMIC = {"bucket": "-1", "primary-key": "p,v", "write-only": "true"}
 KEYED = {"bucket": "1", "primary-key": "p,v"}
 
 
@@ -234,6 +235,25 @@ def upsert_beaten_by_a_job_with_its_numbers(world: World) -> str:
 
 def upsert_beaten_in_another_partition(world: World) -> str:
     return upserts_at_once(world, (NOON, NOON), "b")
+
+
+def warm_upsert_of_known_keys(world: World) -> str:
+    """With dynamic buckets: the index that the writer made itself is not read, and stays as it is."""
+    table = world.fill(2, **DYNAMIC)
+    return world.cost_of(lambda: table.upsert(rows("a", 1)), table)
+
+
+def warm_upsert_of_new_keys(world: World) -> str:
+    """The index file and its manifest are written beside the others."""
+    table = world.fill(2, **DYNAMIC)
+    return world.cost_of(lambda: table.upsert(rows("a", 77)), table)
+
+
+def cold_upsert_of_new_keys(world: World) -> str:
+    """The index manifest and the index file of the one partition are read before the rows are placed."""
+    world.fill(2, **DYNAMIC)
+    table = world.opened()
+    return world.cost_of(lambda: table.upsert(rows("a", 77)), table)
 
 
 def cold_append(world: World) -> str:
@@ -480,6 +500,17 @@ EXPECTED: dict[Callable[[World], str], str] = {
     upsert_after_another: (
         "create snapshot, 2 get list, get manifest, get schema, 4 get snapshot, list snapshots, put LATEST, put data, "
         "2 put list, put manifest"
+    ),
+    warm_upsert_of_known_keys: (
+        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, 2 put list, put manifest"
+    ),
+    warm_upsert_of_new_keys: (
+        "create snapshot, get schema, 4 get snapshot, list snapshots, put LATEST, put data, put index, put index manifest, "
+        "2 put list, put manifest"
+    ),
+    cold_upsert_of_new_keys: (
+        "create snapshot, get index, get index manifest, 2 get list, 2 get manifest, get schema, 2 get snapshot, list schemas, "
+        "list snapshots, put LATEST, put data, put index, put index manifest, 2 put list, put manifest"
     ),
     cold_append: (
         "create snapshot, 2 get list, 2 get snapshot, list schemas, list snapshots, put LATEST, put data, 2 "
