@@ -3,7 +3,8 @@
 Owns: `read_changes`, `ChangeReader`, the columns that describe a change. Must not know: how a range was chosen, which files hold
 changes, how rows are compared. Source: format/snapshot §4; format/primary-keys §8.
 Invariants: The changes of a snapshot come together, in the order of the snapshots; where states are compared, rows that went come
-before rows that came. Memory holds the files of one step where rows must be compared, and a few row groups elsewhere.
+before rows that came: within a range of keys, if there is a primary key. Memory holds the changed files of one partition where
+rows without a key are compared, a range of keys where rows with one are, and a few row groups elsewhere.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
+from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
-from ...core.metadata.merge_rules import VALUE_KIND
+from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.arrow import to_arrow_mask
 from ...core.predicates.predicate import Predicate, bind
 from ...core.rows.types import AtomicType, Field, string, timestamp
-from ...core.statistics.pruning import split_predicate
 from ..formats.data_source import BATCH_ROWS
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader, arrow_schema_of, fields_of, gathered
 from ..reading.read_ahead import in_order
 from ..scan.fallback import FileSchemas, file_schemas_of
 from ..scan.refusals import check_schema_readable
 from .key_changes import Mode, check_has_changelog
+from .key_difference import KeyDifference
 from .planning import ChangePlanner
-from .row_difference import differing_rows, rows_with_partner
+from .row_difference import differing_rows
 from .steps import ChangeStep
 from .window import Window
 
@@ -51,8 +52,8 @@ DESCRIPTION = pa.schema(
     ]
 )
 """The columns that follow the rows' own: "+I", "-U", "+U" or "-D"; the snapshot that made the change, and its time."""
-INSERT, DELETE = "+I", "-D"
-KINDS = pa.array(["+I", "-U", "+U", "-D"])
+INSERT, BEFORE, AFTER, DELETE = "+I", "-U", "+U", "-D"
+KINDS = pa.array([INSERT, BEFORE, AFTER, DELETE])
 """The texts of `_VALUE_KIND`."""
 
 
@@ -107,10 +108,12 @@ def read_changes(
     def changes(before: Snapshot | None, found: Snapshot) -> Iterator[pa.RecordBatch]:
         for step in planner.steps(before, found, window.by_snapshot):
             schemas = file_schemas_of(timeline, schema, step.splits)
-            yield from ChangeReader(schema, columns, bound, schemas, later_only).batches(timeline.store, step)
+            reader = ChangeReader(schema, columns, bound, schemas, later_only, memory)
+            yield from reader.batches(timeline.store, step)
 
     local = timeline.store.capabilities.native_scheme == "file"
     threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(window.snapshots))
+    memory = schema.options.get(opt.MERGE_MEMORY) // max(threads, 1)
     tasks = (partial(changes, before, found) for before, found in window.pairs())
     return pa.RecordBatchReader.from_batches(result, gathered(in_order(tasks, threads)))
 
@@ -123,14 +126,15 @@ def plan_changes(
     where: Predicate | None = None,
     overwrites: bool = True,
     mode: Mode = "auto",
+    memory: int | None = None,
 ) -> tuple[list[ChangeStep], ChangeReader]:
-    """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes`."""
+    """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes` and `ChangeReader`."""
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
     planned = timeline.parallel(lambda pair: list(planner.steps(*pair, window.by_snapshot)), window.pairs())
     steps = [part for found in planned for step in found for part in step.parts()]
     schemas = file_schemas_of(timeline, schema, [split for step in steps for split in step.splits])
     bound = None if where is None else bind(where, schema.fields)
-    return steps, ChangeReader(schema, columns, bound, schemas, not overwrites and not window.by_snapshot)
+    return steps, ChangeReader(schema, columns, bound, schemas, not overwrites and not window.by_snapshot, memory)
 
 
 def planner_of(
@@ -152,7 +156,8 @@ class ChangeReader:
         columns: their columns, in order; None for all.
         where: a bound predicate that the rows of the result fulfil; None for all.
         file_schemas: the schemas that the steps' files name (see `file_schemas_of`).
-        later_only: of rows that are compared, only those of the later state are told, as rows that came.
+        later_only: of rows that are compared by key, only those of the later state are told, as rows that came.
+        memory: about how many bytes a comparison by key may take; None for option `read.merge-memory`.
     """
 
     def __init__(
@@ -162,8 +167,11 @@ class ChangeReader:
         where: Predicate | None,
         file_schemas: FileSchemas,
         later_only: bool = False,
+        memory: int | None = None,
     ) -> None:
         self.schema, self._where, self._file_schemas, self._later_only = schema, where, file_schemas, later_only
+        self._rules = merge_rules(schema)
+        self._memory = schema.options.get(opt.MERGE_MEMORY) if memory is None else memory
         self._columns = list(schema.names) if columns is None else list(columns)
         self.result = changes_schema(schema, columns)
 
@@ -189,41 +197,44 @@ class ChangeReader:
             InvalidArgument, Unsupported: as for `SplitReader`.
         """
         if step.gone:
-            yield from self._compared(store, step)
+            compared = self._compared(store, step) if self._rules is None else self._compared_by_key(store, step)
+            for rows, kinds in compared:
+                told = rows.append_column(ROW_KIND, kinds)
+                for batch in told.to_batches(BATCH_ROWS):
+                    yield self._described(batch, batch.column(ROW_KIND), step)
             return
         system = (VALUE_KIND,) if step.holds_kinds else ()
         reader = SplitReader(self.schema, self._columns, self._where, self._file_schemas, system)
         for batch in reader.batches(store, step.came):
             yield self._described(batch, _kinds_of(batch) if step.holds_kinds else INSERT, step)
 
-    def _compared(self, store: Store, step: ChangeStep) -> Iterator[pa.RecordBatch]:
-        """The rows that one side has more often than the other. All columns are compared. Rows with a primary key that both
-        sides have are one row that changed.
-        """
-        keys = self.schema.primary_keys
-        # Both versions of a row are needed in order to tell that it changed, so that only its key may leave it out here.
-        where = self._where if not keys or self._where is None else split_predicate(self._where, keys)[0]
+    def _compared(self, store: Store, step: ChangeStep) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """The rows that one side has more often than the other, with their kinds. All columns are compared."""
         names = self.schema.names
         read = [*names, *(name for name in self._columns if name not in names)]
-        reader = SplitReader(self.schema, read, where, self._file_schemas)
+        reader = SplitReader(self.schema, read, self._where, self._file_schemas)
         old, new = (
             pa.Table.from_batches(reader.batches(store, splits), schema=reader.arrow_schema)
             for splits in (step.gone, step.came)
         )
         lost, added = differing_rows(old.select(names), new.select(names))
-        old, new = old.take(pa.array(lost)), new.take(pa.array(added))
-        if keys and not self._later_only:
-            updated = rows_with_partner(old.select(keys), new.select(keys))
-            sides = [(old, _chosen(updated[0], "-U", DELETE)), (new, _chosen(updated[1], "+U", INSERT))]
-        else:
-            sides = [(old, _chosen(np.zeros(len(old), bool), DELETE, DELETE))] if not self._later_only else []
-            sides.append((new, _chosen(np.zeros(len(new), bool), INSERT, INSERT)))
-        for rows, kinds in sides:
-            told = rows.append_column(ROW_KIND, kinds)
-            if where is not self._where and self._where is not None:
-                told = told.filter(to_arrow_mask(self._where, rows, self.schema.fields))
-            for batch in told.to_batches(BATCH_ROWS):
-                yield self._described(batch, batch.column(ROW_KIND), step)
+        for rows, positions, kind in ((old, lost, DELETE), (new, added, INSERT)):
+            yield rows.take(pa.array(positions)), pa.repeat(pa.scalar(kind), len(positions))
+
+    def _compared_by_key(self, store: Store, step: ChangeStep) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """The rows that differ, with their kinds; both versions of a row whose key both sides have."""
+        assert self._rules is not None
+        difference = KeyDifference(self.schema, self._rules, self._where, self._file_schemas)
+        for old, new, was_updated, is_updated in difference.ranges(store, step, self._memory):
+            if self._later_only:
+                sides = [(new, pa.repeat(pa.scalar(INSERT), new.num_rows))]
+            else:
+                sides = [(old, _chosen(was_updated, BEFORE, DELETE)), (new, _chosen(is_updated, AFTER, INSERT))]
+            for rows, kinds in sides:
+                if self._where is not None:
+                    wanted = to_arrow_mask(self._where, rows, self.schema.fields)
+                    rows, kinds = rows.filter(wanted), kinds.filter(wanted)
+                yield rows, kinds
 
     def _described(self, rows: pa.RecordBatch, kinds: Any, step: ChangeStep) -> pa.RecordBatch:
         """The rows with the columns that describe their change."""

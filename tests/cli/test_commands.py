@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from golden_tables import unpack
 
 import lakelatch as ll
 
@@ -60,6 +61,20 @@ def test_changes(run: Any, flights: ll.Table) -> None:
     assert run("changes", flights.url, "--start", "none", "--end", "eod").code == 2
     refused = run("read", flights.url, "--watermark", 5)
     assert (refused.code, "no snapshot has a watermark" in refused.err) == (2, True)
+
+
+def test_changes_of_a_table_with_a_primary_key(run: Any, tmp_path: Path) -> None:
+    """The kinds of its changelog, the rows as they were written, and the difference of two states."""
+    url = unpack("paimon-java-1.4.2/pk_changelog_full_compaction", tmp_path).path
+    kinds = {
+        mode: [row["_row_kind"] for row in run("changes", url, "--start", 4, "--mode", mode, "--json").lines]
+        for mode in ("auto", "delta", "diff")
+    }
+    assert set(kinds["auto"]) == {"+I", "-U", "+U", "-D"}
+    assert set(kinds["delta"]) == {"+I", "-D"}
+    expected = ll.open_table(str(url)).changes(4, mode="diff").read_all()["_row_kind"].to_pylist()
+    assert kinds["diff"] == expected
+    assert run("changes", url, "--start", 0, "--mode", "all").code == 2
 
 
 def test_create_with_types_that_have_parts(run: Any, tmp_path: Path) -> None:

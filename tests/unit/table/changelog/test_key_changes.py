@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from lakelatch.core.metadata.merge_rules import merge_rules
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType
 from lakelatch.table.changelog.key_changes import differing_sections
+from lakelatch.table.changelog.reading import plan_changes
+from lakelatch.table.changelog.window import window_of
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +196,93 @@ def test_buckets_are_compared_together_after_their_number_has_changed(tables: An
     rescaled = [entry("c", 1, 9, 3, 4)]
     assert sections(tables, old, rescaled) == [(["a", "b"], ["c"])]
     assert sections(tables, [entry("a", 1, 9, 0, -1)], [entry("b", 1, 9, 1, -1)]) == [(["a"], ["b"])]
+
+
+# --------------------------------------------------------------------------------------------- tables that lakelatch writes
+
+KEYED = pa.schema(
+    [pa.field("p", pa.string(), nullable=False), pa.field("id", pa.int32(), nullable=False), ("v", pa.int64())]
+)
+SUMMED = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+
+
+def history(table: ll.Table, rng: random.Random, deletes: bool) -> None:
+    """Upserts, deletes, overwrites and compactions of few keys."""
+
+    def rows(count: int, parts: str = "ab") -> pa.Table:
+        keys = sorted({(rng.choice(parts), rng.randint(0, 6)) for _ in range(count)})
+        values = [rng.choice([1, 2, 3]) for _ in keys]
+        return pa.table([[p for p, _ in keys], [i for _, i in keys], values], schema=KEYED)
+
+    for _ in range(9):
+        step = rng.choice(["upsert"] * 5 + ["delete", "overwrite", "compact", "full"])
+        if step == "delete" and deletes:
+            table.delete(rows(2).select(["p", "id"]))
+        elif step == "overwrite":
+            table.overwrite(rows(3, "a"), partition={"p": "a"})
+        elif step in ("compact", "full"):
+            table.compact(full=step == "full")
+        else:
+            table.upsert(rows(4))
+    table.compact(full=True)
+
+
+@pytest.mark.parametrize("engine", [{}, SUMMED], ids=["deduplicate", "aggregation"])
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_the_changes_of_any_history_give_its_states(producer: str, engine: dict[str, str]) -> None:
+    """From the beginning: what the producer tells; between two snapshots: their difference, strictly one change per key."""
+    options = {"bucket": "2", "changelog-producer": producer, "num-sorted-run.compaction-trigger": "3", **engine}
+    rng = random.Random(f"{producer} {engine}")
+    for number in range(2):
+        url = f"memory://key-changes-{producer}-{len(engine)}-{number}/t"
+        table = ll.create_table(url, KEYED, primary_key=["p", "id"], partition_by=["p"], options=options)
+        history(table, rng, deletes=not engine)
+        ids = [s.id for s in table.snapshots()]
+        keys = list(table.schema.primary_keys)
+        states = {i: rows_of(table.at(snapshot=i).to_arrow(), keys) for i in (ids[len(ids) // 2], ids[-1])}
+        middle, last = states
+        difference = table.changes(middle, last, mode="diff").read_all()
+        assert applied(states[middle], difference, keys) == states[last]
+        told = table.changes(0).read_all()
+        if producer in ("lookup", "full-compaction"):
+            assert applied({}, told, keys) == states[last]
+        elif not engine:
+            assert upserted(told, keys) == states[last]
+
+
+def upserted(changes: pa.Table, keys: list[str]) -> dict[Any, str]:
+    """The rows after changes that only say what was written."""
+    rows: dict[Any, str] = {}
+    for row, kind in zip(changes.to_pylist(), changes["_row_kind"].to_pylist(), strict=True):
+        key = tuple(row[k] for k in keys)
+        rows.pop(key, None)
+        if kind in ("+I", "+U"):
+            rows[key] = repr([value for name, value in row.items() if not name.startswith("_")])
+    return rows
+
+
+def test_large_states_are_compared_in_ranges_of_keys() -> None:
+    """In memory for a few row groups the changes are the same, and each key is told of once."""
+    options = {"bucket": "1", "file.block-size": "16 kb", "write-only": "true"}
+    table = ll.create_table(
+        "memory://key-changes-large/t", KEYED, primary_key=["p", "id"], partition_by=["p"], options=options
+    )
+
+    def upsert(keys: range, value: int) -> None:
+        table.upsert(pa.table([["a"] * len(keys), keys, [value] * len(keys)], schema=KEYED))
+
+    upsert(range(150_000), 1)
+    upsert(range(500, 150_000, 500), 2)
+    table.delete(pa.table({"p": ["a"] * 3, "id": pa.array([0, 75_000, 149_999], pa.int32())}))
+    upsert(range(150_000, 150_010), 3)
+    window = window_of(table.timeline, 1, 4, table.snapshot(), "diff")
+    found = []
+    for memory in (1 << 30, 1 << 18):
+        steps, reader = plan_changes(table.timeline, window, table.schema, mode="diff", memory=memory)
+        assert len(steps) == 1
+        found.append(list(reader.batches(table.store, steps[0])))
+    whole, parts = (pa.Table.from_batches(batches, schema=batches[0].schema) for batches in found)
+    assert len(found[0]) == 2 and len(found[1]) > 4, "a batch of each side for each range"
+    order = [("id", "ascending"), ("_row_kind", "ascending")]
+    assert parts.sort_by(order).equals(whole.sort_by(order))
+    assert Counter(whole["_row_kind"].to_pylist()) == {"-U": 298, "+U": 298, "-D": 3, "+I": 10}

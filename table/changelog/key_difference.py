@@ -1,0 +1,122 @@
+"""Compare two states of a table with a primary key, one range of keys after another.
+
+Owns: `KeyDifference`. Must not know: how files were chosen, snapshots. Source: format/primary-keys §8.
+
+Invariants: Rows are merged on each side before they are compared, and all versions of a key are in one range. Memory holds one
+range of both sides, about as many bytes as are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...backends.store import Store
+from ...core.metadata.merge_rules import LEVEL, MergeRules
+from ...core.metadata.schema import TableSchema
+from ...core.places import codec_of
+from ...core.predicates.predicate import Predicate
+from ...core.rows.arrow import arrow_schema, to_arrow
+from ...core.rows.values import to_arrow_scalar
+from ..reading.arrow import arrow_schema_of
+from ..reading.section_reader import ColumnRows, SectionReader
+from ..reading.windows import Piece, windows
+from ..scan.fallback import FileSchemas
+from ..scan.split import Split
+from .row_difference import differing_rows, rows_with_partner
+from .steps import ChangeStep
+
+_OLD, _NEW = 0, 1
+_FOR_RANGES = 4
+"""The part of the memory for the rows of a range, from which the rows that differ are copied."""
+
+
+class KeyDifference:
+    """Compares the files of steps. It can be pickled to another machine.
+
+    Args:
+        schema: the schema of the rows.
+        rules: the table's rules.
+        where: a bound predicate. Its conditions on key columns skip row groups; no row is left out by it.
+        file_schemas: the schemas that the steps' files name.
+    """
+
+    def __init__(
+        self, schema: TableSchema, rules: MergeRules, where: Predicate | None, file_schemas: FileSchemas
+    ) -> None:
+        self._schema, self._keys = schema, [f.name for f in rules.keys]
+        self._stored = [f for f in schema.fields if f.name not in schema.partition_keys]
+        by_branch: dict[str, dict[int, TableSchema]] = {}
+        for (branch, schema_id), written in file_schemas.items():
+            by_branch.setdefault(branch, {})[schema_id] = written
+        self._readers = {b: SectionReader(schema, rules, self._stored, where, found) for b, found in by_branch.items()}
+
+    def ranges(self, store: Store, step: ChangeStep, memory: int) -> Iterator[tuple[pa.Table, pa.Table, Any, Any]]:
+        """The rows that differ, in some ranges of keys.
+
+        Args:
+            step: files of one partition.
+            memory: about how many bytes the comparison may take.
+
+        Yields:
+            The older rows and the newer rows, all columns of the table; and for each of both, whether the other side has
+            a row with its key.
+
+        Raises:
+            TableCorrupt, InvalidArgument, Unsupported: as for `SectionReader.batches`.
+        """
+        sides = [(_OLD, split) for split in _by_bucket(step.gone)] + [(_NEW, split) for split in _by_bucket(step.came)]
+        share = memory // (_FOR_RANGES * len(sides))
+        runs = [self._pieces(store, split, side, share) for side, split in sides]
+        constants = self._constants(sides[0][1])
+        for window in windows(runs, self._keys, memory // _FOR_RANGES):
+            side = window.column(LEVEL.name)
+            columns = pa.Table.from_arrays(
+                [window.column(f.name) for f in self._stored], schema=arrow_schema(self._stored)
+            )
+            old, new = (columns.filter(pc.equal(side, number)) for number in (_OLD, _NEW))
+            lost, added = differing_rows(old, new)
+            old, new = old.take(pa.array(lost)), new.take(pa.array(added))
+            partners = rows_with_partner(old.select(self._keys), new.select(self._keys))
+            yield self._whole(old, constants), self._whole(new, constants), *partners
+
+    def _pieces(self, store: Store, split: Split, side: int, memory: int) -> Iterator[Piece]:
+        """The merged rows of one bucket, by ascending keys."""
+        section = range(len(split.files))
+        reader = self._readers[split.branch]
+        for count, columns in reader.key_rows(store, split, section, drop_deletes=True, alone=False, memory=memory):
+            yield Piece(side, side, ColumnRows(count, columns), f"data file {split.keys[0]}")
+
+    def _constants(self, split: Split) -> dict[str, pa.Scalar]:
+        codec = codec_of(self._schema)
+        values = zip(codec.fields, codec.decode(split.partition), strict=True)
+        return {f.name: to_arrow_scalar(value, f.type, to_arrow(f.type)) for f, value in values}
+
+    def _whole(self, rows: pa.Table, constants: dict[str, pa.Scalar]) -> pa.Table:
+        """The rows with their partition columns."""
+        arrays = [
+            pa.repeat(constants[name], rows.num_rows) if name in constants else rows.column(name)
+            for name in self._schema.names
+        ]
+        return pa.Table.from_arrays(arrays, schema=arrow_schema_of(self._schema, None))
+
+
+def _by_bucket(splits: Sequence[Split]) -> list[Split]:
+    """The files of each bucket as one split, in which all of them are merged."""
+    buckets: dict[int, list[Split]] = {}
+    for split in splits:
+        buckets.setdefault(split.bucket, []).append(split)
+    return [
+        replace(
+            parts[0],
+            files=tuple(file for split in parts for file in split.files),
+            keys=tuple(key for split in parts for key in split.keys),
+            deletions=tuple(split.deletion(i) for split in parts for i in range(len(split.files))),
+            sections=(tuple(range(sum(len(split.files) for split in parts))),),
+        )
+        for parts in buckets.values()
+    ]
