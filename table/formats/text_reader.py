@@ -2,7 +2,8 @@
 
 Owns: lines and their decompression. Must not know: splits, partitions, predicates, the text of a value (see `text_values`).
 Source: format/data-files §3. Invariants: A line that cannot be read is an error that names the file; Apache Paimon reads its
-values as null. The columns of a CSV file are found by their position in the schema that it was written with.
+values as null. The columns of a CSV file are found by their position in the schema that it was written with, after
+the keys, the sequence number and the kind in a table with a primary key.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from csv import reader as rows_of_text
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from pyarrow import csv
 
 from ...core.casts.columns import CastFailure
 from ...core.errors import Unsupported
+from ...core.metadata.data_file import EMPTY_ROW
 from ...core.metadata.merge_rules import VALUE_KIND
 from ...core.metadata.schema import ROW_ID, ROW_SEQUENCE
 from ...core.paths import codec_of_name, format_of
@@ -48,9 +51,7 @@ class _TextFile(StreamedFile):
         super().__init__(source, projection)
         named = source.file.write_cols
         wanted = {column.source for column in projection.columns}
-        keyed = VALUE_KIND.name in wanted
-        if keyed and format_of(source.file.file_name) == "csv":
-            raise Unsupported(f"{source.where}: CSV files of a table with a primary key are not supported yet")
+        keyed = source.file.min_key != EMPTY_ROW
         # Computed, unless the file says that it holds them, or belongs to a table with a primary key.
         counted = () if keyed else (ROW_ID.name, ROW_SEQUENCE.name, VALUE_KIND.name)
         self._written = [f for f in projection.written if (f.name not in counted if named is None else f.name in named)]
@@ -95,6 +96,8 @@ class CsvFile(_TextFile):
         chosen = [str(self._written.index(f)) for f in self._fields]
         if not self._data:
             return
+        if VALUE_KIND in self._written:
+            names, chosen = self._places_with_keys()
         table = csv.read_csv(
             io.BytesIO(self._data),
             csv.ReadOptions(column_names=names, use_threads=False),
@@ -108,6 +111,20 @@ class CsvFile(_TextFile):
         )
         for part in table.to_batches(BATCH_ROWS):
             yield self._batch([_typed(part.column(i), f) for i, f in enumerate(self._fields)])
+
+    def _places_with_keys(self) -> tuple[list[str], list[str]]:
+        """The positions of all columns and of the wanted ones, in a file of a table with a primary key: keys, sequence number and
+        kind come before the others, and the file has no names. In thin mode there are no keys.
+        """
+        first = next(rows_of_text(io.StringIO(self._data.decode()), escapechar="\\", doublequote=False))
+        columns = [f for f in self._written if f not in (ROW_ID, ROW_SEQUENCE, VALUE_KIND)]
+        keys = len(first) - len(columns) - 2
+        if keys < 0:
+            raise ValueError(
+                f"a row has {len(first)} values, but the table has {len(columns)} columns and its files two more"
+            )
+        layout = [*range(keys), ROW_SEQUENCE, VALUE_KIND, *columns]
+        return [str(i) for i in range(len(layout))], [str(layout.index(f)) for f in self._fields]
 
 
 def _typed(texts: Any, field: Field) -> Any:
