@@ -69,6 +69,7 @@ def write(
     partition_by: Sequence[str] | str | None = None,
     primary_key: Sequence[str] | str | None = None,
     options: Mapping[str, Any] | None = None,
+    allow_unknown: bool = False,
     evolve: bool = False,
     cluster: Cluster = "auto",
     row_kind: str | None = None,
@@ -93,6 +94,7 @@ def write(
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         partition_by, primary_key, options: how to create the table if it does not exist. Without any of them, the table
             must exist.
+        allow_unknown: accept options that neither lakelatch nor Apache Paimon knows, when the table is created.
         evolve: first add the columns that the table lacks, as a schema change of its own. They stay if the job fails.
         cluster: with `auto`, the rows of a partition are brought together before they are written, so that a partition gets
             few files instead of one from each task; this costs a shuffle. With `none`, or if the table's option
@@ -117,7 +119,7 @@ def write(
     """
     _check_arguments(df, mode, partition, read_snapshot, cluster, row_kind)
     fields = spark.StructType([f for f in df.schema.fields if f.name != row_kind])
-    table = _table(fields, url, partition_by, primary_key, options, storage_options)
+    table = _table(fields, url, partition_by, primary_key, options, storage_options, allow_unknown)
     if evolve:
         case = tells_case(df.sparkSession)
         reopened = partial(open_table, url, storage_options=storage_options)
@@ -208,6 +210,7 @@ def _table(
     primary_key: Sequence[str] | str | None,
     options: Mapping[str, Any] | None,
     storage_options: Mapping[str, Any] | None,
+    allow_unknown: bool,
 ) -> Table:
     """The table, which is created if it does not exist and the arguments say how."""
     made = None
@@ -226,6 +229,7 @@ def _table(
             partition_by=partition_by or (),
             primary_key=primary_key or (),
             options=options,
+            allow_unknown=allow_unknown,
             exist_ok=True,  # two writers may create it at once; the keys of the winner are checked below
             storage_options=storage_options,
         )

@@ -147,6 +147,16 @@ def test_each_way_to_say_how_creates_a_missing_table(spark: Any, url: str) -> No
     assert ll.open_table(url).schema.partition_keys == ("month",)
 
 
+def test_options_of_ones_own_programs_are_accepted_on_request(spark: Any, url: str) -> None:
+    """As in `create_table`: a name that nobody knows is more often misspelt than meant."""
+    frame = spark.createDataFrame([(1, "a")], DDL)
+    with pytest.raises(ll.InvalidArgument, match=r"no table option 'team.owner'.*allow_unknown=True"):
+        lake.write(frame, url, options={"team.owner": "air"})
+    assert not ll.is_table(url)
+    lake.write(frame, url, options={"team.owner": "air"}, allow_unknown=True)
+    assert ll.open_table(url).options["team.owner"] == "air"
+
+
 def test_a_partitioned_write_makes_few_files(spark: Any, url: str) -> None:
     """Rows are brought together by partition; an argument and an option of the table turn it off."""
     rows = spark.range(200).repartition(4).selectExpr("cast(id % 10 AS int) AS month", "'x' AS v")
