@@ -28,6 +28,7 @@ from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavaila
 from ..core.metadata.schema import TableSchema
 from ..core.options import TableOptions
 from ..core.paths import TablePaths
+from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
@@ -75,6 +76,9 @@ def write(
     row_kind: str | None = None,
 ) -> Receipt:
     """Write a DataFrame into a table in one commit. In a table with a primary key, rows replace those with their keys.
+
+    Unless such a table has option `write-only`, the buckets that were written are compacted afterwards if that is due: by another
+    job of Spark and in a commit of its own, whose failure does no harm.
 
     Args:
         df: a DataFrame of Spark, classic or Connect; its columns are matched by name.
@@ -134,9 +138,18 @@ def write(
     with table.transaction(
         commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
     ) as tx:
-        if not tx.replayed:
-            _fill(tx, table, df, mode, partition, read_snapshot, cluster, row_kind)
+        messages = [] if tx.replayed else _fill(tx, table, df, mode, partition, read_snapshot, cluster, row_kind)
+    if table.schema.primary_keys and messages and not tx.receipt.replayed:
+        _compact(table, messages, df.sparkSession)
     return tx.receipt
+
+
+def _compact(table: Table, messages: Sequence[CommitMessage], session: Any) -> None:
+    """Compact the buckets that were written, as a job and a commit of their own, if the table's options ask for it."""
+    from .compaction import rewritten_by  # which runs its jobs by this module
+
+    buckets = {(m.partition, m.bucket) for m in messages if m.new_files}
+    compact_written(table.committer, table.timeline, buckets, partial(rewritten_by, session))
 
 
 def _check_arguments(
@@ -174,8 +187,8 @@ def _fill(
     read_snapshot: int | None,
     cluster: Cluster,
     row_kind: str | None,
-) -> None:
-    """Run the job, and add its files to the transaction."""
+) -> list[CommitMessage]:
+    """Run the job, and add its files to the transaction. Returns the messages of the tasks."""
     schema = table.schema
     dynamic = mode == "overwrite-partitions"
     if mode == "overwrite" and partition is None and schema.partition_keys:
@@ -201,6 +214,7 @@ def _fill(
         tx.append_messages(messages, before)
     else:
         tx.overwrite_messages(messages, before, partition=partition, dynamic=dynamic)
+    return messages
 
 
 def _table(

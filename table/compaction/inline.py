@@ -9,7 +9,7 @@ its own. Buckets that nobody wrote to are left alone. If nothing is due, nothing
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ...coordinator.commit.bucket_numbers import Buckets
 from ...coordinator.commit.committer import Committer
@@ -24,7 +24,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
 from .key_plan import bucket_compactions
 from .plan import CompactionPlan, target_bytes_of
-from .run import Compaction, rewriter_of, rewritten_here, run_compaction
+from .run import AnyRewriter, Compaction, Rewrite, rewriter_of, rewritten_here, run_compaction
 
 _LOG = logging.getLogger("lakelatch.compaction")
 _ROUNDS = 10
@@ -32,11 +32,17 @@ _ROUNDS = 10
 rows that are not visible yet."""
 
 
-def compact_written(committer: Committer, timeline: Timeline, buckets: Collection[PartitionBucket]) -> None:
+def compact_written(
+    committer: Committer,
+    timeline: Timeline,
+    buckets: Collection[PartitionBucket],
+    rewritten: Callable[[AnyRewriter], Rewrite] = rewritten_here,
+) -> None:
     """Compact what is due in some buckets. Gives up quietly if other commits change them first; raises nothing.
 
     Args:
         buckets: those that the newest commit of this committer has written files into.
+        rewritten: makes the function that rewrites files; in this process by default.
     """
     schema = committer.schema
     touched = {bucket for bucket in buckets if bucket[1] != POSTPONED}
@@ -49,12 +55,12 @@ def compact_written(committer: Committer, timeline: Timeline, buckets: Collectio
         snapshot, found = known
         due = [bucket for bucket in touched if is_due(schema, found, bucket)]
         urgent = due if _hides_rows(schema) else [b for b in due if found.run_count(b) > stop_trigger(schema.options)]
-        done = _compact(committer, timeline, snapshot, due) if due else None
+        done = _compact(committer, timeline, snapshot, due, rewritten) if due else None
         for _ in range(_ROUNDS - 1):
             latest = timeline.latest() if done is not None and done.given_up and urgent else None
             if latest is None:
                 return
-            done = _compact(committer, timeline, latest, urgent)
+            done = _compact(committer, timeline, latest, urgent, rewritten)
     except Exception as error:  # the write has landed
         _LOG.warning("the rows are committed, but compacting their buckets afterwards failed: %s", error)
 
@@ -83,7 +89,11 @@ def _is_full(schema: TableSchema) -> bool:
 
 
 def _compact(
-    committer: Committer, timeline: Timeline, snapshot: Snapshot, due: Sequence[PartitionBucket]
+    committer: Committer,
+    timeline: Timeline,
+    snapshot: Snapshot,
+    due: Sequence[PartitionBucket],
+    rewritten: Callable[[AnyRewriter], Rewrite],
 ) -> Compaction | None:
     schema, partitions = committer.schema, {partition for partition, _ in due}
     fields = codec_of(schema).fields
@@ -96,4 +106,4 @@ def _compact(
         return None
     plan = CompactionPlan(snapshot, target_bytes_of(schema), tuple(groups), len(chosen), index)
     rewriter = rewriter_of(committer.store, timeline, schema, plan.groups, plan.target_bytes)
-    return run_compaction(committer, timeline, schema, plan, rewritten_here(rewriter))
+    return run_compaction(committer, timeline, schema, plan, rewritten(rewriter))

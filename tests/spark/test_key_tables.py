@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from values import assert_same_rows, encode_rows
 
 import lakelatch as ll
 import lakelatch.spark as lake
@@ -114,6 +115,24 @@ def test_two_jobs_at_once_on_the_same_keys_leave_the_rows_of_one_order(spark: An
     assert len(rows) == 400
     assert len({v for _, _, v in rows}) == 1
     assert {r.snapshot_id for r in receipts.values()} == {2, 3}
+
+
+def test_what_was_written_is_compacted_by_a_job_of_its_own(spark: Any, url: str, paimon_java: Any) -> None:
+    """Unless option `write-only` is set. Java finds each row in the bucket of its key, and reads the same before and after."""
+    names = spark.range(90).selectExpr("concat(repeat('k', cast(id % 13 AS int)), id) name", "id n")
+    options = {"bucket": "3", "num-sorted-run.compaction-trigger": "1"}
+    lake.write(names, url, primary_key="name", options=options)
+    some = names.where("n % 3 = 0").selectExpr("name", "-n n", "if(n % 2 = 0, 'd', 'u') op")
+    receipt = lake.write(some, url, row_kind="op")
+    table = ll.open_table(url)
+    assert [s.commit_kind for s in table.snapshots()] == ["APPEND", "APPEND", "COMPACT"]
+    assert receipt.snapshot_id == 2
+    assert len({e.bucket for e in table.entries()}) == len(table.entries()) == 3
+    expected = sorted(n for n in range(90) if n % 3) + sorted(-n for n in range(3, 90, 6))
+    for snapshot in (2, 3):
+        rows = encode_rows(table.at(snapshot=snapshot).to_arrow(), table.schema.fields)
+        assert_same_rows(paimon_java.rows(url, snapshot=snapshot), rows, str(snapshot))
+    assert sorted(n for _, n in contents(spark, url)) == sorted(expected)
 
 
 def test_the_data_source_upserts_too_and_later_partitions_win(spark: Any, url: str) -> None:
