@@ -25,7 +25,7 @@ from ..table.scan.split import DELETED_ROWS, Split
 
 VECTOR_FILES = 64
 """The most files with deleted rows that Spark's own reader takes …"""
-VECTOR_FILE_BYTES = 1 << 20
+VECTOR_FILE_BYTES = 16 << 20
 """… whose mean size is at least this …"""
 VECTOR_ROWS = 1 << 28
 """… and the most rows they may have, because the driver holds a bit for each."""
