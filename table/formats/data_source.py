@@ -20,7 +20,7 @@ from ...core.options import TableOptions
 
 BATCH_ROWS = 1 << 16
 _FEWEST_BATCH_ROWS = 1 << 10
-_ROW_BYTES = 256
+_ROW_BYTES = 128
 """A guess: how large rows are, is known when they are read."""
 SMALL_FILE_BYTES = 4 << 20
 """Files up to this size are fetched with one request."""

@@ -24,7 +24,7 @@ class Rows(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the columns that were read."""
+        """About the bytes of the columns that were read."""
 
     def column(self, name: str) -> Any:
         """A column of the result, converted once."""
@@ -56,7 +56,7 @@ class FileRows:
 
     @property
     def nbytes(self) -> int:
-        return int(self._batch.nbytes)
+        return sum(map(_plain_bytes, self._batch.columns))
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,6 +95,14 @@ class FileRows:
     def replace_nulls(self, name: str, values: Any) -> None:
         """Replace the nulls of a column by other values."""
         self._made[name] = pc.coalesce(self.column(name), values)
+
+
+def _plain_bytes(array: Any) -> int:
+    """The bytes of a column, of dictionaries after they are resolved."""
+    if not pa.types.is_dictionary(array.type):
+        return int(array.nbytes)
+    values = array.dictionary
+    return len(array) * (int(values.nbytes) // max(len(values), 1) + 1)
 
 
 class MergedRows:

@@ -9,7 +9,7 @@ cannot hold is refused, never wrapped around.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from .data_source import DataSource
 from .file_rows import FileRows
 from .row_groups import wanted_row_groups
 
+_LENGTH_BYTES = 4
 _LEAST_COLUMN_BYTES = 1 << 16
 _NANO_LIMIT_US = (2**63 - 1) // 1000
 _WRAP_US = 2**64 // 1000
@@ -52,17 +53,36 @@ class ParquetFile:
             self._paths = [self._reader.schema.column(i).path for i in self._leaves]
         self._metadata = self._reader.metadata
         source.check_rows(self._metadata.num_rows)
+        if source.part_bytes is not None:  # many of the rows are left out: their texts need not be made
+            short = self._short_texts()
+            if short:
+                with source.blamed():
+                    self._reader = self._parquet(self._unit, self._metadata, short)
 
     @property
     def has_columns(self) -> bool:
         """Does the file hold any of the wanted columns?"""
         return bool(self._leaves)
 
-    def _parquet(self, unit: str, metadata: Any = None) -> Any:
+    def _short_texts(self) -> list[str]:
+        """The columns of texts that take less space than the lengths of their values would, so that they are dictionaries."""
+        if not self._metadata.num_row_groups:
+            return []
+        group = self._metadata.row_group(0)
+        found = []
+        for leaf in self._leaves:
+            column, chunk = self._reader.schema.column(leaf), group.column(leaf)
+            is_text = column.physical_type == "BYTE_ARRAY" and column.path == column.name
+            if is_text and chunk.has_dictionary_page and chunk.total_uncompressed_size < _LENGTH_BYTES * group.num_rows:
+                found.append(column.path)
+        return found
+
+    def _parquet(self, unit: str, metadata: Any = None, dictionaries: Sequence[str] = ()) -> Any:
         parts = self._column_bytes()
         return pq.ParquetFile(
             self._input,
             metadata=metadata,
+            read_dictionary=list(dictionaries),
             pre_buffer=not parts,
             buffer_size=parts,
             coerce_int96_timestamp_unit=unit,

@@ -9,6 +9,7 @@ of `core.rows.arrow`. Rows are filtered as Arrow columns. Memory holds the row g
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -177,6 +178,8 @@ class SplitReader:
             reader.check([split.files[i] for i in run])
         local = store.capabilities.native_scheme == "file"
         threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(runs))
+        if local and any(split.sections for split, _ in runs):
+            threads = min(threads, os.cpu_count() or 1)  # merging computes more than it waits
         memory = self._memory // max(threads, 1)
         tasks = (partial(self._run_batches, store, split, run, threads < 2, memory) for split, run in runs)
         return gathered(_limited(in_order(tasks, threads), limit))

@@ -157,3 +157,18 @@ def test_a_bucket_of_ten_times_the_memory_is_read_within_it(engine: str, tmp_pat
     assert (found, size > 6 * memory) == (2 * rows, True)
     print(f"{engine}: {taken / memory:.2f} x the memory that it may take")
     assert taken < 1.3 * memory
+
+
+def test_texts_that_repeat_are_resolved_after_the_merge(tmp_path: Path) -> None:
+    """Columns that are read as dictionaries, the key among them, with nulls and a column of another type since."""
+    table = create(tmp_path / "t", pa.string())
+    texts = [None, "", "a", "long " * 20]
+    old = [{"id": f"key {i:05d}", "_SEQUENCE_NUMBER": i, "v": 0, "s": texts[i % 4]} for i in range(5000)]
+    new = [{"id": f"key {i:05d}", "_SEQUENCE_NUMBER": 9000 + i, "v": 1, "s": texts[i % 3]} for i in range(0, 5000, 2)]
+    add_files(table, old, new)
+    expected = {row["id"]: (row["v"], row["s"]) for row in (*old, *new)}
+    for memory in (1, 1 << 30):
+        assert {r["id"]: (r["v"], r["s"]) for r in read(table, memory)} == expected
+    (batch,) = (b.slice(0, 1) for b in table.to_batches(columns=["s"], where="id = 'key 00002'"))
+    assert batch.schema.field("s").type == pa.string()
+    assert batch.to_pylist() == [{"s": "a"}]
