@@ -19,11 +19,11 @@ from ...backends.store import Store
 from ...core.metadata.merge_rules import LEVEL, MergeRules
 from ...core.metadata.schema import TableSchema
 from ...core.places import codec_of
-from ...core.predicates.predicate import Predicate
 from ...core.rows.arrow import arrow_schema, to_arrow
 from ...core.rows.values import to_arrow_scalar
 from ..reading.arrow import arrow_schema_of
-from ..reading.section_reader import ColumnRows, SectionReader
+from ..reading.key_rows import KeyRowReader
+from ..reading.section_reader import ColumnRows
 from ..reading.windows import Piece, windows
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
@@ -41,19 +41,16 @@ class KeyDifference:
     Args:
         schema: the schema of the rows.
         rules: the table's rules.
-        where: a bound predicate. Its conditions on key columns skip row groups; no row is left out by it.
         file_schemas: the schemas that the steps' files name.
     """
 
-    def __init__(
-        self, schema: TableSchema, rules: MergeRules, where: Predicate | None, file_schemas: FileSchemas
-    ) -> None:
+    def __init__(self, schema: TableSchema, rules: MergeRules, file_schemas: FileSchemas) -> None:
         self._schema, self._keys = schema, [f.name for f in rules.keys]
         self._stored = [f for f in schema.fields if f.name not in schema.partition_keys]
         by_branch: dict[str, dict[int, TableSchema]] = {}
         for (branch, schema_id), written in file_schemas.items():
             by_branch.setdefault(branch, {})[schema_id] = written
-        self._readers = {b: SectionReader(schema, rules, self._stored, where, found) for b, found in by_branch.items()}
+        self._readers = {branch: KeyRowReader(schema, rules, found) for branch, found in by_branch.items()}
 
     def ranges(self, store: Store, step: ChangeStep, memory: int) -> Iterator[tuple[pa.Table, pa.Table, Any, Any]]:
         """The rows that differ, in some ranges of keys.
@@ -67,7 +64,7 @@ class KeyDifference:
             a row with its key.
 
         Raises:
-            TableCorrupt, InvalidArgument, Unsupported: as for `SectionReader.batches`.
+            TableCorrupt, InvalidArgument, Unsupported: as for `KeyRowReader.batches`.
         """
         sides = [(_OLD, split) for split in _by_bucket(step.gone)] + [(_NEW, split) for split in _by_bucket(step.came)]
         share = memory // (_FOR_RANGES * len(sides))
@@ -88,8 +85,9 @@ class KeyDifference:
         """The merged rows of one bucket, by ascending keys."""
         section = range(len(split.files))
         reader = self._readers[split.branch]
-        for count, columns in reader.key_rows(store, split, section, drop_deletes=True, alone=False, memory=memory):
-            yield Piece(side, side, ColumnRows(count, columns), f"data file {split.keys[0]}")
+        for rows in reader.batches(store, split, section, drop_deletes=True, memory=memory):
+            columns = {f.name: rows.column(f.name) for f in self._stored}
+            yield Piece(side, side, ColumnRows(rows.num_rows, columns), f"data file {split.keys[0]}")
 
     def _constants(self, split: Split) -> dict[str, pa.Scalar]:
         codec = codec_of(self._schema)

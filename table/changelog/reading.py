@@ -224,7 +224,7 @@ class ChangeReader:
     def _compared_by_key(self, store: Store, step: ChangeStep) -> Iterator[tuple[pa.Table, pa.Array]]:
         """The rows that differ, with their kinds; both versions of a row whose key both sides have."""
         assert self._rules is not None
-        difference = KeyDifference(self.schema, self._rules, self._where, self._file_schemas)
+        difference = KeyDifference(self.schema, self._rules, self._file_schemas)
         for old, new, was_updated, is_updated in difference.ranges(store, step, self._memory):
             if self._later_only:
                 sides = [(new, pa.repeat(pa.scalar(INSERT), new.num_rows))]
