@@ -155,16 +155,21 @@ def test_rows_of_a_later_snapshot_win_whatever_their_own_numbers_are(monkeypatch
     assert table.verify(data=True) == []
 
 
-def test_rows_that_a_compaction_wrote_keep_the_numbers_in_the_file() -> None:
+def test_rows_that_a_compaction_wrote_keep_the_numbers_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their source decides: the numbers in the file are ids of snapshots there."""
     table = ordered(bucket="1")
+    monkeypatch.setattr(Beginning, "first_number", lambda self, largest: 10)
     table.append(rows("first", (1, 1), (1, 2)))
     table.append(rows("second", (1, 1)))
     old, _ = table.entries()
-    marked = [old._replace(file=old.file._replace(file_source=s, level=n)) for s, n in ((SOURCE_COMPACT, 5), (None, 4))]
+    about = {"min_sequence_number": 10, "max_sequence_number": 11}
+    marked = [
+        old._replace(file=old.file._replace(file_source=s, level=n, **about))
+        for s, n in ((SOURCE_COMPACT, 5), (None, 4))
+    ]
     request: dict[str, Any] = {"kind": "OVERWRITE", "commit_user": "by-hand", "read_snapshot": table.snapshot()}
     table.committer.commit(CommitRequest(entries=(old.deletion(), marked[0]), **request))
-    assert held(table) == {(1, 1): "first", (1, 2): "first"}, "the clock's numbers are larger than any id"
+    assert held(table) == {(1, 1): "first", (1, 2): "first"}, "10 is above the id of the second snapshot"
     fresh = Table(table.store, table.schema)
     request["read_snapshot"] = fresh.snapshot()
     (compacted,) = [e for e in fresh.entries() if e.file.level == 5]
