@@ -7,7 +7,7 @@ bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,8 @@ from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
 from .postponed import PostponedForm, PostponedWriter
 
 HELD_BYTES = 256 << 20
+_LEAST_ROWS = 1024
+"""The rows of a piece into which a large batch is cut."""
 
 
 _DEDICATED = (
@@ -155,8 +157,15 @@ class TableWriter:
         elif row_kind is not None or deletes:
             raise InvalidArgument("a table without a primary key has no rows that could be replaced or deleted by key")
         for batch in batches_of(data):
-            if batch.num_rows:
-                self.write_batch(conform(batch))
+            for part in self._parts(batch):
+                self.write_batch(conform(part))
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Pieces of a batch that are at most a quarter of what is held in memory: rows with a key are copied to be sorted."""
+        pieces = 1 if self._rules is None else 4 * batch.nbytes // max(1, self._most_held) + 1
+        rows = max(_LEAST_ROWS, -(-batch.num_rows // pieces))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a batch that already has the table's columns, order and types, after the kinds of its rows if it has a key."""
