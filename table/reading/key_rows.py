@@ -2,8 +2,8 @@
 
 Owns: `KeyRowReader`. Must not know: how files are chosen, how they are written. Source: format/primary-keys §1, §7.
 
-Invariants: Rows that a deletion vector marks are gone before the merge. Every file gives as many rows as its manifest says, or
-the read fails. A section that is larger than the given memory is merged one range of keys after another.
+Invariants: Rows that a deletion vector marks are gone before the merge. A section that is larger than the given memory is merged
+one range of keys after another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
-from ...core.errors import TableCorrupt
 from ...core.metadata.merge_rules import VALUE_KIND, MergeRules, row_fields
 from ...core.metadata.schema import ROW_SEQUENCE, TableSchema
 from ...core.places import codec_of
@@ -137,12 +136,8 @@ class KeyRowReader:
         """The rows of one file that are not marked as deleted."""
         file, key = split.files[index], split.keys[index]
         deleted = deleted_rows(store, split, (index,))
-        read = 0
         for position, rows in self._files.rows({file: located(store, key)}, None, alone, part_bytes=part_bytes):
-            read += len(rows)
             yield rows if deleted is None else rows.kept(live_mask(deleted, position, len(rows)))
-        if read != file.row_count:
-            raise TableCorrupt(f"data file {key} has {read} rows, but its manifest says {file.row_count}")
 
     def _batch(self, count: int, column: Any, constants: Mapping[str, Any]) -> pa.RecordBatch:
         arrays = [
