@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from unit.table.compaction.test_compact_keys import created, levels, upsert, values
 
+import lakelatch as ll
 from lakelatch.core.errors import CommitConflict
 from lakelatch.core.metadata.data_file import DELETE
 from lakelatch.table.compaction import key_rewrite
@@ -130,3 +135,31 @@ def test_the_index_file_that_was_read_is_named_when_it_is_replaced() -> None:
     compactions = [r.index_entries for r in requests if r.kind == "COMPACT"]
     assert [[e.kind for e in entries] for entries in compactions] == [[0], [DELETE, 0]]
     assert compactions[1][0].file.file_name == compactions[0][0].file.file_name
+
+
+def test_older_rows_of_older_schemas_are_compared_as_the_newest_schema_reads_them(tmp_path: Path) -> None:
+    """Columns were renamed, added and widened, and the file format is another one; lists are compared by their values."""
+    keys = [pa.field("d", pa.date32(), nullable=False), pa.field("n", pa.decimal128(12, 2), nullable=False)]
+    old = pa.schema([*keys, pa.field("v", pa.int32()), pa.field("l", pa.list_(pa.int32()))])
+    once = {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true", "file.format": "orc"}
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", **once}
+    url = str(tmp_path / "t")
+    table = ll.create_table(url, old, primary_key=["d", "n"], partition_by=["d"], options=options)
+    day = date(2020, 1, 1)
+    rows = [{"d": day, "n": Decimal(i) / 4, "v": i, "l": [i]} for i in range(400)]
+    table.upsert(pa.Table.from_pylist(rows, schema=old))
+    table.alter(ll.rename_column("v", "w"), ll.add_column("x", "STRING"), ll.set_option("file.format", "parquet"))
+    table.alter(ll.update_type("w", "BIGINT"))
+    new = pa.schema([*keys, pa.field("w", pa.int64()), old.field("l"), pa.field("x", pa.string())])
+    same = [{"d": day, "n": row["n"], "w": row["v"], "l": row["l"], "x": None} for row in rows[:5]]
+    large, longer = ({**same[i], "n": Decimal(7 + i) / 4, "w": 7 + i, "l": [7 + i]} for i in range(2))
+    table = ll.open_table(url)
+    table.upsert(pa.Table.from_pylist([*same, {**large, "w": 1 << 40}, {**longer, "l": [8, 9]}], schema=new))
+    told = table.changes(3, 4).read_all().to_pylist()
+    assert [(row["_row_kind"], row["w"], row["l"], row["x"]) for row in told] == [
+        ("-U", 7, [7], None),
+        ("+U", 1 << 40, [7], None),
+        ("-U", 8, [8], None),
+        ("+U", 8, [8, 9], None),
+    ]
+    assert table.count() == 400 and table.verify("all", data=True) == []
