@@ -16,11 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...backends.store import Store
+from ...core.metadata.data_file import DataFile
 from ...core.metadata.merge_rules import LEVEL, MergeRules
 from ...core.metadata.schema import TableSchema
-from ...core.places import codec_of
-from ...core.rows.arrow import arrow_schema, to_arrow
-from ...core.rows.values import to_arrow_scalar
 from ..reading.arrow import arrow_schema_of
 from ..reading.key_rows import KeyRowReader
 from ..reading.section_reader import ColumnRows
@@ -46,7 +44,7 @@ class KeyDifference:
 
     def __init__(self, schema: TableSchema, rules: MergeRules, file_schemas: FileSchemas) -> None:
         self._schema, self._keys = schema, [f.name for f in rules.keys]
-        self._stored = [f for f in schema.fields if f.name not in schema.partition_keys]
+        self._compared = [name for name in schema.names if name not in schema.partition_keys]
         by_branch: dict[str, dict[int, TableSchema]] = {}
         for (branch, schema_id), written in file_schemas.items():
             by_branch.setdefault(branch, {})[schema_id] = written
@@ -69,38 +67,26 @@ class KeyDifference:
         sides = [(_OLD, split) for split in _by_bucket(step.gone)] + [(_NEW, split) for split in _by_bucket(step.came)]
         share = memory // (_FOR_RANGES * len(sides))
         runs = [self._pieces(store, split, side, share) for side, split in sides]
-        constants = self._constants(sides[0][1])
+        whole = arrow_schema_of(self._schema, None)
         for window in windows(runs, self._keys, memory // _FOR_RANGES):
             side = window.column(LEVEL.name)
-            columns = pa.Table.from_arrays(
-                [window.column(f.name) for f in self._stored], schema=arrow_schema(self._stored)
-            )
-            old, new = (columns.filter(pc.equal(side, number)) for number in (_OLD, _NEW))
-            lost, added = differing_rows(old, new)
+            rows = pa.Table.from_arrays([window.column(name) for name in whole.names], schema=whole)
+            old, new = (rows.filter(pc.equal(side, number)) for number in (_OLD, _NEW))
+            lost, added = differing_rows(old.select(self._compared), new.select(self._compared))
             old, new = old.take(pa.array(lost)), new.take(pa.array(added))
-            partners = rows_with_partner(old.select(self._keys), new.select(self._keys))
-            yield self._whole(old, constants), self._whole(new, constants), *partners
+            yield old, new, *rows_with_partner(old.select(self._keys), new.select(self._keys))
 
     def _pieces(self, store: Store, split: Split, side: int, memory: int) -> Iterator[Piece]:
         """The merged rows of one bucket, by ascending keys."""
-        section = range(len(split.files))
-        reader = self._readers[split.branch]
-        for rows in reader.batches(store, split, section, drop_deletes=True, memory=memory):
-            columns = {f.name: rows.column(f.name) for f in self._stored}
-            yield Piece(side, side, ColumnRows(rows.num_rows, columns), f"data file {split.keys[0]}")
+        order = sorted(range(len(split.files)), key=lambda i: _age(split.files[i]))
+        for batch in self._readers[split.branch].batches(store, split, order, drop_deletes=True, memory=memory):
+            columns = {name: batch.column(name) for name in self._schema.names}
+            yield Piece(side, side, ColumnRows(batch.num_rows, columns), f"data file {split.keys[0]}")
 
-    def _constants(self, split: Split) -> dict[str, pa.Scalar]:
-        codec = codec_of(self._schema)
-        values = zip(codec.fields, codec.decode(split.partition), strict=True)
-        return {f.name: to_arrow_scalar(value, f.type, to_arrow(f.type)) for f, value in values}
 
-    def _whole(self, rows: pa.Table, constants: dict[str, pa.Scalar]) -> pa.Table:
-        """The rows with their partition columns."""
-        arrays = [
-            pa.repeat(constants[name], rows.num_rows) if name in constants else rows.column(name)
-            for name in self._schema.names
-        ]
-        return pa.Table.from_arrays(arrays, schema=arrow_schema_of(self._schema, None))
+def _age(file: DataFile) -> tuple[int, int, int]:
+    """Older files come first: by descending level, then by sequence numbers."""
+    return -file.level, file.max_sequence_number, -file.min_sequence_number
 
 
 def _by_bucket(splits: Sequence[Split]) -> list[Split]:
