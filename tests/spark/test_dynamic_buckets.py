@@ -28,13 +28,12 @@ def frame(spark: Any, first: int, count: int, v: str) -> Any:
     )
 
 
-def check(spark: Any, url: str, expected: dict[str, str]) -> ll.Table:
-    """The rows, which are the same for Arrow and for Spark; and no key in two buckets."""
+def check(url: str, expected: dict[str, str]) -> ll.Table:
+    """The rows; and no key in two buckets."""
     table = ll.open_table(url)
     rows = table.to_arrow(columns=["id", "v"])
     assert rows.num_rows == len(expected)
     assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == expected
-    assert {tuple(row) for row in lake.read(spark, url, columns=["id", "v"]).collect()} == set(expected.items())
     snapshot, seen = table.snapshot(), Counter[tuple[bytes, int]]()
     assert snapshot is not None
     for entry in table.timeline.index_entries(snapshot):
@@ -50,14 +49,14 @@ def test_frames_are_upserted_into_dynamic_buckets(spark: Any, tmp_path: Path) ->
     options = {"dynamic-bucket.target-row-num": "30", "write-only": "true"}
     lake.write(frame(spark, 0, 200, "a"), url, options=options, **KEYED)
     expected = {f"k{i}": "a" for i in range(200)}
-    table = check(spark, url, expected)
+    table = check(url, expected)
     assert {e.total_buckets for e in table.entries()} == {-1}
     assert len({e.bucket for e in table.entries()}) >= 4
 
     table.upsert(frame(spark, 150, 100, "b").toArrow())
     lake.write(frame(spark, 230, 40, "c"), url)
     expected |= {f"k{i}": "b" for i in range(150, 250)} | {f"k{i}": "c" for i in range(230, 270)}
-    check(spark, url, expected)
+    check(url, expected)
 
     begun = [threading.Thread(target=lake.write, args=(frame(spark, 260, 60, v), url)) for v in "de"]
     for thread in begun:
@@ -67,10 +66,13 @@ def test_frames_are_upserted_into_dynamic_buckets(spark: Any, tmp_path: Path) ->
     winner = {row["v"] for row in ll.open_table(url).to_arrow(where="id = 'k300'").to_pylist()}
     assert winner <= {"d", "e"}
     expected |= {f"k{i}": max(winner) for i in range(260, 320)}
-    check(spark, url, expected)
+    check(url, expected)
 
     lake.write(frame(spark, 0, 40, "o"), url, mode="overwrite-partitions")
-    check(spark, url, {f"k{i}": "o" for i in range(40)})
+    check(url, {f"k{i}": "o" for i in range(40)})
+    assert {tuple(row) for row in lake.read(spark, url, columns=["id", "v"]).collect()} == {
+        (f"k{i}", "o") for i in range(40)
+    }
 
 
 def test_the_data_source_refuses_what_it_cannot_bring_together(tmp_path: Path) -> None:
