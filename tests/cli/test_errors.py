@@ -64,17 +64,17 @@ def test_a_real_conflict(run: Any, tmp_path: Path, flights: ll.Table) -> None:
     (tmp_path / "x.csv").write_text("carrier,month\nAA,1\n")
     from lakelatch.cli import changes
 
-    original = changes._Counted.__iter__
+    original = changes.CountedRows.__iter__
 
     def overtaken(self: Any) -> Any:
         flights.overwrite(pa.table({"carrier": ["ZZ"], "month": pa.array([1], pa.int32())}), partition={"month": 1})
         yield from original(self)
 
-    changes._Counted.__iter__ = overtaken  # type: ignore[method-assign]
+    changes.CountedRows.__iter__ = overtaken  # type: ignore[method-assign]
     try:
         lost = run("write", flights.url, tmp_path / "x.csv", "--mode", "overwrite", "--partition", "month=1", "--json")
     finally:
-        changes._Counted.__iter__ = original  # type: ignore[method-assign]
+        changes.CountedRows.__iter__ = original  # type: ignore[method-assign]
     assert (lost.code, lost.error["code"]) == (3, "commit-conflict")
     assert flights.to_arrow(where="month = 1")["carrier"].to_pylist() == ["ZZ"]
     assert run("verify", flights.url, "--all", "--data").code == 0
