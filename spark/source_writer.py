@@ -27,7 +27,8 @@ from ..core.errors import InvalidArgument, StoreUnavailable
 from ..core.metadata.snapshot import Snapshot
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
-from ..table.writing.transaction import Transaction, check_identity, overwrite_spec, snapshot_read
+from ..table.writing.overwrites import overwrite_spec, snapshot_read
+from ..table.writing.transaction import Transaction, check_identity
 from ..table.writing.writer import keys_of
 from .columns import match_columns
 from .evolving import with_new_columns

@@ -29,8 +29,8 @@ from ..table.compaction.run import AnyRewriter
 from ..table.reading.arrow import SplitReader
 from ..table.scan.split import Split
 from ..table.writing.conform import Conformer
+from ..table.writing.overwrites import with_partition
 from ..table.writing.placement import bucket_function
-from ..table.writing.transaction import with_partition
 from ..table.writing.writer import TableWriter, keys_of
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering

@@ -32,8 +32,9 @@ from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
 from ..table.writing.beginning import Beginning
+from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.placement import UNAWARE_BUCKET
-from ..table.writing.transaction import Transaction, overwrite_spec, snapshot_read
+from ..table.writing.transaction import Transaction
 from .batch_size import large_batches
 from .columns import match_columns
 from .evolving import with_new_columns

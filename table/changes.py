@@ -21,8 +21,9 @@ from .key_moves import with_moved_keys
 from .opened import OpenTable
 from .reading.stored_keys import stored_keys
 from .writing.conform import batches_of, can_be_read_again
+from .writing.overwrites import snapshot_read
 from .writing.placing import KeyLookups
-from .writing.transaction import Transaction, snapshot_read
+from .writing.transaction import Transaction
 
 _RACES = 20
 """How often rows are written again because the table got another schema, or keys that they must be compared with."""

@@ -1,6 +1,7 @@
 """A transaction: several appends, or one overwrite, that become one snapshot.
 
-Owns: `Transaction`, and the commit requests for overwrite, drop and truncate. Must not know: how a request is committed.
+Owns: `Transaction`, and the commit requests for overwrite, drop and truncate. Must not know: how a request is committed, how rows
+become files.
 Source: architecture §3 (isolation); architecture §5. Invariants: Nothing is visible before the block ends without an exception.
 An exception publishes nothing, and the files that were written are removed. If an identity is given, it is looked up before any
 row is written.
@@ -8,17 +9,12 @@ row is written.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cache
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
-
 from ...backends.elsewhere import delete_located
-from ...coordinator.commit.base_numbers import BaseNumbers
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.message import CommitMessage, changelog_of, entries_of, hashes_of, index_entries_of
 from ...coordinator.commit.receipt import Receipt
@@ -35,17 +31,13 @@ from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
 from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.places import codec_of
-from ...core.rows.arrow import to_arrow
-from ...core.rows.values import to_arrow_scalar
-from .conform import batches_of
-from .placement import Placement
-from .placing import KeyLookups, placement_of
-from .renumber import Renumberer
+from .new_rows import NewRows
+from .overwrites import overwrite_spec, partitions_target, refuse_outside, snapshot_read, with_partition
+from .placing import KeyLookups
 from .upgrade import upgraded
-from .writer import TableWriter, check_writable, keys_of, no_numbers
+from .writer import keys_of
 
 _MOVES = 5
 """How often keys are moved to the buckets where other jobs have put them."""
@@ -91,9 +83,7 @@ class Transaction:
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
         self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
-        self._writer: TableWriter | None = None
-        self._numbers: BaseNumbers | None = None
-        self._renumber: Renumberer | None = None
+        self._rows = NewRows(committer, self._user, lookups)
         self._given: list[CommitMessage] = []
         self._moved: list[CommitMessage] = []
         self._replaces_whole = False
@@ -178,8 +168,7 @@ class Transaction:
         spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, look())
         self._write(with_partition(data, spec, self._schema) if spec else data)
-        if self._writer is not None:
-            self._refuse_outside(self._writer.partitions, spec)
+        refuse_outside(self._schema, self._rows.partitions, spec)
 
     def append_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None = None) -> None:
         """Add files that other processes wrote. If nothing is committed, they are deleted like the transaction's own files.
@@ -207,7 +196,7 @@ class Transaction:
         self._given.extend(messages)
         spec = overwrite_spec(self._schema, partition, dynamic)
         self._begin_overwrite(spec, read_snapshot)
-        self._refuse_outside([m.partition for m in self._given], spec)
+        refuse_outside(self._schema, [m.partition for m in self._given], spec)
 
     def update_messages(self, messages: Iterable[CommitMessage], read_snapshot: Snapshot | None) -> None:
         """Add files with new columns for existing rows.
@@ -228,7 +217,7 @@ class Transaction:
         if not specs or not all(specs):
             raise InvalidArgument("drop_partitions needs at least one partition column per partition")
         self._begin("DELETE", self._timeline.latest())
-        target = self._partitions_target(specs)
+        target = partitions_target(self._schema, specs)
         self._target = lambda _: target
 
     def truncate(self) -> None:
@@ -242,7 +231,7 @@ class Transaction:
         if spec is None:
             self._target = lambda messages: frozenset(m.partition for m in messages if m.new_files).__contains__
         else:
-            target = self._partitions_target([spec])
+            target = partitions_target(self._schema, [spec])
             self._target = lambda _: target
 
     def _begin(self, operation: str, read_snapshot: Snapshot | None) -> None:
@@ -251,57 +240,10 @@ class Transaction:
         self._operation = operation
         self._read = read_snapshot
 
-    def _partitions_target(self, specs: list[dict[str, Any]]) -> Target:
-        codec = codec_of(self._schema)
-
-        @cache
-        def is_replaced(partition: bytes) -> bool:
-            values = codec.decode(partition)
-            return any(codec.matches(values, spec) for spec in specs)
-
-        return is_replaced
-
-    def _refuse_outside(self, partitions: Iterable[bytes], spec: dict[str, Any] | None) -> None:
-        """Refuse rows of a static overwrite that are not in the partition that it replaces."""
-        if not spec:
-            return
-        target = self._partitions_target([spec])
-        outside = [p for p in partitions if not target(p)]
-        if outside:
-            path = codec_of(self._schema).path(outside[0])
-            raise InvalidArgument(f"the data has rows of partition {path}, outside the one to be replaced, {spec}")
-
     def _write(self, data: Any, *, row_kind: str | None = None, deletes: bool = False) -> None:
-        if self._replayed:
-            return
-        if self._writer is None:
-            check_writable(self._schema, keyed=True)
-            numbers, placement = no_numbers, None
-            if self._schema.primary_keys:
-                self._numbers = self._committer.base_numbers()
-                numbers, placement = self._numbers.largest, self._placement(self._numbers)
-            self._writer = TableWriter(
-                self._store,
-                self._schema,
-                str(uuid.uuid4()),
-                travelling=True,
-                largest_numbers=numbers,
-                changelog=self._target is None,
-                placement=placement,
-                commit_user=self._user,
-            )
-        self._writer.write(data, row_kind=row_kind, deletes=deletes)
-
-    def _placement(self, base: BaseNumbers) -> Placement:
-        """How rows of a table with a primary key get their buckets."""
-        return placement_of(
-            self._schema,
-            base,
-            self._committer.hash_indexes(),
-            self._lookups,
-            replaces=self._target is not None,
-            whole=self._replaces_whole,
-        )
+        if not self._replayed:
+            replaces = self._target is not None
+            self._rows.write(data, row_kind=row_kind, deletes=deletes, replaces=replaces, whole=self._replaces_whole)
 
     # ----------------------------------------------------------------------------------------------------- the block
 
@@ -327,7 +269,7 @@ class Transaction:
             if not error.sent:
                 self._abandon()
             raise
-        if self._tell_written is not None and self._writer is not None and not self._receipt.replayed:
+        if self._tell_written is not None and self._rows.has_any and not self._receipt.replayed:
             self._tell_written(frozenset((m.partition, m.bucket) for m in messages if m.new_files))
 
     def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
@@ -349,7 +291,8 @@ class Transaction:
                         "write with fewer jobs at once, or create the table with fixed or postponed buckets"
                     )
                     raise
-                self._moved = messages = self._lookups.move(messages, error.moved_keys)
+                messages = self._lookups.move(messages, error.moved_keys)
+                self._moved += messages
             except LakelatchError as error:
                 error.sent = sent or error.sent
                 raise
@@ -357,7 +300,7 @@ class Transaction:
 
     def _messages(self) -> list[CommitMessage]:
         """What was written, by this process and by others."""
-        messages = [*(self._writer.finish() if self._writer is not None else []), *self._given]
+        messages = [*self._rows.finish(), *self._given]
         return upgraded(messages, self._schema) if self._target is not None else messages
 
     def _request(self, messages: list[CommitMessage]) -> CommitRequest:
@@ -374,76 +317,21 @@ class Transaction:
             index_entries=index_entries_of(messages),
             uploads=tuple(upload for m in messages for upload in m.uploads),
             target=self._target(messages) if self._target is not None else None,
-            read_snapshot=self._numbers.snapshot if self._numbers is not None and self._target is None else self._read,
+            read_snapshot=self._rows.numbered_above if self._rows.is_numbered and self._target is None else self._read,
             isolation=self._isolation,
             keyed=KeyedRows(
                 changelog_of(messages),
                 hashes_of(messages),
-                self._renumberer(messages),
+                self._rows.renumberer(messages),
                 self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
             ),
             remarks=Remarks(self._operation, self._watermark_ms, self._properties),
         )
 
-    def _renumberer(self, messages: list[CommitMessage]) -> Renumberer | None:
-        """Writes rows with a primary key again, if their numbers meet those of another job (H14)."""
-        if self._schema.primary_keys:
-            uploads = [upload for m in messages for upload in m.uploads]
-            self._renumber = Renumberer(self._store, self._schema, uploads)
-        return self._renumber
-
     def _abandon(self) -> None:
         """Delete the files, but only if no snapshot that names them can have been sent (H5)."""
-        if self._writer is not None:
-            self._writer.abort()
-        if self._renumber is not None:
-            self._renumber.abandon()
+        self._rows.abandon()
         written = [*self._given, *self._moved]
         if written:
             with suppress(StoreUnavailable):  # the files become orphans; the first error is reported
                 delete_located(self._store, keys_of(self._schema, written))
-
-
-def snapshot_read(timeline: Timeline, read_snapshot: int | None) -> Snapshot | None:
-    """The snapshot that an overwrite replaces: the one that its rows were computed from, if the caller gives it (H13).
-
-    Raises:
-        CommitConflict: the snapshot has expired, so later changes cannot be distinguished from its contents.
-    """
-    if read_snapshot is None:
-        return timeline.latest()
-    found = timeline.find(read_snapshot)
-    if found is None:
-        raise CommitConflict(f"snapshot {read_snapshot}, from which the rows were computed, does not exist any more")
-    return found
-
-
-def overwrite_spec(
-    schema: TableSchema, partition: Mapping[str, Any] | str | None, dynamic: bool
-) -> dict[str, Any] | None:
-    """What an overwrite replaces: values by partition column ({} = the whole table); None = every partition with new rows.
-
-    Raises:
-        InvalidArgument: the arguments contradict each other, or do not fit the table.
-    """
-    codec = codec_of(schema)
-    if dynamic and partition is not None:
-        raise InvalidArgument("overwrite takes partition= or dynamic=True, not both")
-    if not dynamic and partition is None and codec.fields:
-        raise InvalidArgument(
-            "overwrite of a partitioned table needs a partition, partition={} for all, or dynamic=True"
-        )
-    if dynamic and not codec.fields:
-        raise InvalidArgument("dynamic=True needs a partitioned table")
-    return None if dynamic else codec.parse_spec(partition or {})
-
-
-def with_partition(data: Any, spec: Mapping[str, Any], schema: TableSchema) -> Iterable[pa.RecordBatch]:
-    """Batches with the partition's columns added if the data lacks them."""
-    for batch in batches_of(data):
-        for name, value in spec.items():
-            if name not in batch.schema.names:
-                field = schema.by_name[name]
-                scalar = to_arrow_scalar(value, field.type, to_arrow(field.type))
-                batch = batch.append_column(name, pa.repeat(scalar, batch.num_rows))
-        yield batch

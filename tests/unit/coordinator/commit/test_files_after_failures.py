@@ -24,7 +24,7 @@ def store() -> Fragile:
 def by_this_process(table: Table) -> Any:
     """With files that are too large to travel with the commit."""
     with table.transaction() as tx:
-        tx._writer = TableWriter(table.store, table.schema, "job", travelling=False)
+        tx._rows._writer = TableWriter(table.store, table.schema, "job", travelling=False)
         tx.append(ROWS)
     return tx.receipt
 

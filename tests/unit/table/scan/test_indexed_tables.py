@@ -312,7 +312,7 @@ def test_a_write_that_fails_leaves_no_index() -> None:
     before = keys(table)
     with pytest.raises(ZeroDivisionError), table.transaction() as transaction:
         transaction.append(pa.table({"x": pa.array([5], pa.int32())}))
-        transaction._writer.finish()
+        transaction._rows._writer.finish()
         raise ZeroDivisionError
     assert keys(table) == before
     bsi = table_of([Field(0, "x", AtomicType("BIGINT"))], {"file-index.bsi.columns": "x"})

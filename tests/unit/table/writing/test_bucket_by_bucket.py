@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.table.writing.writer import TableWriter, bucket_function
+from lakelatch.table.writing.placement import bucket_function
+from lakelatch.table.writing.writer import TableWriter
 
 
 def test_a_bucket_is_written_when_the_next_one_begins() -> None:
