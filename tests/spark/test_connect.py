@@ -1,7 +1,7 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline` and changes. The nightly run adds the habits of writers and readers, their page, times without a
-zone, tables of the catalog, errors, random conditions, golden tables and faults.
+Every run includes `test_pipeline` and changes. The nightly run adds the habits of writers and readers, their page, times without
+a zone, tables of the catalog, errors, random conditions, golden tables and faults.
 """
 
 from __future__ import annotations
