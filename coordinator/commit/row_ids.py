@@ -57,7 +57,7 @@ def _is_new(file: DataFile) -> bool:
 class RowRanges:
     """The row ids of some files. Files without a first row id are left out.
 
-    >>> rows = RowRanges([DataFile("a", 1, 5, first_row_id=10), DataFile("b", 1, 5, first_row_id=10)])
+    >>> rows = RowRanges([DataFile("a", 1, 5, first_row_id=10), DataFile("b", 1, 5, first_row_id=10), DataFile("n", 1, 5)])
     >>> [rows.meet(DataFile("c", 1, 2, first_row_id=first)) for first in (8, 9, 14, 15)]
     [False, True, True, False]
     """

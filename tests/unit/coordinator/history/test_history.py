@@ -24,6 +24,7 @@ from histories import (
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.history.base import Base, longest_age_ms
 from lakelatch.coordinator.history.rule import Evidence, Gap, the_history
 from lakelatch.coordinator.history.timeline import contiguous_runs
 from lakelatch.core.errors import Fenced, LakelatchError, OutcomeUnknown, TableCorrupt
@@ -320,3 +321,10 @@ def test_a_fork_above_the_history_does_not_stop_expiry(store: Fragile) -> None:
     store.put("snapshot/snapshot-9", replace(fork, id=9).to_json())
     expire(store)
     assert ids(store) == [4, 9]
+
+
+def test_knowledge_is_fresh_up_to_the_millisecond_of_its_age() -> None:
+    base = Base(None, (), 0, seen_ms=1000.0)
+    longest = longest_age_ms(3_600_000)
+    assert base.is_fresh(1000.0 + longest, 3_600_000)
+    assert not base.is_fresh(1000.5 + longest, 3_600_000)
