@@ -111,4 +111,61 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "if keys → if True",
         "a mention of no candidate adds no key to what is used; the question only saves memory",
     ),
+    Equivalent(
+        "coordinator/history/lineage.py",
+        "_at_free_name",
+        "base is not None and state is BaseIs.REPLACED → without `base is not None`",
+        "without a base the state is another one; the question is there for the type checker",
+    ),
+    *(
+        Equivalent(
+            "coordinator/commit/run.py",
+            "Attempt.needs",
+            f"self.base_list is None or self.delta is None or self.settled is None → without `self.{name} is None`",
+            "the delta list is made last of the three; the questions are there for the type checker",
+        )
+        for name in ("base_list", "settled")
+    ),
+    Equivalent(
+        "coordinator/commit/run.py",
+        "CommitRun._newest_seen",
+        "1 → 0",
+        "of the snapshots to which a commit lost its races the last has the largest id",
+    ),
+    Equivalent(
+        "coordinator/commit/run.py",
+        "CommitRun.write_hint",
+        "hinted >= effect.snapshot_id → hinted > effect.snapshot_id",
+        "the hint that is there would be written again",
+    ),
+    Equivalent(
+        "coordinator/commit/run.py",
+        "CommitRun.read_back",
+        "assert_never(other) → pass",
+        "the type checker proves that nothing comes here",
+    ),
+    Equivalent(
+        "coordinator/commit/driver.py",
+        "Driver._finish",
+        "raise AssertionError(f'{effect!r} cannot follow the conclusion') → pass",
+        "the machine has no such transition, which the lab explores",
+    ),
+    Equivalent(
+        "coordinator/history/timeline.py",
+        "Timeline.parallel",
+        "if len(todo) < 2 → if False",
+        "one piece of work is done by a thread instead of by its caller",
+    ),
+    Equivalent(
+        "coordinator/identities/recall.py",
+        "_ready_to_spill",
+        "memory.page is not None and page is None → without `page is None`",
+        "a page that was read is kept, so that reading it again needs no request",
+    ),
+    Equivalent(
+        "coordinator/maintenance/deletion.py",
+        "",
+        "[int, int] → without `int`",
+        "the type of a function, which nothing looks at when it runs",
+    ),
 )
