@@ -63,7 +63,6 @@ from .scenarios_writers import (
 
 DAILY: tuple[Scenario, ...] = (
     writers(2, 1),
-    writers(3, 1, faults=DISTINCT),
     restarted(1),
     twins(1),
     resolving(2),
@@ -123,6 +122,7 @@ DAILY: tuple[Scenario, ...] = (
 
 NIGHTLY: tuple[Scenario, ...] = (
     writers(2, 2),
+    writers(3, 1, faults=DISTINCT),
     altered("buckets", 1),
     recovered(2),
     taken_over(1),

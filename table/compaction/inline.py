@@ -62,7 +62,9 @@ def compact_written(
                 return
             done = _compact(committer, timeline, latest, urgent, rewritten)
         if done is not None and done.given_up:
-            _LOG.warning("others changed the buckets of this commit %d times: a later compaction has to finish them", _ROUNDS)
+            _LOG.warning(
+                "others changed the buckets of this commit %d times: a later compaction has to finish them", _ROUNDS
+            )
     except Exception as error:  # the write has landed
         _LOG.warning("the rows are committed, but compacting their buckets afterwards failed: %s", error)
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from contention.contended import Books, Contention
+from figures import NIGHTLY
 from report import tell
 from servers import FaultProxy, S3Server
 
 WRITERS, COMMITS = 8, 25
+COMMITS_ON_S3 = COMMITS if NIGHTLY else 10
 
 
 def check(books: Books, expected: int, what: str) -> None:
@@ -46,9 +48,9 @@ def kill_two_and_restart(run: Contention) -> Books:
     run.open_gate()
     victims = run.names[:2]
     for count, name in enumerate(victims):
-        run.kill(name, COMMITS // 3 + count)
+        run.kill(name, run.commits // 3 + count)
     for name in victims:
-        assert len(run.told(name)) < COMMITS, "killed too late to prove anything"
+        assert len(run.told(name)) < run.commits, "killed too late to prove anything"
         run.start(name)
     return run.finish(began)
 
@@ -56,15 +58,15 @@ def kill_two_and_restart(run: Contention) -> Books:
 def test_contended_appends_on_s3(s3: Any, folder: Path) -> None:
     """G1 on a real S3 server."""
     url, options = s3
-    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS)
-    check(run.run(), WRITERS * COMMITS, f"S3, {WRITERS} x {COMMITS}")
+    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS_ON_S3)
+    check(run.run(), WRITERS * COMMITS_ON_S3, f"S3, {WRITERS} x {COMMITS_ON_S3}")
 
 
 def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
     """G3 on a real S3 server."""
     url, options = s3
-    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS, pause_s=0.05)
-    check(kill_two_and_restart(run), WRITERS * COMMITS, "S3, SIGKILL of two")
+    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS_ON_S3, pause_s=0.05)
+    check(kill_two_and_restart(run), WRITERS * COMMITS_ON_S3, "S3, SIGKILL of two")
 
 
 def test_a_tenth_of_the_put_answers_dropped_after_the_server_applied_them(s3_host: S3Server, folder: Path) -> None:
@@ -72,8 +74,10 @@ def test_a_tenth_of_the_put_answers_dropped_after_the_server_applied_them(s3_hos
     url = f"s3://{s3_host.create_bucket()}/table"
     with FaultProxy(s3_host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
         through = s3_host.storage_options(proxy.url)
-        run = Contention(folder, url, s3_host.storage_options(), through=through, writers=WRITERS, commits=COMMITS)
+        run = Contention(
+            folder, url, s3_host.storage_options(), through=through, writers=WRITERS, commits=COMMITS_ON_S3
+        )
         books = run.run()
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
-    check(books, WRITERS * COMMITS, f"S3, {dropped} answers to PUT dropped")
-    assert dropped >= WRITERS * COMMITS // 10, "too few answers were dropped to prove anything"
+    check(books, WRITERS * COMMITS_ON_S3, f"S3, {dropped} answers to PUT dropped")
+    assert dropped >= WRITERS * COMMITS_ON_S3 // 10, "too few answers were dropped to prove anything"

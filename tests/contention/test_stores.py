@@ -94,7 +94,9 @@ def test_a_tenth_of_the_answers_dropped_after_the_server_applied_the_write(
 
 
 @sizes((3, 3))
-@pytest.mark.parametrize("kind", [pytest.param("s3", marks=pytest.mark.slow), "gcs", "adls", "hdfs"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("s3", marks=pytest.mark.slow), "gcs", "adls", pytest.param("hdfs", marks=pytest.mark.slow)]
+)
 def test_a_slow_network_that_cuts_connections(
     kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path
 ) -> None:

@@ -78,6 +78,7 @@ def run(command: list[str], order: dict[str, Any] | None = None, **environment: 
     return said
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_executors_is_one_sentence(master: str, tmp_path: Path) -> None:
     """A missing package and other versions are found before any row is computed; with the package in a zip all works."""
     package = package_zip(tmp_path / "lakelatch.zip")
