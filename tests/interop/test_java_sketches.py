@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from lakelatch.table.merging.aggregates.roaring64 import read_bitmap64, write_bi
 
 pytestmark = pytest.mark.java
 
-SKETCHES = ["hll_sketch", "theta_sketch"] if find_spec(sketches.LIBRARY) else []
 SIZES = [(1, 1), (1, 30), (5, 900), (700, 8), (3_000, 20_000), (20_000, 20_000)]
 
 
@@ -30,12 +28,8 @@ def union(function: str, one: bytes, other: bytes) -> bytes:
     return bytes(found.array_of([found.joined(found.value(0), found.value(1))])[0].as_py())  # type: ignore[attr-defined]
 
 
-def test_a_union_of_sketches_has_the_bytes_of_java(paimon_java: Any) -> None:
-    for function in SKETCHES:
-        check_unions(function)
-
-
-def check_unions(function: str) -> None:
+@pytest.mark.parametrize("function", ["hll_sketch", "theta_sketch"])
+def test_a_union_of_sketches_has_the_bytes_of_java(paimon_java: Any, function: str) -> None:
     """Lists, sets and registers of HyperLogLog; exact and estimating theta sketches; either one larger."""
     from jpype import JArray, JByte, JClass, JInt
 
