@@ -39,11 +39,12 @@ class _Moved:
     Attributes:
         kept: files that have no key to move.
         made: new files, by bucket.
+        uploads: those of them that travel with the commit, by bucket: a later move finds them beside their files.
     """
 
     kept: list[DataFile] = field(default_factory=list)
     made: dict[int, list[DataFile]] = field(default_factory=dict)
-    uploads: list[PendingUpload] = field(default_factory=list)
+    uploads: dict[int, list[PendingUpload]] = field(default_factory=dict)
 
 
 def with_moved_keys(
@@ -86,7 +87,7 @@ class _Mover:
             message,
             new_files=(*data.kept, *data.made.get(message.bucket, ())),
             changelog_files=(*changelog.kept, *changelog.made.get(message.bucket, ())),
-            uploads=(*uploads.values(), *data.uploads, *changelog.uploads),
+            uploads=(*uploads.values(), *_uploads(message.bucket, data, changelog)),
             hashes=replace(
                 message.hashes,
                 all=encode_hashes(np.setdiff1d(_hashes(message.hashes.all), gone)),
@@ -100,6 +101,7 @@ class _Mover:
                 NO_TOTAL_BUCKETS,
                 new_files=tuple(data.made.get(move.to, ())),
                 changelog_files=tuple(changelog.made.get(move.to, ())),
+                uploads=_uploads(move.to, data, changelog),
                 hashes=BucketHashes(move.hashes, b"", message.hashes.read),
             )
 
@@ -132,7 +134,7 @@ class _Mover:
                 writer.write(part)
                 writer.finish()
                 found.made.setdefault(bucket, []).extend(writer.files)
-                found.uploads.extend(writer.uploads)
+                found.uploads.setdefault(bucket, []).extend(writer.uploads)
         return found
 
     def _rows(self, file: DataFile, key: str) -> pa.RecordBatch:
@@ -173,3 +175,7 @@ class _Mover:
 
 def _hashes(data: bytes) -> Array:
     return decode_hashes(data, len(data) // 4, "a commit message")
+
+
+def _uploads(bucket: int, *moved: _Moved) -> tuple[PendingUpload, ...]:
+    return tuple(upload for part in moved for upload in part.uploads.get(bucket, ()))
