@@ -85,6 +85,21 @@ def test_rows_of_a_writer_that_read_nothing_are_newer_than_all_that_landed_befor
     assert numbers(world)["more"] == (2000, 2100)
 
 
+def test_jobs_that_began_on_an_empty_table_are_ordered_by_their_numbers() -> None:
+    """What landed since then is read from the first snapshot on: it is not taken for rows that were there before."""
+    world = Keyed()
+    world.meanwhile(lambda: world.upsert(run_of("later", (200, 210)), read=None))
+    world.upsert(run_of("earlier", (100, 110)), read=None)
+    assert world.asked == [] and numbers(world) == {"later": (200, 210), "earlier": (100, 110)}
+
+
+def test_numbers_that_meet_on_a_table_that_was_empty_are_a_conflict_with_a_name() -> None:
+    world = Keyed()
+    world.meanwhile(lambda: world.upsert(run_of("theirs", (105, 120)), read=None, user="other-job"))
+    with pytest.raises(CommitConflict, match=r"sequence_numbers_meet.*snapshot 1 .*other-job.*105 to 120.*100 to 110"):
+        world.upsert(run_of("ours", (100, 110)), read=None, renumber=None)
+
+
 def test_a_clock_that_is_behind_is_noticed() -> None:
     """The writer states that it read the base, whose numbers are larger than its own."""
     world = Keyed()

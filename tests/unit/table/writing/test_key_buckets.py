@@ -129,6 +129,36 @@ def test_only_files_with_moved_keys_are_written_again(travelling: int, monkeypat
     assert sorted(told["k"].to_pylist()) == [2, 3, 5, 9]
 
 
+def test_a_key_is_moved_twice_before_its_rows_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second move finds the file that the first one made, which still travels with the commit.
+
+    Key 3 goes from bucket 1 to bucket 0, where another job has put it. At that moment somebody replaces the whole partition, and
+    puts it into bucket 1.
+    """
+    table = created("p", "k", dynamic_bucket__target_row_num="2", write_only="true")
+    table.upsert(rows((1, 1, "a")))
+    replaced = rows((1, 8, "new"), (1, 9, "new"), (1, 3, "new"))
+    lookups, moves = table._lookups(), 0
+    move = lookups.move
+
+    def moving(messages: Any, found: Any) -> Any:
+        nonlocal moves
+        moves += 1
+        moved = move(messages, found)
+        if moves == 1:
+            again(table).overwrite(replaced, partition={"p": 1})
+        return moved
+
+    object.__setattr__(lookups, "move", moving)
+    monkeypatch.setattr(table, "_lookups", lambda: lookups)
+    meanwhile(table, lambda: again(table).upsert(rows((1, 3, "theirs"), (1, 4, "theirs"))))
+    receipt = table.upsert(rows((1, 2, "b"), (1, 3, "c"), (1, 5, "e")))
+    assert moves == 2 and receipt.snapshot_id == 4
+    assert sorted(key for _, key, _ in read(table)) == [2, 3, 5, 8, 9]
+    assert {bucket for _, bucket in places(table)[3]} == {1}
+    assert again(table).verify(data=True) == []
+
+
 def test_moves_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is always beaten gives up with advice; none of its rows appear."""
     table = created("p", "k", dynamic_bucket__target_row_num="1", write_only="true")
