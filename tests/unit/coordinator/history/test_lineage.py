@@ -27,6 +27,7 @@ from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.history.base import ref_of
 from lakelatch.coordinator.history.lineage import (
     Fork,
+    Lost,
     Standing,
     Untold,
     _as_prepared,
@@ -34,6 +35,7 @@ from lakelatch.coordinator.history.lineage import (
     base_stands,
     check_lineage,
     did_it_land,
+    read_name,
     take_away,
 )
 from lakelatch.coordinator.history.timeline import Timeline
@@ -296,3 +298,20 @@ def test_the_first_snapshot_is_a_fork_only_where_earliest_passed_it(store: Fragi
     assert isinstance(_built_on(opened(store).timeline, table.timeline.snapshot(2), other), Untold)
     store.delete_many(["snapshot/EARLIEST"])
     assert isinstance(_built_on(opened(store).timeline, table.timeline.snapshot(2), other), Untold)
+
+
+def test_anothers_snapshot_under_the_name_proves_a_loss_where_the_history_goes_through_it(store: Fragile) -> None:
+    """H2: after a send without an answer. As the newest one, or below one that names it; not below one that names another."""
+    timeline = filled(store, 1, 2).timeline
+    second = _as_prepared(timeline.snapshot(2))
+    ours = replace(second, text="{}", snapshot=replace(second.snapshot, identity="ours"))
+    for doubtful in (False, True):
+        assert isinstance(read_name(opened(store).timeline, ours, doubtful=doubtful), Lost)
+    filled(store, 3)
+    for doubtful in (False, True):
+        assert isinstance(read_name(opened(store).timeline, ours, doubtful=doubtful), Lost)
+    replaced_base(store, 2)
+    fresh = opened(store).timeline
+    assert isinstance(read_name(fresh, ours, doubtful=False), Lost)
+    found = read_name(fresh, ours, doubtful=True)
+    assert isinstance(found, Untold) and "belongs to another writer" in found.reason

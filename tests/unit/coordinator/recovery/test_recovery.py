@@ -20,6 +20,9 @@ from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.recovery.recover import FORGOTTEN_AFTER_MS, RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import CommitConflict, OutcomeUnknown, StoreUnavailable
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.arrow import from_arrow_schema
+from lakelatch.table.table import Table
 
 
 @pytest.fixture
@@ -353,6 +356,23 @@ def test_a_snapshot_whose_files_were_cleaned_is_not_published(store: Fragile, jo
     commit = only(recovered(journal, store))
     assert commit.outcome == "unknown"
     assert "is gone" in commit.reason
+    assert snapshots(store) == [1]
+
+
+def test_a_snapshot_whose_index_was_cleaned_is_not_published(store: Fragile, journal: Any) -> None:
+    """G4, H10: of a table with dynamic buckets, in which the keys of a bucket are in an index file."""
+    fields = pa.schema([pa.field("k", pa.int32(), nullable=False)])
+    keyed = new_schema(from_arrow_schema(fields), primary_keys=["k"], options={"write-only": "true"})
+    store.put_if_absent("schema/schema-0", keyed.to_json())
+    Table(store, keyed).append(pa.table({"k": [1]}, schema=fields))
+    before = set(names(store, "index/"))
+    store.before["create snapshot/snapshot-2"] = die
+    with pytest.raises(Died):
+        Table(store, keyed, journal=journal()).append(pa.table({"k": [2]}, schema=fields))
+    (index,) = [key for key in names(store, "index/") if key not in before and "index-manifest" not in key]
+    store.delete_many([index])
+    commit = only(recovered(journal, store))
+    assert commit.outcome == "unknown" and f"{index} is gone" in commit.reason
     assert snapshots(store) == [1]
 
 
