@@ -9,6 +9,8 @@ row is written.
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -27,6 +29,7 @@ from ...coordinator.commit.request import (
     RepeatableRequest,
     Target,
 )
+from ...coordinator.commit.retries import RetryPolicy
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
 from ...core.metadata.bucket_mode import BucketMode, bucket_mode
@@ -38,9 +41,6 @@ from .overwrites import overwrite_spec, partitions_target, refuse_outside, snaps
 from .placing import KeyLookups
 from .upgrade import upgraded
 from .writer import keys_of
-
-_MOVES = 5
-"""How often keys are moved to the buckets where other jobs have put them."""
 
 
 def check_identity(commit_user: str | None, identifier: int | None) -> None:
@@ -273,20 +273,20 @@ class Transaction:
             self._tell_written(frozenset((m.partition, m.bucket) for m in messages if m.new_files))
 
     def _committed(self, messages: list[CommitMessage]) -> tuple[Receipt, list[CommitMessage]]:
-        """Commit. Keys that other jobs have put into other dynamic buckets are written there first, as often as that happens.
+        """Commit. Keys that others have put into other dynamic buckets are written there first, as often as races may be lost.
 
         Returns:
             The receipt, and what was committed.
         """
-        sent = False
-        for turn in range(_MOVES + 1):
+        sent, policy, began = False, RetryPolicy.from_options(self._schema.options), time.monotonic()
+        for turn in itertools.count(1):
             try:
                 return self._committer.commit(self._request(messages)), messages
             except CommitConflict as error:
                 sent = error.sent = sent or error.sent
                 if not error.moved_keys or self._lookups is None:
                     raise
-                if turn == _MOVES:
+                if policy.next_wait_ms(turn, elapsed_s=time.monotonic() - began, attempt_s=0.0, others=1) is None:
                     error.next_step = (
                         "write with fewer jobs at once, or create the table with fixed or postponed buckets"
                     )
@@ -296,7 +296,7 @@ class Transaction:
             except LakelatchError as error:
                 error.sent = sent or error.sent
                 raise
-        raise AssertionError("the last turn returns or raises")
+        raise AssertionError("each turn returns, raises or is followed by another")
 
     def _messages(self) -> list[CommitMessage]:
         """What was written, by this process and by others."""

@@ -92,15 +92,17 @@ class Upserts(Contention):
         """Run the writers to their ends, and the compactors as long as they run."""
         began = time.monotonic()
         compactors = [self._compactor(log) for log in self.logs]
-        for name in self.names:
-            self.start(name)
-        self.open_gate()
-        for name, process in self.running.items():
-            process.join(600)
-            assert process.exitcode == 0, self.orders[name].log.read_text()
-        self.stop.touch()
-        for process in compactors:
-            process.join(120)
+        try:
+            for name in self.names:
+                self.start(name)
+            self.open_gate()
+            for name, process in self.running.items():
+                process.join(600)
+                assert process.exitcode == 0, self.orders[name].log.read_text()
+        finally:
+            self.stop.touch()
+            for process in compactors:
+                process.join(120)
         return self.ledger(time.monotonic() - began)
 
     def _compactor(self, log: Path) -> BaseProcess:
