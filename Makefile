@@ -6,7 +6,8 @@ STORES ?=
 SEED ?= 1
 MUTANTS ?= 400
 PYTEST_ARGS ?=
-# Processes that share the test files.
+# Processes that share the test files: more than two cores, because tests also wait. JOBS judge mutants, and never wait.
+WORKERS ?= 3
 JOBS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.setup
@@ -38,7 +39,7 @@ SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 .PHONY: help setup lint test unit demo docs up down nightly mutants diagram clean
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS)"
+	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), WORKERS=$(WORKERS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS)"
 
 setup: $(STAMP) ## install everything that the tests need: packages, a Java, and the stores they run against
 $(STAMP): $(SETUP_FILES)
@@ -53,7 +54,7 @@ lint: setup ## check style, types and the order of imports
 	$(BIN)/lint-imports
 
 test: setup lint ## what CI runs: lint and every test that takes seconds (this is the default)
-	$(RUN) $(BIN)/python -m pytest -m "not slow" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
+	$(RUN) $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) tests
 
 unit: setup ## the tests that start no server, no Spark and no JVM
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS) tests/unit
