@@ -16,6 +16,8 @@ SITE := build/site
 DOCS_VENV := build/docs-venv
 
 export LAKELATCH_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lakelatch
+# Hundreds of tests start processes. Without compiled files each of them would compile the whole package again.
+export PYTHONDONTWRITEBYTECODE :=
 # A checkout may have any name; tools see the package through the link .tools/lakelatch, and the tests' own modules by folder.
 export PYTHONPATH := $(CURDIR)/.tools:$(CURDIR)/tests
 export MYPYPATH := $(PYTHONPATH)

@@ -48,7 +48,7 @@ _PYTHON: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_NULL = pa.scalar(None, pa.bool_())
+_NULL = pa.nulls(1, pa.bool_())[0]
 
 
 def to_arrow_mask(predicate: Predicate, table: Any, fields: Sequence[Field]) -> pa.BooleanArray:

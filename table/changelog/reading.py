@@ -53,7 +53,7 @@ DESCRIPTION = pa.schema(
 )
 """The columns that follow the rows' own: "+I", "-U", "+U" or "-D"; the snapshot that made the change, and its time."""
 INSERT, BEFORE, AFTER, DELETE = "+I", "-U", "+U", "-D"
-KINDS = pa.array([INSERT, BEFORE, AFTER, DELETE])
+KINDS = (INSERT, BEFORE, AFTER, DELETE)
 """The texts of `_VALUE_KIND`."""
 
 
@@ -253,7 +253,7 @@ def _kinds_of(batch: pa.RecordBatch) -> pa.Array:
     numbers = batch.column(VALUE_KIND.name)
     if numbers.null_count or not pc.all(pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(KINDS)))).as_py():
         raise TableCorrupt(f"a row has a kind (_VALUE_KIND) that is none of 0 to {len(KINDS) - 1}")
-    return KINDS.take(numbers)
+    return pa.array(KINDS).take(numbers)
 
 
 def _chosen(mask: Any, yes: str, no: str) -> pa.Array:

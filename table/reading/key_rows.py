@@ -32,7 +32,7 @@ from .run_reader import RunReader
 from .section_reader import DEFAULT_MEMORY
 from .windows import Piece, Window, windows
 
-_DELETES = pa.array([1, 3], pa.int8())
+_DELETES = [1, 3]
 _FOR_OTHER_COPIES = 5
 """The part of the memory for rows that wait to be merged. The others are for their columns, merged rows, and what is written."""
 
@@ -92,7 +92,9 @@ class KeyRowReader:
         if len(section) == 1 and merge is None:
             for rows in self._live(store, split, section[0], alone, memory // _FOR_OTHER_COPIES):
                 if drop_deletes:
-                    rows = rows.kept(pc.invert(pc.is_in(rows.column(VALUE_KIND.name), value_set=_DELETES)))
+                    rows = rows.kept(
+                        pc.invert(pc.is_in(rows.column(VALUE_KIND.name), value_set=pa.array(_DELETES, pa.int8())))
+                    )
                 if len(rows):
                     yield self._batch(len(rows), rows.column, constants)
             return

@@ -21,7 +21,6 @@ from ...core.metadata.merge_rules import LEVEL
 from ..formats.file_rows import Rows
 from ..merging.key_codes import key_codes
 
-_FIRST = pa.array([0])
 _SORTING_BYTES = 48
 """What sorting takes for each row: its code, its position, and a few of their kind."""
 
@@ -125,7 +124,7 @@ class _Cursor:
     def replace(self, pieces: list[Piece]) -> None:
         """Keep only these pieces, which are at the end of those that there were."""
         if self.pieces:  # a copy, so that the batch can be freed
-            self._before = [_column([_last_row(self.pieces[-1])], name).take(_FIRST) for name in self._keys]
+            self._before = [_column([_last_row(self.pieces[-1])], name).take(pa.array([0])) for name in self._keys]
         self.pieces, self._checked = pieces, len(pieces)
         self.size = sum(map(_weight, pieces))
 

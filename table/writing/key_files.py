@@ -28,7 +28,7 @@ from ...core.statistics.collect import KEY_MODE, StatsCollector, StatsMode
 from ..formats.writing import output_of
 from .data_writer import DataFileWriter, FileSettings
 
-_DELETES = pa.array([1, 3], pa.int8())
+_DELETES = [1, 3]
 """-U and -D."""
 
 
@@ -197,7 +197,7 @@ class KeyFileWriter(DataFileWriter):
         self._max_key = self._key(rows, rows.num_rows - 1)
         span = pc.min_max(rows.column(ROW_SEQUENCE.name))
         self._sequences += [span["min"].as_py(), span["max"].as_py()]
-        self._deletes += pc.sum(pc.is_in(rows.column(VALUE_KIND.name), value_set=_DELETES)).as_py()
+        self._deletes += pc.sum(pc.is_in(rows.column(VALUE_KIND.name), value_set=pa.array(_DELETES, pa.int8()))).as_py()
         if not keyed.is_thin:
             for i, (stored, key) in enumerate(zip(keyed.stored_keys, keyed.keys, strict=True)):
                 rows = rows.add_column(i, to_arrow_field(stored), rows.column(key.name))

@@ -30,8 +30,6 @@ _KINDS = {
 """The names of kinds in upper case: those of the format, and those of Debezium (create, read, update, delete)."""
 _TEXTS = ("string", "large_string", "string_view", "null")
 """The Arrow types of texts; null is that of a column without values."""
-_NAMES = pa.array(list(_KINDS))
-_CODES = pa.array(list(_KINDS.values()), pa.int8())
 
 
 def kinds_of(column: Any, name: str) -> pa.Array:
@@ -54,14 +52,14 @@ def kinds_of(column: Any, name: str) -> pa.Array:
             f"column '{name}' has type {column.type}, which cannot name row kinds",
             next_step="give texts: +I, -U, +U and -D, or c, r, u and d",
         )
-    codes = pc.index_in(pc.utf8_upper(column.cast(pa.string())), value_set=_NAMES)
+    codes = pc.index_in(pc.utf8_upper(column.cast(pa.string())), value_set=pa.array(list(_KINDS)))
     if codes.null_count:
         value = column[pc.index(codes.is_null(), True).as_py()].as_py()
         raise InvalidArgument(
             f"column '{name}': {'null' if value is None else repr(value)} is no row kind",
             next_step="use +I, -U, +U and -D, or c, r, u and d",
         )
-    return _CODES.take(codes)
+    return pa.array(list(_KINDS.values()), pa.int8()).take(codes)
 
 
 def retracts(kinds: pa.Array) -> pa.Array:

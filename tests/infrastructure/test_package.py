@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,13 @@ def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert failed == 0
+
+
+def test_a_table_is_opened_without_pandas() -> None:
+    """Arrow imports pandas for its first conversion of a Python value, which takes as long as all other imports together."""
+    code = "import sys, lakelatch.cli.main, lakelatch.table.create; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_the_tests_ran_something() -> None:

@@ -142,7 +142,7 @@ def test_between_tags_a_mode_gives_the_snapshots_between(tables: Any) -> None:
 def test_a_kind_that_does_not_exist_is_damage(tables: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakelatch.table.changelog import reading
 
-    monkeypatch.setattr(reading, "KINDS", reading.KINDS.slice(0, 1))
+    monkeypatch.setattr(reading, "KINDS", reading.KINDS[:1])
     with pytest.raises(TableCorrupt, match="_VALUE_KIND"):
         tables("pk_changelog_none").changes(0).read_all()
 
