@@ -16,7 +16,20 @@ from typing import Any
 
 from .. import __version__
 from ..core.errors import LakelatchError
-from . import alter, changes, checks, compact, history, layout, maintenance, outcomes, rows, simulate, upserts
+from . import (
+    alter,
+    changes,
+    checks,
+    compact,
+    consumers,
+    history,
+    layout,
+    maintenance,
+    outcomes,
+    rows,
+    simulate,
+    upserts,
+)
 from .arguments import Parser, storage_options_of
 from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
 from .output import Output, print_error
@@ -35,7 +48,20 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"lakelatch {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
-    for group in (changes, upserts, alter, rows, history, layout, maintenance, compact, checks, outcomes, simulate):
+    for group in (
+        changes,
+        upserts,
+        alter,
+        rows,
+        history,
+        layout,
+        maintenance,
+        consumers,
+        compact,
+        checks,
+        outcomes,
+        simulate,
+    ):
         group.register(commands)
     return parser
 

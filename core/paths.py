@@ -100,6 +100,10 @@ class TablePaths:
         """The copy of an expired snapshot whose changes are kept longer."""
         return f"{self.changelog_dir}changelog-{snapshot_id}"
 
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.root}{CONSUMER_DIR}/"
+
     def schema(self, schema_id: int) -> str:
         return f"{self.schema_dir}schema-{schema_id}"
 

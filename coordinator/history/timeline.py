@@ -330,8 +330,15 @@ class Timeline:
 
     def hint(self, name: str) -> int | None:
         """The value of `LATEST` or `EARLIEST`; None where the hint is missing or garbage. It proves nothing (H7)."""
+        return self._number_in(self.paths.hint(name))
+
+    def changelog_hint(self, name: str) -> int | None:
+        """The same for the folder of changelogs that outlive their snapshots."""
+        return self._number_in(f"{self.paths.changelog_dir}{name}")
+
+    def _number_in(self, key: str) -> int | None:
         try:
-            return int(self.store.get(self.paths.hint(name)))
+            return int(self.store.get(key))
         except (ObjectNotFound, ValueError):
             return None
 

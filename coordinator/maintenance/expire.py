@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...backends.store import ObjectInfo
+from ...core.errors import CommitConflict
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ..history.timeline import Timeline
+from .consumers import list_consumers
 from .deletion import Progress, Steps, refuse_replaced, second_look
 from .reachable import Named, Reach, Usage, union
 from .retention import Retention, expirable
-from .roots import Root, consumers, list_roots, read_roots
+from .roots import Root, list_roots, read_roots
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
         Unsupported: files to delete lie in a location that no option of the table names.
     """
-    readers = consumers(timeline)
-    slowest = min(readers.items(), key=lambda item: item[1], default=None)
+    readers = ((reader.name, reader.next_snapshot) for reader in list_consumers(timeline))
+    slowest = min(readers, key=lambda item: item[1], default=None)
     doomed, end = _oldest(timeline, retention, slowest[1] if slowest else None)
     if end is None or not doomed:
         return ExpiryPlan(earliest_id=end.snapshot.id if end else 0, consumer=slowest)
@@ -127,13 +129,14 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
         The plan as it was carried out.
 
     Raises:
-        CommitConflict: snapshots to delete were replaced by others: plan again.
+        CommitConflict: snapshots to delete were replaced by others, or a consumer came that has still to read them: plan again.
         StoreUnavailable: the store failed midway: run it again.
     """
     if not plan.snapshot_ids or plan.usage is None:
         return plan
     refuse_replaced(plan.steps, plan.seen, timeline.store.list(timeline.paths.snapshot_dir))
     _raise_earliest(timeline, plan.earliest_id)
+    _refuse_needed(timeline, plan)
     steps = second_look(plan.steps, plan.seen, plan.usage)
     steps.delete(timeline.store, progress)
     return ExpiryPlan(plan.snapshot_ids, plan.earliest_id, steps, plan.consumer)
@@ -147,3 +150,18 @@ def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
     hinted = timeline.hint("EARLIEST")
     if hinted is None or hinted < earliest_id or timeline.find(hinted) is None:
         timeline.store.put(timeline.paths.hint("EARLIEST"), str(earliest_id).encode())
+
+
+def _refuse_needed(timeline: Timeline, plan: ExpiryPlan) -> None:
+    """Raises CommitConflict where a consumer that came since the plan was made has still to read a snapshot to delete (H10).
+
+    A consumer that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
+    """
+    late = [reader for reader in list_consumers(timeline) if reader.next_snapshot < plan.earliest_id]
+    needed = min(late, key=lambda reader: reader.next_snapshot, default=None)
+    if needed is None:
+        return
+    timeline.store.put(timeline.paths.hint("EARLIEST"), str(plan.snapshot_ids[0]).encode())
+    raise CommitConflict(
+        f"consumer {needed.name!r} reads snapshot {needed.next_snapshot} next, which was about to expire"
+    )

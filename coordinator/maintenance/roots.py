@@ -1,4 +1,4 @@
-"""The roots of a table: snapshots, tags and long-lived changelogs of every branch; also the positions of consumers.
+"""The roots of a table: snapshots, tags and long-lived changelogs of every branch.
 
 Owns: finding and reading them. Must not know: what they reach, what is deleted. Source: format/snapshot §1, §5; format/commit
 §10.
@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
-from ...core.errors import TableCorrupt
-from ...core.json_text import parse_json
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import (
     BRANCH_DIR,
     CHANGELOG_DIR,
-    CONSUMER_DIR,
     DEFAULT_BRANCH,
     SNAPSHOT_DIR,
     TAG_DIR,
@@ -32,7 +29,6 @@ RootKind = Literal["snapshot", "tag", "changelog"]
 
 _FOLDERS = (SNAPSHOT_DIR, TAG_DIR, CHANGELOG_DIR, BRANCH_DIR)
 _ROOT = re.compile(r"^(?:branch/branch-(?P<branch>[^/]+)/)?(?P<kind>snapshot|tag|changelog)/(?P<name>[^/]+)$")
-_CONSUMER = "consumer-"
 
 
 @dataclass(frozen=True)
@@ -94,32 +90,3 @@ def _kind_of(key: str) -> tuple[str, str] | None:
     kind, name = found["kind"], found["name"]
     named = name.startswith("tag-") if kind == "tag" else version_of(name, kind) is not None
     return (kind, found["branch"] or DEFAULT_BRANCH) if named else None
-
-
-def consumers(timeline: Timeline) -> dict[str, int]:
-    """The consumers of the timeline's branch, and the snapshot that each reads next.
-
-    Raises:
-        TableCorrupt: a consumer's file names no snapshot.
-    """
-    folder = f"{timeline.paths.root}{CONSUMER_DIR}/"
-    keys = [info.key for info in timeline.store.list(folder) if info.key[len(folder) :].startswith(_CONSUMER)]
-
-    def next_snapshot(key: str) -> int | None:
-        try:
-            data = timeline.store.get(key)
-        except ObjectNotFound:
-            return None
-        try:
-            said = parse_json(data)["nextSnapshot"]
-            if isinstance(said, bool) or not isinstance(said, int):
-                raise TypeError(f"nextSnapshot is {said!r}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise TableCorrupt(
-                f"{key} does not say which snapshot its consumer reads next: {error!r}",
-                next_step="delete the file if this consumer is no longer in use",
-            ) from error
-        return said
-
-    found = zip(keys, timeline.parallel(next_snapshot, keys), strict=True)
-    return {key[len(folder) + len(_CONSUMER) :]: said for key, said in found if said is not None}

@@ -18,6 +18,7 @@ TABLE_NAMES = """
     history options orphans overwrite partitions plan plan_rollback refresh rescale rollback scan schema schemas snapshot
     snapshots to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate update_columns upsert
     url verify
+    consumers delete_consumer expire_consumers set_consumer
 """
 
 
