@@ -50,11 +50,18 @@ def create_first_schema(store: Store, key: str, data: bytes, around: Surrounding
 
 
 def create_schema(
-    store: Store, key: str, data: bytes, around: Surroundings = MACHINE, *, sent_before: bool = False
+    store: Store,
+    key: str,
+    data: bytes,
+    around: Surroundings = MACHINE,
+    *,
+    sent_before: bool = False,
+    called: str = "schema",
 ) -> bool:
-    """Create a schema file. Returns False where the name already holds another schema.
+    """Create a schema file, or a tag. Returns False where the name already holds something else.
 
     Args:
+        called: what it is, as the identity of an unknown outcome names it.
         sent_before: an earlier send of these bytes got no answer, so a refusal of this one does not prove that none landed.
 
     Raises:
@@ -87,15 +94,15 @@ def create_schema(
     try:
         return bool(sends(send))
     except RetryError:
-        raise _unknown(store, key, data, around) from None
+        raise _unknown(store, key, data, around, called) from None
 
 
-def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> OutcomeUnknown[str]:
+def _unknown(store: Store, key: str, data: bytes, around: Surroundings, called: str) -> OutcomeUnknown[str]:
     def resolve(timeout: float) -> str:
         until = around.monotonic_s() + timeout
         while True:
             try:
-                if create_schema(store, key, data, around, sent_before=True):
+                if create_schema(store, key, data, around, sent_before=True, called=called):
                     return key
             except OutcomeUnknown:
                 if around.monotonic_s() < until:
@@ -104,7 +111,7 @@ def _unknown(store: Store, key: str, data: bytes, around: Surroundings) -> Outco
             raise RetriesExhausted(f"{key} of {store.url} was made by another writer: this change did not land")
 
     return OutcomeUnknown(
-        f"it is not known whether {key} was created in {store.url}", identity={"schema": key}, resolver=resolve
+        f"it is not known whether {key} was created in {store.url}", identity={called: key}, resolver=resolve
     )
 
 

@@ -19,6 +19,8 @@ SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot
 STATISTICS_DIR, CHANGELOG_DIR, CONSUMER_DIR, BRANCH_DIR = "statistics", "changelog", "consumer", "branch"
 IDENTITY_DIR = "lakelatch/identities"
 """Commit users that do not fit into the property of the snapshots. Other engines do not look into `lakelatch/`."""
+UNTAGGED_DIR = "lakelatch/untagged"
+"""Tags that are being deleted, until their files are gone."""
 IDENTITY_PREFIX = "identities-"
 INDEX_SUFFIX = ".index"
 """The suffix after a data file's name that names the file with its indexes, in the same folder."""

@@ -32,6 +32,7 @@ from .consumers import Consumers
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
 from .scan.plan import ScanPlan, count_rows, plan_scan
+from .tags import Tags
 from .travel import schema_at, snapshot_at
 from .verify.whole import Depth, Which, verify_store
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers):
+class Table(Changes, Maintenance, Consumers, Tags):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

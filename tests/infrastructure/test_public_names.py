@@ -14,11 +14,11 @@ NAMES = """
 """
 SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """
-    alter append arrow_schema at branch changes clean committer compact count delete drop_partitions entries expire explain files
-    history options orphans overwrite partitions plan plan_rollback refresh rescale rollback scan schema schemas snapshot
-    snapshots to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate update_columns upsert
-    url verify
-    consumers delete_consumer expire_consumers set_consumer
+    alter append arrow_schema at branch changes clean committer compact consumers count create_tag delete
+    delete_consumer delete_tag drop_partitions entries expire expire_consumers expire_tags explain files history
+    options orphans overwrite partitions plan plan_rollback refresh rename_tag rescale rollback scan schema schemas
+    set_consumer snapshot snapshots tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader
+    transaction truncate update_columns upsert url verify
 """
 
 

@@ -1,0 +1,3 @@
+"""Tags: names for snapshots, which keep the files of these after they have expired. Made, replaced, renamed, deleted, also
+automatically.
+"""

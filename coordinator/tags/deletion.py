@@ -1,0 +1,208 @@
+"""Deletes tags, and the files that only they keep.
+
+Owns: `plan_untagging`, `UntaggingPlan`, `apply_untagging`, and the records of tags that are being deleted. Must not know: why a
+tag is deleted. Source: format/snapshot §5; format/commit §10; H7, H10, H11; decision 54.
+Invariants: the tag's file goes first, and its files after another look at all roots, so that no tag that can be seen lacks a
+file. A record of the tag stays until its files are gone; with it, an interrupted run is finished by the next one. Where the
+tag's snapshot still exists, only the tag's file goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+from ...backends.store import ObjectInfo, ObjectNotFound
+from ...core.errors import CommitConflict, InvalidArgument
+from ...core.html_text import ShownAsText
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.tag import SUCCESS_FOLDER, SUCCESS_SUFFIX, Tag, parse_tag
+from ...core.paths import UNTAGGED_DIR
+from ..history.timeline import Timeline
+from ..maintenance.deletion import Progress, Steps, second_look
+from ..maintenance.reachable import Reach, Usage, union
+from ..maintenance.roots import Root, list_roots, read_roots
+
+
+@dataclass(frozen=True)
+class UntaggingPlan(ShownAsText):
+    """The tags to delete, and the files that nothing else needs.
+
+    Attributes:
+        tags: the tags.
+        steps: the files, in the order of deletion; without the tags' own files.
+        records: the keys of the records that stay until the files are gone, with what they hold.
+        files: the files of the tags, which go first, with what they hold.
+        seen: all other roots at the time of planning.
+    """
+
+    tags: tuple[Tag, ...] = ()
+    steps: Steps = field(default_factory=Steps)
+    records: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    files: tuple[tuple[str, bytes], ...] = ()
+    seen: frozenset[ObjectInfo] = field(default=frozenset(), repr=False)
+    usage: Usage | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        if not self.tags:
+            return "no tag is deleted"
+        names = ", ".join(dict.fromkeys(tag.name for tag in self.tags))
+        metadata = len(self.steps.leaves) + len(self.steps.lists)
+        which = f"tag {names}" if len(self.tags) == 1 else f"{len(self.tags)} tags ({names})"
+        return f"{which}: {len(self.steps.data)} data files, {metadata} files of metadata"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "tags": [tag.name for tag in self.tags],
+            "snapshots": sorted({tag.snapshot.id for tag in self.tags}),
+            "data_files": list(self.steps.data),
+            "metadata_files": [*self.steps.leaves, *self.steps.lists],
+        }
+
+
+def plan_untagging(timeline: Timeline, schema: TableSchema, names: Iterable[str]) -> UntaggingPlan:
+    """Plan the deletion of tags of the timeline's branch. Changes nothing.
+
+    What an interrupted deletion of the same names has left is part of the plan.
+
+    Raises:
+        InvalidArgument: there is no such tag.
+        TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
+    """
+    listed = list_roots(timeline)
+    doomed, left = _tags_of(timeline, dict.fromkeys(names), {info.key: info for info in listed})
+    files = tuple((info.key, data) for _, info, data in doomed)
+    seen = frozenset(listed) - {info for _, info, _ in doomed}
+    records = [(record_of(timeline, tag, data), data) for tag, _, data in doomed] + [(i.key, d) for _, i, d in left]
+    tags = tuple(tag for tag, _, _ in (*doomed, *left))
+    expired = [(tag, info) for tag, info, _ in (*doomed, *left) if not _has_snapshot(timeline, tag)]
+    if not expired:
+        return UntaggingPlan(tags, records=tuple((i.key, d) for _, i, d in left), files=files, seen=seen)
+    steps, usage = _planned(timeline, schema, expired, seen)
+    return UntaggingPlan(tags, steps, tuple(records), files, seen, usage)
+
+
+Found = tuple[Tag, ObjectInfo, bytes]
+
+
+def _tags_of(
+    timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo]
+) -> tuple[list[Found], list[Found]]:
+    """The tags of these names, and the records of earlier deletions of them, each with its file."""
+    folder, store = _records_dir(timeline), timeline.store
+    found: list[Found] = []
+    left: list[Found] = []
+    recorded = list(store.list(folder))
+    for name in names:
+        key, before = timeline.paths.tag(name), len(found) + len(left)
+        for info in [listed[key]] if key in listed else []:
+            found += _read(timeline, name, info)
+        for info in recorded:
+            if info.key.startswith(f"{folder}{name}/"):
+                left += _read(timeline, name, info)
+        if len(found) + len(left) == before:
+            raise InvalidArgument(f"there is no tag {name!r}", next_step="tags() lists them")
+    return found, left
+
+
+def _read(timeline: Timeline, name: str, info: ObjectInfo) -> list[Found]:
+    try:
+        data = timeline.store.get(info.key)
+    except ObjectNotFound:
+        return []
+    return [(parse_tag(data, name, info.key), info, data)]
+
+
+def _records_dir(timeline: Timeline) -> str:
+    return f"{UNTAGGED_DIR}/{timeline.paths.branch}/"
+
+
+def record_of(timeline: Timeline, tag: Tag, data: bytes) -> str:
+    """The key of the record of a tag that is being deleted."""
+    return f"{_records_dir(timeline)}{tag.name}/{sha256(data).hexdigest()[:16]}"
+
+
+def unfinished(timeline: Timeline) -> list[str]:
+    """The names of tags whose deletion was interrupted."""
+    folder = _records_dir(timeline)
+    return sorted({info.key[len(folder) :].rpartition("/")[0] for info in timeline.store.list(folder)})
+
+
+def _has_snapshot(timeline: Timeline, tag: Tag) -> bool:
+    found = timeline.find(tag.snapshot.id)
+    return found is not None and found.identity == tag.snapshot.identity
+
+
+def _planned(
+    timeline: Timeline, schema: TableSchema, expired: Sequence[tuple[Tag, ObjectInfo]], others: Iterable[ObjectInfo]
+) -> tuple[Steps, Usage]:
+    """What tags keep and other roots do not need, and the check of it."""
+    reach = Reach(timeline, schema)
+    gone = reach.named_by([Root(info, "tag", timeline.paths.branch, tag.snapshot) for tag, info in expired])
+    files = union(reach.live_data(gone), reach.added_changelog(gone))
+    leaves = dict.fromkeys(key for named in gone for key in sorted(named.leaves))
+    lists = dict.fromkeys(key for named in gone for key in sorted(named.lists))
+    steps, usage = Steps(tuple(sorted(files.keys)), tuple(leaves), tuple(lists)), reach.usage(files)
+    kept = reach.kept_by(read_roots(timeline, others))
+    steps = steps.without({key for named in kept for key in named.keys} | usage.live(kept))
+    for key in (*steps.data, *steps.leaves):
+        reach.keys.deletable(key)
+    return steps, usage
+
+
+def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:
+    """Carry out a plan, after a second look at newer roots.
+
+    Returns:
+        The plan as it was carried out.
+
+    Raises:
+        CommitConflict: a tag was replaced meanwhile: plan again.
+        StoreUnavailable: the store failed midway: run it again.
+    """
+    refuse_changed(timeline, plan)
+    record(timeline, plan)
+    names = dict.fromkeys(tag.name for tag in plan.tags) if plan.files else ()
+    keys = [key for key, _ in plan.files]
+    timeline.store.delete_many([*keys, *(success_file(timeline, name) for name in names)])
+    return free(timeline, plan, progress)
+
+
+def refuse_changed(timeline: Timeline, plan: UntaggingPlan) -> None:
+    """Raises CommitConflict where the name of a tag to delete now holds something else (H18)."""
+
+    def changed(held: tuple[str, bytes]) -> bool:
+        try:
+            return timeline.store.get(held[0]) != held[1]
+        except ObjectNotFound:
+            return False
+
+    replaced = [
+        key for (key, _), is_new in zip(plan.files, timeline.parallel(changed, plan.files), strict=True) if is_new
+    ]
+    if replaced:
+        raise CommitConflict(f"{replaced[0]} was replaced since its deletion was planned")
+
+
+def record(timeline: Timeline, plan: UntaggingPlan) -> None:
+    """Write down which tags are being deleted, where files of theirs are to be deleted afterwards."""
+    for key, data in plan.records if len(plan.steps) else ():
+        timeline.store.put(key, data)
+
+
+def free(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:
+    """Delete the files of a plan whose tags are gone, but for those that newer roots reach."""
+    if plan.usage is not None:
+        steps = second_look(plan.steps, plan.seen, plan.usage)
+        steps.delete(timeline.store, progress)
+        plan = replace(plan, steps=steps)
+    timeline.store.delete_many([key for key, _ in plan.records])
+    return plan
+
+
+def success_file(timeline: Timeline, name: str) -> str:
+    """The file of option `tag.create-success-file`."""
+    return f"{timeline.paths.tag_dir}tag-{SUCCESS_FOLDER}/{name}{SUCCESS_SUFFIX}"

@@ -1,0 +1,62 @@
+"""Which tags have outlived their retention.
+
+Owns: `outlived`, `wall_time`. Must not know: how a tag is deleted. Source: format/snapshot §5; decision 54.
+Invariant: a tag's time of creation has no zone. It counts as old only if its file is as old, too, by the store's clock: a tag
+that was made in another zone is not deleted hours too early.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from ...backends.store import ObjectInfo, ObjectNotFound
+from ...core.metadata.tag import Tag
+from ..history.timeline import Timeline
+from .creation import find_tag
+
+
+def wall_time(at_ms: int) -> datetime:
+    """What the clock on this machine's wall shows at a time in milliseconds since 1970: a time without a zone."""
+    return datetime.fromtimestamp(at_ms / 1_000, timezone.utc).astimezone().replace(tzinfo=None)
+
+
+def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None) -> list[Tag]:
+    """The tags whose retention is over, by snapshot and name.
+
+    Args:
+        now_ms: milliseconds since 1970.
+        older_than_ms: also tags that are older than this time, whatever their retention. For a tag without a time of creation
+            its file's time counts.
+    """
+    folder = timeline.paths.tag_dir + "tag-"
+    listed = [info for info in timeline.store.list(timeline.paths.tag_dir) if info.key.startswith(folder)]
+    listed = [info for info in listed if "/" not in info.key[len(folder) :]]
+
+    def read(info: ObjectInfo) -> Tag | None:
+        try:
+            return find_tag(timeline, info.key[len(folder) :])
+        except ObjectNotFound:
+            return None
+
+    found = zip(timeline.parallel(read, listed), listed, strict=True)
+    over = [tag for tag, info in found if tag is not None and _is_over(tag, info.modified_ms, now_ms, older_than_ms)]
+    return sorted(over, key=lambda tag: (tag.snapshot.id, tag.name))
+
+
+def _is_over(tag: Tag, modified_ms: int, now_ms: int, older_than_ms: int | None) -> bool:
+    """Is the retention over, or was the tag made before a time?
+
+    >>> from ...core.metadata.snapshot import Snapshot
+    >>> made = wall_time(1_000_000)
+    >>> tag = Tag("eod", Snapshot(1, 0, "b", "d", "me", 7, "APPEND", 0, 1, 1), made, 5_000)
+    >>> [_is_over(tag, modified, 1_006_000, None) for modified in (1_000_000, 1_004_000)]
+    [True, False]
+    """
+    if older_than_ms is not None:
+        created_ms = modified_ms if tag.created is None else int(tag.created.timestamp() * 1_000)
+        if created_ms < older_than_ms:
+            return True
+    if tag.created is None or tag.retained_ms is None:
+        return False
+    kept = timedelta(milliseconds=tag.retained_ms)
+    return wall_time(now_ms) > tag.created + kept and now_ms > modified_ms + tag.retained_ms

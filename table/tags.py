@@ -1,0 +1,165 @@
+"""The methods of `Table` for tags.
+
+Owns: these methods. Must not know: how tags are stored, which files they keep. Source: format/snapshot §5; decision 54.
+Invariant: a tag is made with the table's current options, not those with which the table was opened.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from ..coordinator.maintenance.deletion import Progress
+from ..coordinator.surroundings import MACHINE
+from ..coordinator.tags.creation import create_tag, find_tag, list_tags, rename_tag, replace_tag
+from ..coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging, unfinished
+from ..coordinator.tags.expiry import outlived, wall_time
+from ..coordinator.tags.success import mark_created
+from ..core import options as opt
+from ..core.errors import InvalidArgument
+from ..core.metadata.tag import Tag, check_tag_name
+from ..core.options import parse_duration_ms
+from .maintenance import Moment
+from .opened import OpenTable
+from .travel import epoch_millis, snapshot_at
+
+
+class Tags(OpenTable):
+    """The methods of `Table` for tags."""
+
+    def tags(self) -> list[Tag]:
+        """The tags, by snapshot and name. Each has `name`, `snapshot`, `created` and `retained_ms`, and prints as one line."""
+        return list_tags(self.timeline)
+
+    def create_tag(
+        self,
+        name: str,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment = None,
+        keep: str | int | timedelta | None = None,
+        replace: bool = False,
+    ) -> Tag:
+        """Give a snapshot a name. Its files are kept until the tag is deleted, also after the snapshot has expired.
+
+        Args:
+            name: not empty, without `/`, control characters and spaces at its ends.
+            snapshot, tag, timestamp: which snapshot, as for `at`; the newest by default.
+            keep: for how long the tag is kept: text such as `7 d`, milliseconds, or a timedelta; option
+                `tag.default-time-retained`. By default it is kept until it is deleted. After that time `expire_tags`, or
+                Apache Paimon, deletes it.
+            replace: a tag of this name that is there already is replaced, and the files that only it needed are deleted.
+
+        Returns:
+            The tag. If there is one that says the same already, nothing changes.
+
+        Raises:
+            InvalidArgument: the name cannot be used, or another tag has it; or the snapshot does not exist, or has just expired.
+            OutcomeUnknown: the store does not say whether the tag was created; `resolve()` asks again.
+
+        Source: format/snapshot §5.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://tag-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(3)]
+        >>> print(table.create_tag("eod", snapshot=2))
+        tag eod: snapshot 2 with 2 rows
+        >>> table.at(tag="eod").to_arrow()["v"].to_pylist()
+        [0, 1]
+        """
+        self._check_not_pinned()
+        schema = self.timeline.latest_schema()
+        check_tag_name(name)
+        kept_ms = schema.options.get(opt.TAG_TIME_RETAINED) if keep is None else _duration_ms(keep)
+        if snapshot is None and tag is None and timestamp is None:
+            found = self.timeline.latest()
+            if found is None:
+                raise InvalidArgument(f"{self.url} has no snapshot yet", next_step="commit rows first")
+        else:
+            found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
+        wanted = Tag(name, found, None if kept_ms is None else wall_time(MACHINE.wall_ms), kept_ms)
+        old = find_tag(self.timeline, name) if replace else None
+        if old is not None:
+            return replace_tag(self.timeline, schema, old, wanted)
+        made = create_tag(self.timeline, wanted)
+        if schema.options.get(opt.TAG_SUCCESS_FILE):
+            mark_created(self.timeline, name, MACHINE.wall_ms)
+        return made
+
+    def delete_tag(self, name: str, *, dry_run: bool = False, progress: Progress | None = None) -> UntaggingPlan:
+        """Delete a tag, and the files that no other tag, snapshot, changelog or branch needs. Interrupted: run it again.
+
+        Args:
+            dry_run: delete nothing.
+            progress: called with the number of files deleted so far and their total.
+
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            InvalidArgument: there is no such tag.
+            TableCorrupt: metadata that another tag, a snapshot or a branch needs cannot be read; nothing was deleted.
+            CommitConflict: the tag was replaced meanwhile.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://untag-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipt, tag = table.append(pa.table({"v": [1]})), table.create_tag("eod")
+        >>> print(table.delete_tag("eod"))
+        tag eod: 0 data files, 0 files of metadata
+        """
+        self._check_not_pinned()
+        return self._untagged([name], dry_run, progress)
+
+    def rename_tag(self, name: str, new_name: str) -> Tag:
+        """Give a tag another name. If a run is cut off, both names exist; run it again.
+
+        Raises:
+            InvalidArgument: there is no such tag, or another one has the new name.
+        """
+        self._check_not_pinned()
+        return rename_tag(self.timeline, name, check_tag_name(new_name))
+
+    def expire_tags(
+        self, *, older_than: Moment = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> UntaggingPlan:
+        """Delete the tags whose retention is over, and the files that only they need. Finishes interrupted deletions, too.
+
+        Args:
+            older_than: also tags that are older than this, whatever their retention: ISO text with zone, milliseconds since
+                1970, or a datetime.
+            dry_run, progress: as for `delete_tag`.
+
+        Returns:
+            What was deleted, or with `dry_run` would be. Prints as one line.
+        """
+        self._check_not_pinned()
+        until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
+        over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms)]
+        return self._untagged(dict.fromkeys([*over, *unfinished(self.timeline)]), dry_run, progress)
+
+    def _untagged(self, names: Any, dry_run: bool, progress: Progress | None) -> UntaggingPlan:
+        if not names:
+            return UntaggingPlan()
+        plan = plan_untagging(self.timeline, self.timeline.latest_schema(), names)
+        return plan if dry_run else apply_untagging(self.timeline, plan, progress)
+
+
+def _duration_ms(keep: str | int | timedelta) -> int:
+    """A duration in milliseconds.
+
+    >>> _duration_ms("7 d"), _duration_ms(5), _duration_ms(timedelta(seconds=1))
+    (604800000, 5, 1000)
+    """
+    try:
+        if isinstance(keep, timedelta):
+            found = keep // timedelta(milliseconds=1)
+        else:
+            found = parse_duration_ms(keep) if isinstance(keep, str) else int(keep)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"keep: {error}", next_step="give a text such as '7 d', or milliseconds") from error
+    if isinstance(keep, bool) or found <= 0:
+        raise InvalidArgument(
+            f"keep {keep!r} is not a time span", next_step="give a text such as '7 d', or milliseconds"
+        )
+    return found
