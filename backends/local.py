@@ -73,6 +73,11 @@ class LocalStore:
         return self._url
 
     @property
+    def root(self) -> str:
+        """The folder on disk."""
+        return self._disk.root
+
+    @property
     def capabilities(self) -> Capabilities:
         if self._links:
             return Capabilities("link", "file", "hard link of a synced temporary file", self._allow_unsafe)

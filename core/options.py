@@ -204,6 +204,7 @@ CHANGELOG_TIME_RETAINED: Option[int | None] = Option("changelog.time-retained", 
 CHANGELOG_RETAINED_MIN: Option[int | None] = Option("changelog.num-retained.min", int, None)
 CHANGELOG_RETAINED_MAX: Option[int | None] = Option("changelog.num-retained.max", int, None)
 FALLBACK_BRANCH = Option("scan.fallback-branch", str, "")
+PRIMARY_BRANCH = Option("scan.primary-branch", str, "")
 ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False)
 DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False)
 CLUSTERED_BY_OTHERS = Option("pk-clustering-override", parse_bool, False)

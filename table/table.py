@@ -24,6 +24,7 @@ from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from ..core.rows.types import sql
 from . import system
+from .branches import Branches
 from .changelog.key_changes import Mode, check_mode
 from .changelog.reading import read_changes
 from .changelog.window import window_of
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags):
+class Table(Changes, Maintenance, Consumers, Tags, Branches):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

@@ -1,0 +1,183 @@
+"""Makes a branch: from a snapshot, from a tag, or empty with the table's schemas.
+
+Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later.
+Source: format/snapshot §5; H10. Invariants: of several calls for one name one makes the branch. Its schemas are written last,
+and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
+as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...backends.probe import PROBED, probe
+from ...backends.store import ObjectNotFound, Store
+from ...core.errors import InvalidArgument, TableExists, missing
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.paths import TablePaths
+from ..history.timeline import Timeline
+from ..surroundings import MACHINE, Surroundings
+from .claim import Answer, Claim, claim_key, claim_of, create
+from .names import branch_root, check_branch_name
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a branch begins with.
+
+    Attributes:
+        timeline: of the branch that it is made from.
+        snapshot: None for a branch without one.
+        tag: the tag that holds the snapshot, if a tag was given.
+        schema_ids: the schemas to copy, ascending.
+    """
+
+    timeline: Timeline
+    snapshot: Snapshot | None
+    tag: str | None
+    schema_ids: tuple[int, ...]
+
+
+def source_of(timeline: Timeline, snapshot: Snapshot | None, tag: str | None) -> Source:
+    """Choose what a branch begins with.
+
+    Args:
+        snapshot: the snapshot, also where a tag is given; None for a branch with all schemas and no snapshot.
+    """
+    ids = timeline.schema_ids()
+    kept = ids if snapshot is None else [number for number in ids if number <= snapshot.schema_id]
+    if not kept:
+        raise missing(timeline.paths.schema(0), "" if snapshot is None else timeline.file_of(snapshot))
+    return Source(timeline, snapshot, tag, tuple(kept))
+
+
+def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> None:
+    """Make a branch. A call that was cut off is finished by another one with the same arguments.
+
+    Raises:
+        InvalidArgument: the name cannot be a branch's, or the snapshot is expiring.
+        TableExists: there is a branch of this name, or another one of this name is being made or deleted.
+        OutcomeUnknown: the store does not say whether a file was created; run it again.
+    """
+    check_branch_name(name)
+    timeline, store = source.timeline, source.timeline.store
+    _check_free(store, name)
+    ensure_safe(timeline, source.schema_ids)
+    snapshot = source.snapshot
+    claim = Claim(
+        maker=around.new_uuid().hex,
+        source=timeline.paths.branch,
+        snapshot=None if snapshot is None else snapshot.id,
+        identity=None if snapshot is None else snapshot.identity,
+        tag=source.tag,
+        schema=max(source.schema_ids),
+        time_ms=around.wall_ms,
+    )
+    take_name(store, name, claim, around)
+    made = TablePaths(name)
+    if snapshot is not None:
+        if source.tag is not None:
+            _copied(store, made.tag(source.tag), store.get(timeline.paths.tag(source.tag)), name, around)
+        _copied(store, made.snapshot(snapshot.id), _bytes_of(timeline, snapshot), name, around)
+        _check_source(source, name)
+    schemas = timeline.parallel(lambda i: store.get(timeline.paths.schema(i)), source.schema_ids)
+    *others, last = sorted(zip(source.schema_ids, schemas, strict=True), reverse=True)
+    for schema_id, data in others:
+        _copied(store, made.schema(schema_id), data, name, around)
+    if create(store, made.schema(last[0]), last[1], around) is not Answer.CREATED:
+        raise _exists(store, name)
+
+
+def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
+    """Probe once per process and store whether it refuses to create an object that exists (G9)."""
+    if timeline.store.url not in PROBED:
+        key = timeline.paths.schema(schema_ids[-1])
+        probe(timeline.store, key, timeline.store.get(key))
+
+
+def _check_free(store: Store, name: str) -> None:
+    """The name is free, or a creation under it was cut off."""
+    keys = [info.key for info in store.list(branch_root(name))]
+    if not keys:
+        return
+    if any(key.startswith(TablePaths(name).schema(0)) for key in keys):
+        raise _exists(store, name)
+    if claim_key(name) not in keys:
+        raise TableExists(
+            f"{store.url}: {branch_root(name)} holds files, but no schema and no word of their origin",
+            next_step=f"delete what is left of branch '{name}' with delete_branch, or choose another name",
+        )
+
+
+def take_name(store: Store, name: str, claim: Claim, around: Surroundings) -> None:
+    """Create the claim, or find the claim of a call for the same branch that was cut off.
+
+    Raises:
+        TableExists: the name belongs to another call.
+    """
+    if create(store, claim_key(name), claim.to_json(), around) is Answer.CREATED:
+        return
+    held = claim_of(store, name)
+    if held is not None and held.same_work(claim):
+        return
+    raise _exists(store, name, held)
+
+
+def _exists(store: Store, name: str, held: Claim | None = None) -> TableExists:
+    if held is None:
+        return TableExists(f"{store.url} has a branch '{name}'", next_step="open it, or choose another name")
+    if held.deleted:
+        return TableExists(
+            f"branch '{name}' of {store.url} is being deleted",
+            next_step="delete it again to finish that, then create it",
+        )
+    begin = (
+        "without a snapshot" if held.snapshot is None else f"from snapshot {held.snapshot} of branch '{held.source}'"
+    )
+    begin = f"from branch '{held.renamed}', which is being renamed" if held.renamed else begin
+    return TableExists(
+        f"{store.url} has a branch '{name}', or another call is making it: {begin}",
+        next_step="choose another name; if that call was cut off, repeat it to finish it, or delete the branch",
+    )
+
+
+def _copied(store: Store, key: str, data: bytes, name: str, around: Surroundings) -> None:
+    if create(store, key, data, around) is Answer.OTHER:
+        raise TableExists(
+            f"{key} of {store.url} holds something else: another call made branch '{name}' meanwhile",
+            next_step="delete the branch, or choose another name",
+        )
+
+
+def _bytes_of(timeline: Timeline, snapshot: Snapshot) -> bytes:
+    """The snapshot's own file; of a snapshot that is left as a tag only, the same without the tag's fields."""
+    key = timeline.paths.snapshot(snapshot.id)
+    try:
+        data = timeline.store.get(key)
+        if parse_snapshot(data, key).identity == snapshot.identity:
+            return data
+    except ObjectNotFound:
+        pass
+    return snapshot.to_json()
+
+
+def _check_source(source: Source, name: str) -> None:
+    """Check that no expiry can have missed the new root: its announcement would be there by now (decision 10).
+
+    Raises:
+        InvalidArgument: the source is expiring; the branch is taken away again.
+    """
+    timeline, snapshot = source.timeline, source.snapshot
+    assert snapshot is not None
+    key = timeline.paths.snapshot(snapshot.id) if source.tag is None else timeline.paths.tag(source.tag)
+    try:
+        there = parse_snapshot(timeline.store.get(key), key).identity == snapshot.identity
+    except ObjectNotFound:
+        there = False
+    if there and (source.tag is not None or (timeline.hint("EARLIEST") or 0) <= snapshot.id):
+        return
+    store, made = timeline.store, TablePaths(name)
+    tags = [] if source.tag is None else [made.tag(source.tag)]
+    store.delete_many([made.snapshot(snapshot.id), *tags])
+    store.delete_many([claim_key(name)])
+    raise InvalidArgument(f"{key} has expired, or is about to", next_step="choose a later snapshot, or a tag")
