@@ -33,6 +33,7 @@ from .consumers import Consumers
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
 from .scan.plan import ScanPlan, count_rows, plan_scan
+from .streams import Streams
 from .tags import Tags
 from .travel import schema_at, snapshot_at
 from .verify.whole import Depth, Which, verify_store
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Branches):
+class Table(Changes, Maintenance, Consumers, Tags, Branches, Streams):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

@@ -8,7 +8,8 @@ compared with each other are in one step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from ...coordinator.history.timeline import Timeline
 from ...core.metadata.change import vector_places
@@ -29,6 +30,7 @@ from ..scan.split_planning import SplitPlanner
 from .changed_files import ChangedFiles, check_state_before, files_between, files_changed_by
 from .key_changes import KeyChanges, Mode, differing_sections
 from .steps import ChangeStep
+from .window import Window
 
 _STEP_BYTES = 32 << 20
 """Sections are compared together up to this size of their files."""
@@ -74,6 +76,22 @@ class ChangePlanner:
             gone = self._splits(self._may_match(part.gone), part.gone_index, before)
             if came or gone:
                 yield ChangeStep(found.id, found.time_ms, came, gone)
+
+    def steps_of(self, window: Window) -> list[Callable[[], Iterator[ChangeStep]]]:
+        """For each snapshot of a window, a function that plans its steps; errors as for `steps`."""
+        if window.whole:
+            return [partial(self.whole, found) for found in window.snapshots]
+        return [partial(self.steps, before, found, window.by_snapshot) for before, found in window.pairs()]
+
+    def whole(self, found: Snapshot) -> Iterator[ChangeStep]:
+        """All rows of a state, as rows that came: those that it and the snapshots before it have told of.
+
+        Rows of a table with a primary key whose changelog is not written yet are left out, because a later snapshot tells them.
+        """
+        if self._told is None:
+            yield from self.steps(None, found, by_snapshot=False)
+            return
+        yield from self._differences(([], []), self._state(self._told, found, found, True), None, found)
 
     # ------------------------------------------------------------------------------------------- with a primary key
 

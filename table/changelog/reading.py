@@ -9,7 +9,7 @@ rows without a key are compared, a range of keys where rows with one are, and a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.metadata.merge_rules import VALUE_KIND, merge_rules
 from ...core.metadata.schema import TableSchema
-from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.arrow import to_arrow_mask
 from ...core.predicates.predicate import Predicate, bind
 from ...core.rows.types import AtomicType, Field, string, timestamp
@@ -105,8 +104,8 @@ def read_changes(
     result = changes_schema(schema, columns)
     later_only = not overwrites and not window.by_snapshot
 
-    def changes(before: Snapshot | None, found: Snapshot) -> Iterator[pa.RecordBatch]:
-        for step in planner.steps(before, found, window.by_snapshot):
+    def changes(steps: Callable[[], Iterator[ChangeStep]]) -> Iterator[pa.RecordBatch]:
+        for step in steps():
             schemas = file_schemas_of(timeline, schema, step.splits)
             reader = ChangeReader(schema, columns, bound, schemas, later_only, memory)
             yield from reader.batches(timeline.store, step)
@@ -114,7 +113,7 @@ def read_changes(
     local = timeline.store.capabilities.native_scheme == "file"
     threads = min(LOCAL_READ_THREADS if local else READ_THREADS, len(window.snapshots))
     memory = schema.options.get(opt.MERGE_MEMORY) // max(threads, 1)
-    tasks = (partial(changes, before, found) for before, found in window.pairs())
+    tasks = (partial(changes, steps) for steps in planner.steps_of(window))
     return pa.RecordBatchReader.from_batches(result, gathered(in_order(tasks, threads)))
 
 
@@ -130,7 +129,7 @@ def plan_changes(
 ) -> tuple[list[ChangeStep], ChangeReader]:
     """All steps of a read of changes, and what reads them; arguments and errors as for `read_changes` and `ChangeReader`."""
     planner = planner_of(timeline, window, schema, where, overwrites, mode)
-    planned = timeline.parallel(lambda pair: list(planner.steps(*pair, window.by_snapshot)), window.pairs())
+    planned = timeline.parallel(lambda steps: list(steps()), planner.steps_of(window))
     steps = [part for found in planned for step in found for part in step.parts()]
     schemas = file_schemas_of(timeline, schema, [split for step in steps for split in step.splits])
     bound = None if where is None else bind(where, schema.fields)

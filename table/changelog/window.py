@@ -27,12 +27,14 @@ class Window:
             difference, only the state that it ends with.
         by_snapshot: report the change of each snapshot; if False, the difference of the two states.
         states_from: the oldest snapshot whose state is still there.
+        whole: report all rows of the one snapshot, as far as it and those before it have told of them, as rows that came.
     """
 
     before: Snapshot | None
     snapshots: tuple[Snapshot, ...]
     by_snapshot: bool = True
     states_from: int = 0
+    whole: bool = False
 
     def pairs(self) -> list[tuple[Snapshot | None, Snapshot]]:
         """Each snapshot with the one before it; None if that one is the empty table or its state has expired."""
@@ -98,6 +100,12 @@ def _after(timeline: Timeline, start: int, last: int) -> Window:
 
     snapshots = timeline.parallel(found, range(start + 1, last + 1))
     return Window(timeline.find(start) if start >= first else None, tuple(snapshots), states_from=first)
+
+
+def oldest_told(timeline: Timeline) -> int:
+    """The oldest snapshot whose changes are there, as a snapshot or as a changelog; 1 for a table that never had one."""
+    first = next((i for i in timeline.snapshot_ids() if i > 0), 1)
+    return _kept_below(timeline, first).start if first > 1 else first
 
 
 def _kept_below(timeline: Timeline, first: int) -> range:

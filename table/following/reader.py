@@ -1,0 +1,212 @@
+"""Reads a table's changes on and on, without Spark: one batch for each snapshot that changed rows, as it is committed.
+
+Owns: `Follower`, which is what `Table.follow` returns, and `ChangeBatch`. Must not know: how changes are found or rows read.
+Source: format/snapshot §4, §5.
+
+Invariants: A batch holds all changes of one snapshot, so each position is between two snapshots. Batches come in the order of the
+snapshots, without a gap. A consumer is moved past a batch only when the batch is acknowledged: by asking for the next one, or by
+`ChangeBatch.acknowledge`. So a reader that fails while it works on a batch gets this batch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import InvalidArgument, TableCorrupt
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.predicates.predicate import Predicate
+from ..changelog.key_changes import Mode
+from ..changelog.reading import changes_schema, plan_changes
+from ..changelog.window import Window, oldest_told
+from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, gathered
+from ..reading.read_ahead import in_order
+from .ahead import check_columns, window_after
+from .position import Position
+from .start import expired
+
+Progressed = Callable[[Position], None]
+
+
+class ChangeBatch:
+    """What one snapshot changed, or with `is_state` all rows of one snapshot. Rows are read when they are asked for.
+
+    It can be given to whatever takes Arrow's stream: ``pa.table(batch)``, ``polars.from_arrow(batch)``, DuckDB.
+
+    Attributes:
+        position: the place after this batch, from which a later reader goes on: ``follow(start=batch.position)``, or its text.
+        snapshot_id, commit_time_ms: the snapshot, and its time in milliseconds since 1970.
+        commit_user, identifier: who committed it.
+        is_state: the rows are a whole state, with which a reader begins.
+        schema: the columns of the rows, then `_row_kind`, `_snapshot_id` and `_commit_time`.
+    """
+
+    def __init__(
+        self, found: Snapshot, is_state: bool, open_reader: Callable[[], pa.RecordBatchReader], schema: pa.Schema,
+        acknowledge: Progressed,
+    ) -> None:  # fmt: skip
+        self.position = Position.of(found)
+        self.snapshot_id, self.commit_time_ms = found.id, found.time_ms
+        self.commit_user, self.identifier = found.commit_user, found.commit_identifier
+        self.is_state, self.schema = is_state, schema
+        self._open, self._acknowledge = open_reader, acknowledge
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The changes as a reader of record batches; each call reads them again."""
+        return self._open()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes as record batches."""
+        yield from self._open()
+
+    def to_arrow(self) -> pa.Table:
+        """The changes as one Arrow table."""
+        return self._open().read_all()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._open().__arrow_c_stream__(requested_schema)
+
+    def acknowledge(self) -> None:
+        """Say that the batch has been worked on: the consumer is moved past it. Asking for the next batch says so, too."""
+        self._acknowledge(self.position)
+
+    def __repr__(self) -> str:
+        return f"ChangeBatch({'the state of' if self.is_state else ''} snapshot {self.snapshot_id})".replace("( ", "(")
+
+
+class Follower:
+    """An iterator over the batches after a position. It waits for new snapshots, and ends only if `wait_s` says so.
+
+    Args:
+        timeline: the timeline of the table's branch.
+        schema: the schema with which rows are read.
+        columns, where, overwrites, mode: as for `Table.changes`; not mode "diff".
+        poll_s: seconds between two looks for a new snapshot.
+        wait_s: end after so many seconds without a new snapshot: 0 at the newest snapshot, None never.
+        acknowledged: called with the position after each batch that was acknowledged.
+
+    Attributes:
+        position: the position after the newest batch that was acknowledged.
+        newest: the id of the newest snapshot that was seen; 0 for none.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        schema: TableSchema,
+        position: Position,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Predicate | None = None,
+        overwrites: bool = True,
+        mode: Mode = "auto",
+        poll_s: float = 1.0,
+        wait_s: float | None = None,
+        acknowledged: Progressed | None = None,
+    ) -> None:
+        if mode == "diff":
+            raise InvalidArgument(
+                "mode 'diff' compares two states, and changes that are followed have no end",
+                next_step="use auto, delta or changelog",
+            )
+        if poll_s <= 0 or (wait_s is not None and wait_s < 0):
+            raise InvalidArgument("poll must be more than 0 seconds, and wait 0 or more")
+        self._timeline, self._schema, self._mode = timeline, schema, mode
+        self._columns = None if columns is None else list(columns)
+        self._where, self._overwrites = where, overwrites
+        self._poll_s, self._wait_s, self._tell = poll_s, wait_s, acknowledged
+        self.schema = changes_schema(schema, columns)
+        self.position, self.newest = position, position.snapshot_id
+        self._given = position
+        self._batches = self._all()
+
+    @property
+    def behind(self) -> int:
+        """How many snapshots, of those that were seen, are still to be acknowledged."""
+        return max(0, self.newest + 1 - self.position.next_snapshot)
+
+    def __iter__(self) -> Follower:
+        return self
+
+    def __next__(self) -> ChangeBatch:
+        self._acknowledge(self._given)
+        batch = next(self._batches)
+        self._given = batch.position
+        return batch
+
+    def close(self) -> None:
+        """Stop. The last batch is not acknowledged by this."""
+        self._batches.close()
+
+    def _acknowledge(self, position: Position) -> None:
+        if position.next_snapshot > self.position.next_snapshot or (self.position.whole and not position.whole):
+            self.position = position
+            if self._tell is not None:
+                self._tell(position)
+
+    def _all(self) -> Generator[ChangeBatch, None, None]:
+        position, newest = self._given, self._timeline.latest()
+        idle_since = MACHINE.monotonic_s()
+        while True:
+            self.newest = 0 if newest is None else newest.id
+            window = window_after(self._timeline, position, newest, self._mode)
+            for part in _by_snapshot(window):
+                batch = self._batch(part, position)
+                position = Position.of(part.snapshots[0])
+                if batch is not None:
+                    yield batch
+            self._given = position
+            self._acknowledge(position)  # snapshots that changed no row need no batch
+            if window.snapshots:
+                idle_since = MACHINE.monotonic_s()
+            elif self._wait_s is not None and MACHINE.monotonic_s() - idle_since >= self._wait_s:
+                return
+            else:
+                MACHINE.sleep(self._poll_s)
+            if position.snapshot_id >= self.newest:
+                newest = self._timeline.latest(newest)
+
+    def _batch(self, part: Window, position: Position) -> ChangeBatch | None:
+        """The batch of one snapshot; None if it surely changed no row."""
+        found, timeline = part.snapshots[0], self._timeline
+        check_columns(timeline, self._schema, self._columns, found, position)
+        threads = LOCAL_READ_THREADS if timeline.store.capabilities.native_scheme == "file" else READ_THREADS
+        memory = self._schema.options.get(opt.MERGE_MEMORY) // threads
+        with self._told_if_expired(found):
+            steps, reader = plan_changes(
+                timeline, part, self._schema, self._columns, self._where, self._overwrites, self._mode, memory
+            )
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            tasks = (partial(reader.batches, timeline.store, step) for step in steps)
+            with self._told_if_expired(found):
+                yield from gathered(in_order(tasks, threads))
+
+        def opened() -> pa.RecordBatchReader:
+            return pa.RecordBatchReader.from_batches(self.schema, batches())
+
+        return ChangeBatch(found, part.whole, opened, self.schema, self._acknowledge) if steps else None
+
+    @contextmanager
+    def _told_if_expired(self, found: Snapshot) -> Iterator[None]:
+        """If a file is missing because its snapshot has expired meanwhile, say so."""
+        try:
+            yield
+        except TableCorrupt as error:
+            if error.missing and self._timeline.find(found.id) is None:
+                raise expired(found.id - 1, oldest_told(self._timeline)) from error
+            raise
+
+
+def _by_snapshot(window: Window) -> Iterator[Window]:
+    for before, found in window.pairs():
+        yield replace(window, before=before, snapshots=(found,))

@@ -1,0 +1,82 @@
+"""The methods of `Table` for streams: following its changes.
+
+Owns: these methods. Must not know: how changes are found, Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..coordinator.history.timeline import Timeline
+from ..core.errors import InvalidArgument
+from ..core.predicates.predicate import Predicate
+from ..core.predicates.sql import parse_where
+from .changelog.key_changes import Mode, check_mode
+from .following.reader import Follower
+from .following.start import Start, start_of
+from .opened import OpenTable
+
+
+class Streams(OpenTable):
+    """The methods of `Table` for streams."""
+
+    def follow(
+        self,
+        start: Start = "latest",
+        *,
+        full: bool = False,
+        columns: Sequence[str] | None = None,
+        where: Predicate | str | None = None,
+        overwrites: bool = True,
+        mode: Mode = "auto",
+        poll: float = 1.0,
+        wait: float | None = None,
+    ) -> Follower:
+        """Read the changes of the table on and on: one batch for each snapshot that changed rows, as it is committed.
+
+        A batch has the rows of `changes` for one snapshot, in order, with `_row_kind`, `_snapshot_id` and `_commit_time`. Its
+        `position` is where a later reader goes on: ``follow(start=batch.position)``; ``str(batch.position)`` can be stored
+        anywhere. Compactions change no row and give no batch.
+
+        Rows are read with the columns that the table has now. Columns that are added later appear when following starts again; if
+        a column that is read is dropped, following ends with an error that names the snapshot.
+
+        Args:
+            start: `latest`: what is committed from now on. `earliest`: the oldest changes that are there. A snapshot id: its
+                changes come first. A tag: what came after it. A time (ISO text with a zone, or a datetime): the changes of the
+                first snapshot that is not older come first. A position, or its text: what came after it.
+            full: begin with the whole state at the start, as a batch of rows that came (`is_state`), and go on with what came
+                after that state.
+            columns, where, overwrites, mode: as for `changes`; mode "diff" is not possible.
+            poll: seconds between two looks for a new snapshot.
+            wait: end after so many seconds without a new snapshot; 0 reads what is there. None never ends.
+
+        Raises:
+            InvalidArgument: there is no such start; the changes after it have expired; the table was rolled back by a writer
+                that deleted snapshots; a column is gone. Says what to do.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://follow-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(2)]
+        >>> [batch.to_arrow()["v"].to_pylist() for batch in table.follow(start="earliest", wait=0)]
+        [[0], [1]]
+        """
+        if self.pinned is not None:
+            raise InvalidArgument(
+                f"{self!r} never changes", next_step="open the table without at(), and follow(start=...)"
+            )
+        predicate = parse_where(where) if isinstance(where, str) else where
+        check_mode(mode, self.refresh()._schema)
+        timeline = Timeline(self.store, self.paths, first_schema=self._first_schema)
+        position = start_of(timeline, start, timeline.latest(), full)
+        return Follower(
+            timeline,
+            self._schema,
+            position,
+            columns=columns,
+            where=predicate,
+            overwrites=overwrites,
+            mode=mode,
+            poll_s=poll,
+            wait_s=wait,
+        )
