@@ -62,10 +62,9 @@ class Tag:
         """The tag file's bytes.
 
         >>> snapshot = Snapshot(1, 0, "b", "d", "me", 7, "APPEND", 0, 1, 1)
-        >>> print(Tag("eod", snapshot, datetime(2026, 1, 2, 3, 4), 5_000).to_json().decode()[-76:])
-        "tagCreateTime": [2026, 1, 2, 3, 4],
-          "tagTimeRetained": 5.000000000
-        }
+        >>> made = Tag("eod", snapshot, datetime(2026, 1, 2, 3, 4), 5_000).to_json().decode()
+        >>> made.splitlines()[-3:]
+        ['  "tagCreateTime": [2026, 1, 2, 3, 4],', '  "tagTimeRetained": 5.000000000', '}']
         """
         data = self.snapshot.to_json()
         if self.created is None or self.retained_ms is None:
