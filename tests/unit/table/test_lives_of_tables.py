@@ -11,7 +11,6 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -66,10 +65,15 @@ class Life:
         return ll.open_table(self.url) if branch == "main" else ll.open_table(self.url, branch=branch)
 
     def step(self) -> None:
-        branch = self.dice.choice(list(self.newest))
-        act = self.dice.choices(list(ACTS), list(ACTS.values()))[0]
-        self.log.append(f"{act.__name__} on {branch}")
-        act(self, branch)
+        """One act that can happen on one of the branches."""
+        act: Callable[[Life, str], bool | None] | None = None
+        while act is None:
+            branch = self.dice.choice(list(self.newest))
+            act = self.dice.choices(list(ACTS), list(ACTS.values()))[0]
+            self.log.append(f"{act.__name__} on {branch}")
+            if act(self, branch) is False:
+                self.log.pop()
+                act = None
         if act in REMOVING:
             self.check_all()
         elif branch in self.newest:
@@ -104,9 +108,9 @@ class Life:
         self.table(branch).append(frame(rows))
         self.written(branch, self.with_rows(self.newest[branch], rows))
 
-    def delete_keys(self, branch: str) -> None:
+    def delete_keys(self, branch: str) -> bool | None:
         if not self.keys:
-            return
+            return False
         gone = {row[:2] for row in self.rows()}
         self.table(branch).delete(keys=frame([(*key, "") for key in gone]).drop_columns(["v"]))
         self.written(branch, Rows({row: 1 for row in self.newest[branch] if row[:2] not in gone}))
@@ -130,45 +134,55 @@ class Life:
         """A change of the options makes a schema; each branch has schemas of its own."""
         self.table(branch).alter(ll.set_option("target-file-size", f"{self.dice.randint(50, 100)} mb"))
 
-    def roll_back(self, branch: str) -> None:
+    def roll_back(self, branch: str) -> bool | None:
         target = self.chosen(branch)
-        if target is not None and target < max(self.snapshots[branch]):
-            rows = self.snapshots[branch][target]
-            self.table(branch).rollback(snapshot=target)
-            self.written(branch, rows)
-            for name in {tag.name for tag in self.table(branch).tags()} - set(self.tags[branch]):
-                assert name.startswith(f"rollback-{target}-"), "the tag that keeps what was restored"
-                self.tags[branch][name] = rows
+        if target is None or target == max(self.snapshots[branch]):
+            return False
+        rows = self.snapshots[branch][target]
+        self.table(branch).rollback(snapshot=target)
+        self.written(branch, rows)
+        for name in {tag.name for tag in self.table(branch).tags()} - set(self.tags[branch]):
+            assert name.startswith(f"rollback-{target}-"), "the tag that keeps what was restored"
+            self.tags[branch][name] = rows
+        return None
 
     # ------------------------------------------------------------------------------------------------- tags, branches
 
-    def tag(self, branch: str) -> None:
-        if (target := self.chosen(branch)) is not None:
-            name = next(self.names)
-            self.table(branch).create_tag(name, snapshot=target)
-            self.tags[branch][name] = self.snapshots[branch][target]
+    def tag(self, branch: str) -> bool | None:
+        if (target := self.chosen(branch)) is None:
+            return False
+        name = next(self.names)
+        self.table(branch).create_tag(name, snapshot=target)
+        self.tags[branch][name] = self.snapshots[branch][target]
+        return None
 
-    def move_tag(self, branch: str) -> None:
-        if self.tags[branch] and (target := self.chosen(branch)) is not None:
-            name = self.dice.choice(list(self.tags[branch]))
-            self.table(branch).create_tag(name, snapshot=target, replace=True)
-            self.tags[branch][name] = self.snapshots[branch][target]
+    def move_tag(self, branch: str) -> bool | None:
+        if not self.tags[branch] or (target := self.chosen(branch)) is None:
+            return False
+        name = self.dice.choice(list(self.tags[branch]))
+        self.table(branch).create_tag(name, snapshot=target, replace=True)
+        self.tags[branch][name] = self.snapshots[branch][target]
+        return None
 
-    def untag(self, branch: str) -> None:
-        if self.tags[branch]:
-            name = self.dice.choice(list(self.tags[branch]))
-            self.table(branch).delete_tag(name)
-            del self.tags[branch][name]
+    def untag(self, branch: str) -> bool | None:
+        if not self.tags[branch]:
+            return False
+        name = self.dice.choice(list(self.tags[branch]))
+        self.table(branch).delete_tag(name)
+        del self.tags[branch][name]
+        return None
 
-    def rename_tag(self, branch: str) -> None:
-        if self.tags[branch]:
-            name, new = self.dice.choice(list(self.tags[branch])), next(self.names)
-            self.table(branch).rename_tag(name, new)
-            self.tags[branch][new] = self.tags[branch].pop(name)
+    def rename_tag(self, branch: str) -> bool | None:
+        if not self.tags[branch]:
+            return False
+        name, new = self.dice.choice(list(self.tags[branch])), next(self.names)
+        self.table(branch).rename_tag(name, new)
+        self.tags[branch][new] = self.tags[branch].pop(name)
+        return None
 
-    def make_branch(self, branch: str) -> None:
+    def make_branch(self, branch: str) -> bool | None:
         if len(self.newest) > 3:
-            return
+            return False
         name, table = f"b-{next(self.names)}", self.table(branch)
         snapshots: dict[int, Rows] = {}
         tags: dict[str, Rows] = {}
@@ -185,46 +199,55 @@ class Life:
             table.create_branch(name)
         self.snapshots[name], self.tags[name] = snapshots, tags
         self.newest[name] = next(iter(snapshots.values()), Rows())
+        return None
 
-    def delete_branch(self, branch: str) -> None:
-        if branch != "main":
-            self.table("main").delete_branch(branch)
-            for known in (self.newest, self.snapshots, self.tags):
-                del known[branch]
+    def delete_branch(self, branch: str) -> bool | None:
+        if branch == "main":
+            return False
+        self.table("main").delete_branch(branch)
+        for known in (self.newest, self.snapshots, self.tags):
+            del known[branch]
+        return None
 
-    def rename_branch(self, branch: str) -> None:
-        if branch != "main":
-            new = f"b-{next(self.names)}"
-            self.table("main").rename_branch(branch, new)
-            for known in (self.newest, self.snapshots, self.tags):
-                known[new] = known.pop(branch)  # type: ignore[attr-defined]
+    def rename_branch(self, branch: str) -> bool | None:
+        if branch == "main":
+            return False
+        new = f"b-{next(self.names)}"
+        self.table("main").rename_branch(branch, new)
+        for known in (self.newest, self.snapshots, self.tags):
+            known[new] = known.pop(branch)  # type: ignore[attr-defined]
+        return None
 
-    def fast_forward(self, branch: str) -> None:
+    def fast_forward(self, branch: str) -> bool | None:
         """Where `main` has what the branch lacks nothing changes; `check_all` compares it."""
         if branch == "main":
-            return
+            return False
+        before = max(self.snapshots["main"], default=0)
         try:
-            self.table("main").fast_forward(branch)
+            done = self.table("main").fast_forward(branch)
         except (CommitConflict, ll.InvalidArgument):
             self.log.append("refused")
-            return
-        self.newest["main"] = self.newest[branch]
-        self.snapshots["main"] |= self.snapshots[branch]
-        self.tags["main"] |= self.tags[branch]
+            return None
+        self.tags["main"] |= {name: self.tags[branch][name] for name in done.tags}
+        if max(self.snapshots[branch]) > before:
+            self.newest["main"] = self.newest[branch]
+            self.snapshots["main"] |= {i: rows for i, rows in self.snapshots[branch].items() if i > before}
+        return None
 
     # --------------------------------------------------------------------------------------------------- maintenance
 
-    def expire(self, branch: str) -> None:
-        table, newest = self.table(branch), max(self.snapshots[branch], default=None)
-        if newest is None:
-            return
+    def expire(self, branch: str) -> bool | None:
+        table, newest = self.table(branch), max(self.snapshots[branch], default=0)
+        if len(self.snapshots[branch]) < 2:
+            return False
         now_ms = table.timeline.snapshot(newest).time_ms + LATER_MS
-        retention = Retention.of(table.schema.options, now_ms, retain_max=self.dice.randint(1, 3), retain_min=1)
+        retention = Retention.of(table.schema.options, now_ms, retain_max=self.dice.randint(1, 2), retain_min=1)
         apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
         left = set(table.timeline.snapshot_ids())
         assert newest in left
         for gone in set(self.snapshots[branch]) - left:
             del self.snapshots[branch][gone]
+        return None
 
     def clean(self, branch: str) -> None:
         """Nobody is writing, so that files of any age may go."""
@@ -281,7 +304,7 @@ def read(table: Table) -> Rows:
     return Rows(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-ACTS: dict[Callable[[Life, str], Any], int] = {
+ACTS: dict[Callable[[Life, str], bool | None], int] = {
     Life.append: 10,
     Life.overwrite: 3,
     Life.delete_keys: 3,
@@ -289,18 +312,18 @@ ACTS: dict[Callable[[Life, str], Any], int] = {
     Life.compact: 3,
     Life.alter: 1,
     Life.roll_back: 2,
-    Life.tag: 4,
-    Life.move_tag: 1,
-    Life.untag: 2,
+    Life.tag: 6,
+    Life.move_tag: 2,
+    Life.untag: 5,
     Life.rename_tag: 1,
     Life.make_branch: 3,
     Life.delete_branch: 1,
     Life.rename_branch: 1,
     Life.fast_forward: 2,
-    Life.expire: 4,
-    Life.clean: 2,
+    Life.expire: 6,
+    Life.clean: 1,
 }
-"""What can happen, and how often."""
+"""What can happen, and how often. An act that cannot happen on a branch gives False."""
 REMOVING = {
     *(Life.move_tag, Life.untag, Life.rename_tag),
     *(Life.delete_branch, Life.rename_branch, Life.fast_forward),
