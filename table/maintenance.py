@@ -206,8 +206,7 @@ class Maintenance(OpenTable):
         timeline, schema = self._maintained()
         check_writable(schema, keyed=True)
         found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
-        key = timeline.paths.snapshot(found.id) if tag is None else timeline.paths.tag(tag)
-        return plan_rollback(timeline, found, key)
+        return plan_rollback(timeline, found, timeline.file_of(found))
 
     def rollback(
         self,

@@ -36,6 +36,7 @@ from .scan.plan import ScanPlan, count_rows, plan_scan
 from .streams import Streams
 from .tags import Tags
 from .travel import schema_at, snapshot_at
+from .undo import Undo
 from .verify.whole import Depth, Which, verify_store
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Branches, Streams):
+class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is
@@ -143,10 +144,10 @@ class Table(Changes, Maintenance, Consumers, Tags, Branches, Streams):
         """The table as it was at an earlier time, read only. Give one of the arguments.
 
         Args:
-            snapshot: a snapshot id.
+            snapshot: a snapshot id. Where it has expired, a tag of it will do.
             tag: a tag's name.
             timestamp: ISO text with zone, milliseconds since 1970, or a datetime. Chooses the newest snapshot that is not
-                later.
+                later; where all of these have expired, the newest tag that is not later.
             watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
         """
         found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)

@@ -7,12 +7,14 @@ range is an invalid argument. The clocks of writers may differ by up to a minute
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from ..backends.store import ObjectNotFound
 from ..coordinator.history.timeline import Timeline
+from ..coordinator.tags.creation import list_tags
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
@@ -39,10 +41,10 @@ def snapshot_at(
     """Find a snapshot. Exactly one of the four arguments is given.
 
     Args:
-        snapshot: an id.
+        snapshot: an id. Where it has expired, a tag of it will do.
         tag: a tag's name. A tag remains after its snapshot has expired.
         timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone. Chooses the newest snapshot that
-            is not later.
+            is not later; where all of these have expired, the newest tag that is not later.
         watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
 
     Raises:
@@ -97,6 +99,10 @@ def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
     if found is not None:
         return found
     ids = timeline.snapshot_ids()
+    if 0 < snapshot_id < min(ids, default=0):
+        tagged = _newest_tag(timeline, lambda snapshot: snapshot.id == snapshot_id)
+        if tagged is not None:
+            return tagged
     if ids and ids[0] < snapshot_id < ids[-1]:
         before, after = max(i for i in ids if i < snapshot_id), min(i for i in ids if i > snapshot_id)
         raise TableCorrupt(
@@ -109,7 +115,7 @@ def _by_id(timeline: Timeline, snapshot_id: int) -> Snapshot:
 def _range(ids: list[int]) -> str:
     if not ids:
         return "the table has no snapshot yet"
-    return f"there are snapshots {ids[0]} to {ids[-1]}; older ones may still exist as tags"
+    return f"there are snapshots {ids[0]} to {ids[-1]}; no tag holds an older one of this id"
 
 
 def _by_tag(timeline: Timeline, name: str) -> Snapshot:
@@ -161,9 +167,17 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
         if any(s.time_ms > millis + SKEW_MS for s in following):
             break
     if best is None:
+        best = _newest_tag(timeline, lambda snapshot: snapshot.time_ms <= millis)
+    if best is None:
         first = next((s for s in map(read, range(len(ids))) if s is not None), None)
         raise InvalidArgument(f"no snapshot is as old as {_text(millis)}", next_step=_earliest(first))
     return best
+
+
+def _newest_tag(timeline: Timeline, wanted: Callable[[Snapshot], bool]) -> Snapshot | None:
+    """The newest tagged snapshot that is wanted, where the snapshots of that time have expired."""
+    found = [tag.snapshot for tag in list_tags(timeline) if wanted(tag.snapshot)]
+    return max(found, key=lambda snapshot: snapshot.id, default=None)
 
 
 def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:

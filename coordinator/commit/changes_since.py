@@ -55,11 +55,12 @@ class ChangesSince:
             found = base if snapshot_id == end else self.timeline.find(snapshot_id)
             if found is None:
                 return gone
-            landed.append(self._landed(before, found))
+            landed.append(self.landed(before, found))
             before = found
         return landed
 
-    def _landed(self, before: Snapshot | None, found: Snapshot) -> Landed:
+    def landed(self, before: Snapshot | None, found: Snapshot) -> Landed:
+        """What a snapshot changed against the one before it."""
         name = before.index_manifest if before is not None else None
         known = self._known.get((found.identity, name))
         if known is not None:

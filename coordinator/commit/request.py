@@ -1,8 +1,8 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ColumnUpdate`, `LayoutDecision`; its parts `KeyedRows`
-and `Remarks`; `Target` (which partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with larger sequence
-numbers). Must not know: how a commit is carried out.
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `Undoing`, `ColumnUpdate`, `LayoutDecision`; its parts
+`KeyedRows` and `Remarks`; `Target` (which partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with
+larger sequence numbers). Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from ...core.errors import InvalidArgument
+from ...core.metadata.change import Owner
 from ...core.metadata.data_file import IndexEntry, ManifestEntry, PartitionBucket
 from ...core.metadata.hash_index import BucketHashes
 from ...core.metadata.snapshot import CommitKind, Snapshot
@@ -143,6 +144,26 @@ class Restoration(CommitRequest):
     """
 
     restores = True
+
+
+@dataclass(frozen=True)
+class Undoing(CommitRequest):
+    """The reverse of an earlier commit, which is its `read_snapshot`. A later commit that builds on that one is a conflict.
+
+    Attributes:
+        marked: the data files whose deleted rows the earlier commit changed.
+        closed: the buckets in which nothing may have been added since, because files with older keys come back.
+    """
+
+    marked: frozenset[Owner] = frozenset()
+    closed: frozenset[PartitionBucket] = frozenset()
+
+    restores = True
+
+    @property
+    def partitions(self) -> set[bytes]:
+        """The partitions that it changes."""
+        return {e.partition for e in self.entries} | {e.partition for e in self.index_entries}
 
 
 class ColumnUpdate(CommitRequest):

@@ -45,8 +45,9 @@ from .key_files import two_index_files
 from .key_rules import KeyRules
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
-from .request import CommitRequest
+from .request import CommitRequest, Undoing
 from .row_ids import tracked
+from .undoing import builds_on
 
 FEW_MANIFESTS = 16
 """The entries of so many manifests are kept from one check to the next."""
@@ -110,6 +111,8 @@ class Settler:
         indexes = HashIndexes(self.timeline, FileKeys(self.schema), self.hashes)
         self.hash_join = HashJoin(request.keyed.hashes, indexes, self.writer.names)
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
+        if isinstance(request, Undoing):
+            concerned = request.partitions.__contains__
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
 
@@ -156,6 +159,8 @@ class Settler:
         """The files that the request replaces on this base; a conflict if other writers changed what it read."""
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
+        if isinstance(request, Undoing):
+            return builds_on(request, self._since, base.snapshot) or Followed({})
         if request.updates_rows:
             return (None if is_read else self._rows_conflict(base)) or Followed({})
         if request.target is None:

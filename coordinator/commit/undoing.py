@@ -1,0 +1,102 @@
+"""Whether a commit can be undone on a base, or later commits build on it.
+
+Owns: `builds_on`. Must not know: how the reverse of a commit is found or committed. Source: format/manifests §7; H12, H13;
+decision 62.
+Invariant: what counts is what later commits have left: a change that was itself undone is no conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...core.metadata.change import Landed, Owner, owner_of, vector_places
+from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.snapshot import Snapshot
+from .changes_since import ChangesSince, was_moved
+from .conflicts import Conflict
+from .request import Undoing
+from .row_ids import RowRanges
+
+
+def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> Conflict | None:
+    """The conflict with the newest commit that builds on the one that is undone; None if there is none.
+
+    Args:
+        request: the reverse of the commit; `read_snapshot` is the commit's snapshot.
+        base: the newest snapshot.
+    """
+    commit = request.read_snapshot
+    changes = since.since(commit, base)
+    if isinstance(changes, Conflict) or commit is None or base is None:
+        return changes if isinstance(changes, Conflict) else None
+    left = _Left(changes)
+    gone = {e.identity: e for e in request.entries if e.kind != ADD}
+    back = {e.identity for e in request.entries if e.kind == ADD}
+    rows = RowRanges(e.file for e in gone.values())
+    for what, found in (
+        ("deleted or rewrote files that it added", [e for e in left.deleted if e.identity in gone]),
+        ("brought back files that it deleted", [e for e in left.added if e.identity in back]),
+        ("updated rows that it added", [e for e in left.new if rows.meet(e.file)]),
+        ("added files where files come back", [e for e in left.new if (e.partition, e.bucket) in request.closed]),
+    ):
+        if found:
+            return _conflict(_newest(changes, _mentions(found)), [e.file.file_name for e in found], what)
+    owners = request.marked | {owner_of(e) for e in gone.values()}
+    marked = _marked(since, commit, base, owners)
+    if not marked:
+        return None
+    by = _newest(changes, lambda c: not marked.isdisjoint(c.marked))
+    return _conflict(by, sorted(owner[2] for owner in marked), "deleted rows of files that it changed")
+
+
+class _Left:
+    """What later commits have left.
+
+    Attributes:
+        added, deleted: the files that the last of them to mention a file added, or deleted.
+        new: the files that they added and that were not there before.
+    """
+
+    def __init__(self, changes: Sequence[Landed]) -> None:
+        first: dict[EntryIdentity, ManifestEntry] = {}
+        last: dict[EntryIdentity, ManifestEntry] = {}
+        for change in changes:
+            for entry in change.change.entries:
+                first.setdefault(entry.identity, entry)
+                last[entry.identity] = entry
+        self.added = [e for e in last.values() if e.kind == ADD]
+        self.deleted = [e for e in last.values() if e.kind != ADD]
+        self.new = [e for e in self.added if first[e.identity].kind == ADD]
+
+
+def _marked(since: ChangesSince, commit: Snapshot, base: Snapshot, owners: frozenset[Owner]) -> frozenset[Owner]:
+    """The data files whose deleted rows are others now than right after the commit."""
+    if not owners or commit.index_manifest == base.index_manifest:
+        return frozenset()
+    timeline = since.timeline
+    after, now = (vector_places(_entries(timeline.index_entries(s))) for s in (commit, base))
+    return frozenset(
+        owner
+        for owner in owners
+        if after.get(owner) != now.get(owner)
+        and not was_moved(timeline.store, since.keys, after.get(owner), now.get(owner))
+    )
+
+
+def _entries(found: Sequence[IndexEntry]) -> list[IndexEntry]:
+    return [entry for entry in found if entry.kind == ADD]
+
+
+def _mentions(entries: Sequence[ManifestEntry]) -> Callable[[Landed], bool]:
+    identities = {e.identity for e in entries}
+    return lambda change: any(e.identity in identities for e in change.change.entries)
+
+
+def _newest(changes: Sequence[Landed], is_by: Callable[[Landed], bool]) -> Landed:
+    """The newest of the changes that did something; the newest of all where none can be told."""
+    return next((change for change in reversed(changes) if is_by(change)), changes[-1])
+
+
+def _conflict(change: Landed, names: Sequence[str], what: str) -> Conflict:
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return Conflict("depended_on", f"{change.label} {what}: {shown}", tuple(names))

@@ -1,0 +1,204 @@
+"""Undo: takes one commit back with another one, and leaves every other commit as it is.
+
+Owns: `plan_undo`, `UndoPlan`, and the request that an undo commits. Must not know: how it is committed. Source: format/commit
+§11; format/deletion-vectors §2; H6, H12; decision 62.
+Invariants: no snapshot is removed and no id is freed. What the commit added goes, what it deleted comes back, and the rows that
+it marked as deleted are live again. If a later commit builds on any of this, that is a conflict, which names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...core.errors import CommitConflict, InvalidArgument, Unsupported
+from ...core.html_text import ShownAsText
+from ...core.metadata.change import Owner, index_changes, owner_of
+from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry, PartitionBucket
+from ...core.metadata.deletion_vector import INDEX_TYPE
+from ...core.metadata.folding import fold
+from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.places import FileKeys
+from ..commit.attempt import FileNames
+from ..commit.changes_since import ChangesSince
+from ..commit.index_files import with_vectors_of
+from ..commit.message import PendingUpload
+from ..commit.request import Remarks, Undoing
+from ..commit.undoing import builds_on
+from ..history.timeline import Timeline
+from .rollback import PROTECTING_TAG, RollbackPlan
+
+UNDONE = "undo.snapshot"
+"""Property of the snapshot that an undo makes: the id of the snapshot whose commit it takes back."""
+
+
+@dataclass(frozen=True)
+class UndoPlan(ShownAsText):
+    """The reverse of one commit.
+
+    Attributes:
+        commit: the snapshot of the commit.
+        before: the snapshot that it was built on; None for the first, and where it has expired and is not needed.
+        latest: the newest snapshot at the time of planning.
+        added: the files that come back.
+        removed: the files that go.
+        marked: the data files whose deleted rows become as they were.
+        index: the index files that go and come.
+        uploads: new index files.
+    """
+
+    commit: Snapshot
+    before: Snapshot | None
+    latest: Snapshot
+    added: tuple[ManifestEntry, ...]
+    removed: tuple[ManifestEntry, ...]
+    marked: frozenset[Owner] = frozenset()
+    index: tuple[IndexEntry, ...] = ()
+    uploads: tuple[PendingUpload, ...] = field(default=(), repr=False)
+    closed: frozenset[PartitionBucket] = frozenset()
+
+    def __str__(self) -> str:
+        back, gone = ((len(e), sum(x.file.row_count for x in e)) for e in (self.added, self.removed))
+        marked = f", deleted rows of {len(self.marked)} files are as before" if self.marked else ""
+        return (
+            f"without snapshot {self.commit.id} ({self.commit.commit_kind} by {self.commit.commit_user}), as snapshot"
+            f" {self.latest.id + 1}: {back[0]} files with {back[1]} rows come back, {gone[0]} with {gone[1]} go{marked}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+
+        def told(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+            return {"files": [e.file.file_name for e in entries], "rows": sum(e.file.row_count for e in entries)}
+
+        return {
+            "snapshot": self.commit.id,
+            "latest": self.latest.id,
+            "comes_back": told(self.added),
+            "goes": told(self.removed),
+            "marked_files": sorted(owner[2] for owner in self.marked),
+        }
+
+    @property
+    def restored(self) -> RollbackPlan | None:
+        """What must be protected, because other snapshots have deleted it; None where nothing comes back."""
+        index = tuple(e for e in self.index if e.kind == ADD and e.file.file_name not in self._uploaded)
+        if self.before is None or not (self.added or index):
+            return None
+        key = self.before.read_from
+        return RollbackPlan(self.before, key, self.latest, (), index, self.added, self.removed)
+
+    @property
+    def _uploaded(self) -> set[str]:
+        return {upload.key.rpartition("/")[2] for upload in self.uploads}
+
+    def request(self, commit_user: str, identifier: int | None, tag: str | None) -> Undoing:
+        """The commit."""
+        said = {UNDONE: str(self.commit.id)} | ({PROTECTING_TAG: tag} if tag is not None else {})
+        return Undoing(
+            kind="OVERWRITE",
+            entries=(*(e.deletion() for e in self.removed), *self.added),
+            commit_user=commit_user,
+            identifier=identifier,
+            index_entries=self.index,
+            uploads=self.uploads,
+            read_snapshot=self.commit,
+            remarks=Remarks("OVERWRITE", properties=said),
+            marked=self.marked,
+            closed=self.closed,
+        )
+
+
+def plan_undo(
+    timeline: Timeline, schema: TableSchema, commit: Snapshot, before: Snapshot | None, unique: str
+) -> UndoPlan:
+    """Plan an undo. Changes nothing.
+
+    Args:
+        before: the snapshot with the id before; None where there is none, or it has expired.
+        unique: a text with which no other file's name begins.
+
+    Raises:
+        InvalidArgument: the commit changed nothing, or what it deleted has expired.
+        CommitConflict: a later commit builds on it; names that one.
+        Unsupported: the reverse would need an index file that cannot be split.
+    """
+    latest = timeline.latest()
+    assert latest is not None  # there is `commit`
+    delta = fold(timeline.entries(timeline.delta_manifests(commit))).values()
+    removed = tuple(e for e in delta if e.kind == ADD)
+    added = tuple(e._replace(kind=ADD) for e in delta if e.kind == DELETE)
+    if before is None and commit.id > 1 and (added or commit.index_manifest is not None):
+        raise InvalidArgument(
+            f"snapshot {commit.id - 1} has expired, which has what snapshot {commit.id} deleted",
+            next_step="choose a later commit; a tag of that snapshot would have kept it",
+        )
+    plan = UndoPlan(commit, before, latest, added, removed)
+    if schema.primary_keys and added:  # older keys may not come back below newer ones
+        plan = replace(plan, closed=frozenset((e.partition, e.bucket) for e in delta))
+    changes = ChangesSince(timeline, FileKeys(schema), lambda partition: True)
+    old, new = (timeline.index_entries(s) if s is not None else [] for s in (before, commit))
+    if old != new:
+        plan = replace(plan, marked=changes.landed(before, commit).marked)
+    conflict = builds_on(plan.request("", None, None), changes, latest)
+    if conflict is not None:
+        raise CommitConflict(
+            f"snapshot {commit.id} cannot be undone: {conflict.reason}",
+            next_step="undo that commit first, or roll the table back",
+        )
+    if old != new:
+        plan = _with_index(timeline, schema, plan, old, new, unique)
+    if not (plan.added or plan.removed or plan.index):
+        raise InvalidArgument(f"snapshot {commit.id} changed no file: there is nothing to undo")
+    return plan
+
+
+def _with_index(
+    timeline: Timeline,
+    schema: TableSchema,
+    plan: UndoPlan,
+    old: Sequence[IndexEntry],
+    new: Sequence[IndexEntry],
+    unique: str,
+) -> UndoPlan:
+    """The plan with the index files that it needs.
+
+    With a primary key, others have left nothing in a bucket to which files come back, so its index files are exchanged as a
+    whole; where none come back, hashes of keys that are gone do no harm. Otherwise other commits may have put other vectors into
+    the same file.
+    """
+    changed = index_changes(old, new)
+    now = timeline.index_entries(plan.latest)
+    if schema.primary_keys:
+        exchanged = {_place(e) for e in changed if plan.added or e.file.index_type != HASH_INDEX}
+        gone = tuple(replace(e, kind=DELETE) for e in now if _place(e) in exchanged)
+        return replace(plan, index=(*gone, *(e for e in old if _place(e) in exchanged)))
+    if any(e.file.index_type != INDEX_TYPE for e in changed):
+        kinds = ", ".join(sorted({e.file.index_type for e in changed}))
+        raise Unsupported(f"snapshot {plan.commit.id} changed index files of type {kinds}, which cannot be undone")
+    touched = plan.marked | {owner_of(e) for e in (*plan.added, *plan.removed)}
+    places = {owner[:2] for owner in touched}
+    keys, names = FileKeys(schema), FileNames(unique)
+
+    def split(entries: Sequence[IndexEntry], keep: bool) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
+        here = [e for e in entries if (e.partition, e.bucket) in places and e.file.index_type == INDEX_TYPE]
+        return with_vectors_of(
+            timeline.store, keys, here, lambda owner: (owner in touched) is keep, lambda: names.next("index")
+        )
+
+    rest, uploads = split(now, keep=False)
+    parts, more = split(old, keep=True)
+    part_of = {e.file.file_name for e in parts if e.kind == DELETE}
+    whole = [
+        e
+        for e in old
+        if e.file.deletion_vectors and e.file.file_name not in part_of and (e.partition, e.bucket) in places
+    ]
+    return replace(plan, index=(*rest, *(e for e in parts if e.kind == ADD), *whole), uploads=(*uploads, *more))
+
+
+def _place(entry: IndexEntry) -> tuple[bytes, int, str]:
+    return entry.partition, entry.bucket, entry.file.index_type
