@@ -29,6 +29,7 @@ from . import (
     outcomes,
     rows,
     simulate,
+    tags,
     upserts,
 )
 from .arguments import Parser, storage_options_of
@@ -59,6 +60,7 @@ def build_parser() -> Parser:
         layout,
         maintenance,
         consumers,
+        tags,
         compact,
         checks,
         outcomes,
