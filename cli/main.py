@@ -18,6 +18,7 @@ from .. import __version__
 from ..core.errors import LakelatchError
 from . import (
     alter,
+    branches,
     changes,
     checks,
     compact,
@@ -54,6 +55,7 @@ def build_parser() -> Parser:
         changes,
         upserts,
         alter,
+        branches,
         rows,
         follow,
         history,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.store import Store
+from ..core.paths import DEFAULT_BRANCH
 from ..core.predicates.predicate import Predicate
 from ..table.changelog.key_changes import Mode, check_mode
 from ..table.changelog.reading import ChangeReader, plan_changes
@@ -45,6 +46,7 @@ def changes(
     overwrites: bool = True,
     mode: Mode = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    branch: str = DEFAULT_BRANCH,
 ) -> Any:
     """The rows that came, went and changed after one snapshot, up to and with another, as a DataFrame.
 
@@ -55,6 +57,7 @@ def changes(
         where: only changes of rows for which this is true: an `ll.col(...)` predicate or its text. Text and dates without a zone
             are times of `spark.sql.session.timeZone`.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        branch: the branch of the table whose changes are read.
 
     Returns:
         A DataFrame with the columns of the rows, `_row_kind`, `_snapshot_id` and `_commit_time`. It always shows the same
@@ -66,7 +69,7 @@ def changes(
     Example:
         ``lakelatch.spark.changes(spark, "s3://lake/flights", start=3, end=7).where("_row_kind = '+I'").show()``
     """
-    table = open_table(url, storage_options=storage_options)
+    table = open_table(url, branch=branch, storage_options=storage_options)
     predicate = bound_in(session_zone(spark), where, table.schema)
     names = None if columns is None else list(columns)
     steps, reader = planned(table, start, end, names, predicate, overwrites, mode)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by 
 
 from ..coordinator.commit.message import CommitMessage
 from ..core.metadata.merge_rules import POSTPONED
+from ..core.paths import DEFAULT_BRANCH
 from ..core.predicates.predicate import Predicate
 from ..table.compaction.plan import plan_compaction
 from ..table.compaction.postponed import settle_postponed
@@ -41,6 +42,7 @@ def compact(
     min_files: int | None = None,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    branch: str = DEFAULT_BRANCH,
 ) -> Compaction:
     """Rewrite small files of a table into large ones on Spark's executors; otherwise like `Table.compact`.
 
@@ -50,6 +52,7 @@ def compact(
         where: the partitions to compact, as a predicate on partition columns or its text.
         full, target_size, min_files, dry_run: as for `Table.compact`.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        branch: the branch of the table that is compacted.
 
     Returns:
         What was rewritten, or with `dry_run` what would be; prints as one line.
@@ -61,7 +64,7 @@ def compact(
     Example:
         ``print(lakelatch.spark.compact(spark, "s3://lake/flights", "month = 1"))``
     """
-    table = open_table(url, storage_options=storage_options)
+    table = open_table(url, branch=branch, storage_options=storage_options)
     plan = plan_compaction(table.timeline, table.schema, where, target_size, min_files, full)
     if dry_run or not plan.groups:
         return Compaction(plan)

@@ -23,6 +23,7 @@ from ..backends.registry import scheme_of
 from ..backends.store import Store
 from ..core import options as opt
 from ..core.errors import Unsupported
+from ..core.paths import DEFAULT_BRANCH
 from ..core.predicates.predicate import Predicate, columns_of
 from ..table.create import open_table
 from ..table.reading.arrow import SplitReader, fields_of
@@ -65,6 +66,7 @@ def read(
     tag: str | None = None,
     timestamp: str | int | datetime | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    branch: str = DEFAULT_BRANCH,
 ) -> Any:
     """Read a table as a DataFrame, with Spark's native scan for all files that it can read correctly.
 
@@ -78,6 +80,7 @@ def read(
         snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment. A
             timestamp without a zone is one of the session's zone, too.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
+        branch: the branch of the table that is read.
 
     Returns:
         A DataFrame, which always shows the same snapshot. `spark.types` lists its types.
@@ -89,7 +92,7 @@ def read(
     Example:
         ``lakelatch.spark.read(spark, "s3://lake/flights", columns=["carrier"], where="month = 1").show()``
     """
-    table = open_table(url, storage_options=storage_options)
+    table = open_table(url, branch=branch, storage_options=storage_options)
     zone = session_zone(spark)
     if (snapshot, tag, timestamp) != (None, None, None):
         moment = None if timestamp is None else epoch_millis(timestamp, zone=zone)

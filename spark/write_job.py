@@ -27,7 +27,7 @@ from ..core import options as opt
 from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
 from ..core.metadata.schema import TableSchema
 from ..core.options import TableOptions
-from ..core.paths import TablePaths
+from ..core.paths import DEFAULT_BRANCH, TablePaths
 from ..table.compaction.inline import compact_written
 from ..table.create import Schema, create_table, open_table
 from ..table.table import Table
@@ -75,6 +75,7 @@ def write(
     evolve: bool = False,
     cluster: Cluster = "auto",
     row_kind: str | None = None,
+    branch: str = DEFAULT_BRANCH,
 ) -> Receipt:
     """Write a DataFrame into a table in one commit. In a table with a primary key, rows replace those with their keys.
 
@@ -108,6 +109,7 @@ def write(
         row_kind: for a table with a primary key: the column that names the kind of each row. `+I` and `+U` add or replace,
             `-D` and `-U` delete; or `c`, `r`, `u`, `d`, as Debezium writes them. It need not be a column of the table. Of
             several rows of the frame with one key the last one counts, unless option `sequence.field` orders them.
+        branch: the branch of the table that gets the rows. It must exist.
 
     Returns:
         The receipt.
@@ -124,10 +126,10 @@ def write(
     """
     _check_arguments(df, mode, partition, read_snapshot, cluster, row_kind)
     fields = spark.StructType([f for f in df.schema.fields if f.name != row_kind])
-    table = _table(fields, url, partition_by, primary_key, options, storage_options, allow_unknown)
+    table = _table(fields, url, branch, partition_by, primary_key, options, storage_options, allow_unknown)
     if evolve:
         case = tells_case(df.sparkSession)
-        reopened = partial(open_table, url, storage_options=storage_options)
+        reopened = partial(open_table, url, branch=branch, storage_options=storage_options)
         table = with_new_columns(reopened, fields, tuple(partition or ()), tells_case=case)
     check_written_by_spark(table.schema, shuffles=True)
     if row_kind is not None and not table.schema.primary_keys:
@@ -221,6 +223,7 @@ def _fill(
 def _table(
     fields: spark.StructType,
     url: str,
+    branch: str,
     partition_by: Sequence[str] | str | None,
     primary_key: Sequence[str] | str | None,
     options: Mapping[str, Any] | None,
@@ -230,7 +233,7 @@ def _table(
     """The table, which is created if it does not exist and the arguments say how."""
     made = None
     try:
-        table = open_table(url, storage_options=storage_options)
+        table = open_table(url, branch=branch, storage_options=storage_options)
     except TableNotFound as error:
         if partition_by is None and primary_key is None and options is None:
             error.next_step = "check the URL, or pass partition_by=[...] or options={} to create the table"
