@@ -28,6 +28,7 @@ from . import (
     layout,
     maintenance,
     outcomes,
+    repair,
     rows,
     simulate,
     tags,
@@ -65,6 +66,7 @@ def build_parser() -> Parser:
         tags,
         compact,
         checks,
+        repair,
         outcomes,
         simulate,
     ):

@@ -32,6 +32,7 @@ from .changes import Changes
 from .consumers import Consumers
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
+from .repair.methods import Repairs
 from .scan.plan import ScanPlan, count_rows, plan_scan
 from .streams import Streams
 from .tags import Tags
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams):
+class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

@@ -22,7 +22,7 @@ WRITER = "lakelatch-"
 """The start of `writerVersion` in lakelatch's snapshots."""
 
 CommitKind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
-_KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
+KINDS = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def parse_snapshot(data: bytes, where: str) -> Snapshot:
         version = _number(raw, "version", where)
         if not 1 <= version <= SNAPSHOT_VERSION:
             raise TableCorrupt(f"{where}: field 'version' is {version}; up to {SNAPSHOT_VERSION} can be read")
-        if raw["commitKind"] not in _KINDS:
+        if raw["commitKind"] not in KINDS:
             raise TableCorrupt(f"{where}: field 'commitKind' is {raw['commitKind']!r}")
         return _from_raw(raw, version, where)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
