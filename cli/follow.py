@@ -31,6 +31,9 @@ def register(commands: Commands) -> None:
         metavar="WHERE",
         help="latest (default), earliest, the snapshot whose changes come first, a tag, a time with a zone, or a position",
     )
+    parser.add_argument(
+        "--consumer", metavar="NAME", help="go on where this consumer is, and remember how far it comes"
+    )
     parser.add_argument("--full", action="store_true", help="begin with all rows at the start")
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
@@ -54,6 +57,7 @@ def follow(args: argparse.Namespace, output: Output) -> int:
     start: Any = int(args.start) if args.start.isdecimal() else args.start
     follower = open_table_of(args).follow(
         start,
+        consumer=args.consumer,
         full=args.full,
         columns=names(args.columns),
         where=args.where,

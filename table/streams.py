@@ -12,9 +12,15 @@ from ..core.errors import InvalidArgument
 from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from .changelog.key_changes import Mode, check_mode
+from .following.consumer import start_of_consumer
 from .following.reader import Follower
-from .following.start import Start, start_of
+from .following.start import Start
 from .opened import OpenTable
+
+
+def watched_timeline(table: OpenTable) -> Timeline:
+    """A timeline of the table's branch that notices if the table is dropped and made again (H21)."""
+    return Timeline(table.store, table.paths, first_schema=table._first_schema)
 
 
 class Streams(OpenTable):
@@ -24,6 +30,7 @@ class Streams(OpenTable):
         self,
         start: Start = "latest",
         *,
+        consumer: str | None = None,
         full: bool = False,
         columns: Sequence[str] | None = None,
         where: Predicate | str | None = None,
@@ -41,10 +48,15 @@ class Streams(OpenTable):
         Rows are read with the columns that the table has now. Columns that are added later appear when following starts again; if
         a column that is read is dropped, following ends with an error that names the snapshot.
 
+        A consumer is the name under which the table remembers how far a reader has come. Expiry keeps what it has still to read.
+        It is moved past a batch when the next batch is asked for, or by `batch.acknowledge()`. So a reader that fails while it
+        works on a batch gets this batch again, unless it stores positions of its own together with its results.
+
         Args:
             start: `latest`: what is committed from now on. `earliest`: the oldest changes that are there. A snapshot id: its
                 changes come first. A tag: what came after it. A time (ISO text with a zone, or a datetime): the changes of the
                 first snapshot that is not older come first. A position, or its text: what came after it.
+            consumer: the name of a consumer. If it exists, reading goes on where it is, and `start` does not matter.
             full: begin with the whole state at the start, as a batch of rows that came (`is_state`), and go on with what came
                 after that state.
             columns, where, overwrites, mode: as for `changes`; mode "diff" is not possible.
@@ -67,8 +79,8 @@ class Streams(OpenTable):
             )
         predicate = parse_where(where) if isinstance(where, str) else where
         check_mode(mode, self.refresh()._schema)
-        timeline = Timeline(self.store, self.paths, first_schema=self._first_schema)
-        position = start_of(timeline, start, timeline.latest(), full)
+        timeline = watched_timeline(self)
+        position, told = start_of_consumer(timeline, consumer, start, timeline.latest(), full)
         return Follower(
             timeline,
             self._schema,
@@ -79,4 +91,5 @@ class Streams(OpenTable):
             mode=mode,
             poll_s=poll,
             wait_s=wait,
+            acknowledged=told,
         )

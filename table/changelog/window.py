@@ -102,12 +102,6 @@ def _after(timeline: Timeline, start: int, last: int) -> Window:
     return Window(timeline.find(start) if start >= first else None, tuple(snapshots), states_from=first)
 
 
-def oldest_told(timeline: Timeline) -> int:
-    """The oldest snapshot whose changes are there, as a snapshot or as a changelog; 1 for a table that never had one."""
-    first = next((i for i in timeline.snapshot_ids() if i > 0), 1)
-    return _kept_below(timeline, first).start if first > 1 else first
-
-
 def _kept_below(timeline: Timeline, first: int) -> range:
     """The ids right below the oldest snapshot whose changelogs are there."""
     below = first

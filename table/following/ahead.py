@@ -17,9 +17,9 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.rows.types import sql
 from ..changelog.key_changes import Mode
-from ..changelog.window import Window, oldest_told, window_of
+from ..changelog.window import Window, window_of
 from .position import Position
-from .start import expired
+from .start import expired, oldest_told
 
 MOST_SNAPSHOTS = 64
 """So many snapshots are looked up at a time, so that a reader far behind needs little memory."""

@@ -27,12 +27,12 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.predicates.predicate import Predicate
 from ..changelog.key_changes import Mode
 from ..changelog.reading import changes_schema, plan_changes
-from ..changelog.window import Window, oldest_told
+from ..changelog.window import Window
 from ..reading.arrow import LOCAL_READ_THREADS, READ_THREADS, gathered
 from ..reading.read_ahead import in_order
 from .ahead import check_columns, window_after
 from .position import Position
-from .start import expired
+from .start import expired, oldest_told
 
 Progressed = Callable[[Position], None]
 

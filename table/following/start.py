@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from ...backends.store import ObjectNotFound
 from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.consumers import oldest_change
 from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
-from ..changelog.window import oldest_told
 from ..travel import epoch_millis, snapshot_at
 from .position import Position
 
@@ -76,7 +76,7 @@ def _tag(timeline: Timeline, name: str) -> dict[str, Snapshot]:
 
 def _earliest(timeline: Timeline, full: bool) -> Position:
     if not full:
-        return _before(timeline, oldest_told(timeline))
+        return before(timeline, oldest_told(timeline))
     for snapshot_id in timeline.snapshot_ids():
         found = timeline.find(snapshot_id)
         if found is not None:
@@ -84,7 +84,7 @@ def _earliest(timeline: Timeline, full: bool) -> Position:
     return Position(0)
 
 
-def _before(timeline: Timeline, snapshot_id: int) -> Position:
+def before(timeline: Timeline, snapshot_id: int) -> Position:
     """The position before a snapshot, whose predecessor may have expired."""
     found = timeline.find(snapshot_id - 1) if snapshot_id > 1 else None
     return Position(max(0, snapshot_id - 1), "" if found is None else found.identity)
@@ -102,7 +102,12 @@ def _at_id(timeline: Timeline, start: int, newest: Snapshot, full: bool) -> Posi
     oldest = oldest_told(timeline)
     if start < oldest and not (start == 0 and oldest == 1):
         raise expired(start - 1, oldest)
-    return _before(timeline, start)
+    return before(timeline, start)
+
+
+def oldest_told(timeline: Timeline) -> int:
+    """The oldest snapshot whose changes are there, as a snapshot or as a changelog; 1 for a table that never had one."""
+    return oldest_change(timeline) or 1
 
 
 def expired(snapshot_id: int, oldest: int) -> InvalidArgument:

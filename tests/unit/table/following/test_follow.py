@@ -249,3 +249,53 @@ def test_a_table_without_snapshots_can_be_followed() -> None:
         table.at(snapshot=1).follow()
     with pytest.raises(ll.InvalidArgument, match="compares two states"):
         table.follow(mode="diff")
+
+
+def next_of(table: ll.Table, name: str) -> int:
+    return next(consumer.next_snapshot for consumer in table.consumers() if consumer.name == name)
+
+
+def test_a_consumer_is_moved_only_past_batches_that_were_worked_on(table: ll.Table) -> None:
+    """A reader that fails on a batch gets it again; one that goes on under the same name begins where the other was."""
+    seen = []
+
+    def work() -> None:
+        for batch in table.follow("earliest", consumer="etl", wait=0):
+            if batch.snapshot_id == 4 and 4 not in seen:
+                seen.append(4)
+                raise OSError("the target is down")
+            seen.append(batch.snapshot_id)
+
+    with pytest.raises(OSError, match="down"):
+        work()
+    assert next_of(table, "etl") == 4
+    work()
+    assert seen == [1, 2, 3, 4, 4, 5, 7]
+    assert next_of(table, "etl") == 8
+    table.append(rows(8))
+    for batch in table.follow("earliest", consumer="etl", wait=0):
+        batch.acknowledge()
+        break
+    assert next_of(table, "etl") == 9
+    assert all_of(table, "earliest", consumer="etl") == []
+
+
+def test_expiry_keeps_what_a_consumer_has_still_to_read(table: ll.Table) -> None:
+    table.follow(5, consumer="etl")
+    expire(table, retain_max=1)
+    assert all_of(table, "latest", consumer="etl") == EVERYTHING[4:]
+    expire(table, retain_max=1)
+    with pytest.raises(ll.InvalidArgument, match="oldest"):
+        table.follow(2, consumer="other")
+    assert [consumer.name for consumer in table.consumers()] == ["etl"]
+
+
+def test_a_state_that_was_not_read_to_its_end_is_read_again(table: ll.Table) -> None:
+    follower = table.follow("latest", consumer="copy", full=True, wait=0)
+    assert next(follower).is_state
+    assert table.consumers() == []
+    follower.close()
+    batches = list(table.follow("latest", consumer="copy", full=True, wait=0))
+    assert [batch.is_state for batch in batches] == [True]
+    assert next_of(table, "copy") == 8
+    assert list(table.follow("latest", consumer="copy", full=True, wait=0)) == []
