@@ -5,13 +5,17 @@ Owns: these methods. Must not know: how changes are found, Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+from ..coordinator.commit.receipt import Receipt
 from ..coordinator.history.timeline import Timeline
 from ..core.errors import InvalidArgument
 from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
+from .captured import Shape, captured
 from .changelog.key_changes import Mode, check_mode
+from .changes import Changes
 from .following.consumer import start_of_consumer
 from .following.reader import Follower
 from .following.start import Start
@@ -92,4 +96,79 @@ class Streams(OpenTable):
             poll_s=poll,
             wait_s=wait,
             acknowledged=told,
+        )
+
+    def apply_changes(
+        self,
+        data: Any,
+        *,
+        keys: Sequence[str] | str | None = None,
+        sequence: Sequence[str] | str | None = None,
+        kind: str | None = None,
+        shape: Shape = "auto",
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        watermark_ms: int | None = None,
+    ) -> Receipt:
+        """Apply changes that were captured from a database to a table with a primary key, in one commit.
+
+        The data are rows of Debezium (`op`, `before`, `after`), rows of Maxwell (`type`, `data`, `old`), or plain rows with a
+        column of kinds. A change of a key deletes the old one. Deleted rows need only their key.
+
+        Args:
+            data: any data that `append` takes.
+            keys: the columns that identify a row. They must be the table's primary key, and may be left out.
+            sequence: the columns that order the changes of one key, or parts of them such as `source.lsn` or `ts_ms`; the data
+                are sorted by them in memory. By default the changes of a key come in order. This orders the changes of one call;
+                a table with option `sequence.field` orders all that it ever gets.
+            kind: for plain rows, the column with their kinds: `+I`, `-U`, `+U`, `-D`, or `c`, `r`, `u`, `d`. It need not be a
+                column of the table. Without it, rows of another shape are recognised by their columns, and plain rows are added
+                or replace those with their keys.
+            shape: `plain`, `debezium` or `maxwell`, instead of finding out.
+            commit_user, identifier, properties, watermark_ms: as for `append`.
+
+        Raises:
+            InvalidArgument: the table has no primary key, or another one; a change cannot be understood. Nothing was committed.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+        >>> table = ll.create_table("memory://captured-doctest/t", schema, primary_key=["id"], options={"bucket": "1"})
+        >>> row = lambda i, city: {"id": i, "city": city}
+        >>> change = lambda op, before, after, ts: {"op": op, "before": before, "after": after, "ts_ms": ts}
+        >>> made, moved = change("c", None, row(1, "Oslo"), 1), change("u", row(1, "Oslo"), row(1, "Bern"), 3)
+        >>> gone = change("d", row(2, "Rome"), None, 2)
+        >>> receipt = table.apply_changes(pa.Table.from_pylist([moved, made, gone]), keys="id", sequence="ts_ms")
+        >>> table.to_arrow().to_pylist()
+        [{'id': 1, 'city': 'Bern'}]
+        """
+        schema = self.refresh()._schema
+        check_keys(keys, schema.primary_keys)
+        order = [sequence] if isinstance(sequence, str) else list(sequence or ())
+        rows, kinds = captured(data, schema.primary_keys, order, kind, shape)
+        return cast(Changes, self).upsert(
+            rows,
+            row_kind=kinds,
+            commit_user=commit_user,
+            identifier=identifier,
+            properties=properties,
+            watermark_ms=watermark_ms,
+        )
+
+
+def check_keys(keys: Sequence[str] | str | None, primary: Sequence[str]) -> None:
+    """Refuse keys that are not the table's primary key.
+
+    Raises:
+        InvalidArgument: names both.
+    """
+    if not primary:
+        raise InvalidArgument(
+            "changes are applied by key, and the table has no primary key", next_step="create it with primary_key=[…]"
+        )
+    given = [keys] if isinstance(keys, str) else keys
+    if given is not None and sorted(given) != sorted(primary):
+        raise InvalidArgument(
+            f"keys are {', '.join(given)}, and the primary key of the table is {', '.join(primary)}",
+            next_step="leave keys out, or create a table with this primary key",
         )

@@ -7,6 +7,7 @@ Invariant: A row has its kind in `_VALUE_KIND`, before the columns of the table.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,8 @@ class KeyConformer:
             batch = batch.drop_columns([name])
         if self._deletes:
             batch = self._with_any_values(batch)
+        elif name is not None:
+            batch = self._with_values_of_gone_rows(batch, kinds)
         batch = self._conform(batch)
         made = pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=self.schema)
         left = counted(kinds, self._rules, self._schema.options)
@@ -99,6 +102,20 @@ class KeyConformer:
                 batch = batch.append_column(field.name, pa.repeat("-D", batch.num_rows))
             elif not field.type.nullable and field.default_value is None:
                 batch = batch.append_column(to_arrow_field(_nullable(field)), _any_values(field, batch.num_rows))
+        return batch
+
+    def _with_values_of_gone_rows(self, batch: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:
+        """Databases send rows that delete with nulls outside of the key: columns that must not be null get some value there."""
+        kept = {*self._rules.key_names, *self._rules.sequence_fields}
+        for i, column in enumerate(batch.columns):
+            field = self._schema.by_name.get(batch.schema.names[i])
+            if field is None or field.type.nullable or field.name in kept or not column.null_count:
+                continue
+            fill = pc.and_(column.is_null(), retracts(kinds))
+            if pc.any(fill).as_py():
+                with suppress(pa.ArrowException):  # a type that does not fit is told by what follows
+                    filled = pc.if_else(fill, _any_values(field, batch.num_rows).cast(column.type), column)
+                    batch = batch.set_column(i, batch.schema.field(i).name, filled)
         return batch
 
 

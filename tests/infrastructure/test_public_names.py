@@ -14,12 +14,12 @@ NAMES = """
 """
 SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """
-    alter append arrow_schema at branch branches changes clean committer compact consumers count create_branch
-    create_tag delete delete_branch delete_consumer delete_tag drop_partitions entries expire expire_consumers
-    expire_tags explain fast_forward files follow history options orphans overwrite partitions plan plan_fast_forward
-    plan_rollback plan_undo refresh rename_branch rename_tag repair rescale rollback scan schema schemas set_consumer
-    snapshot snapshots tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction
-    truncate undo update_columns upsert url verify
+    alter append apply_changes arrow_schema at branch branches changes clean committer compact consumers count
+    create_branch create_tag delete delete_branch delete_consumer delete_tag drop_partitions entries expire
+    expire_consumers expire_tags explain fast_forward files follow history options orphans overwrite partitions plan
+    plan_fast_forward plan_rollback plan_undo refresh rename_branch rename_tag repair rescale rollback scan schema
+    schemas set_consumer snapshot snapshots tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars
+    to_reader transaction truncate undo update_columns upsert url verify
 """
 
 
