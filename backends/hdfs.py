@@ -13,16 +13,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ..core.errors import InvalidArgument, Unsupported
 from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
-from .keys import safe_key
+from .keys import join, safe_key, safe_prefix
 from .object_store import OWN_OPTIONS, ClientDied, FsspecStore
-from .store import Capabilities
+from .store import Capabilities, ObjectInfo
 from .upload import Multipart, SpooledUpload
 
 T = TypeVar("T")
@@ -145,12 +145,18 @@ class HdfsStore(FsspecStore):
         await _replaced(fs, path, len(data), lambda offset, count: data[offset : offset + count])
 
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        found, _ = await self._whole_page(fs, prefix, after)
+        return [one for one in found if not is_temporary(one[0].rpartition("/")[2])], None
+
+    async def _whole_page(
+        self, fs: Any, prefix: str, after: str | None
+    ) -> tuple[list[tuple[str, int, int]], str | None]:
         found = await _in_thread(lambda: list(fs.client.list_status(prefix.rstrip("/"), True)))
-        return [
-            (one.path, int(one.length), int(one.modification_time))
-            for one in found
-            if not one.isdir and not is_temporary(one.path.rpartition("/")[2])
-        ], None
+        return [(one.path, int(one.length), int(one.modification_time)) for one in found if not one.isdir], None
+
+    def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
+        """As `list`, with the temporary files that `list` hides."""
+        return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._whole_page)
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         gate = asyncio.Semaphore(_DELETES_AT_ONCE)

@@ -259,11 +259,13 @@ class FsspecStore(ABC):
     def _path(self, key: str) -> str:
         return join(self._root, safe_key(key))
 
-    def _listed(self, prefix: str, start: str, cut: int) -> Iterator[ObjectInfo]:
+    def _listed(
+        self, prefix: str, start: str, cut: int, page: Callable[..., Awaitable[Any]] | None = None
+    ) -> Iterator[ObjectInfo]:
         after: str | None = None
         while True:
             try:
-                found, after = self._request("list", prefix, self._seconds(0), self._page, start, after)
+                found, after = self._request("list", prefix, self._seconds(0), page or self._page, start, after)
             except ObjectNotFound:
                 return
             for path, size, modified in found:

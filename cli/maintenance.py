@@ -1,4 +1,4 @@
-"""The maintenance commands `expire`, `rollback` and `clean`.
+"""The maintenance commands `expire` and `rollback`.
 
 Owns: their arguments, the stable keys of their JSON, and how progress is shown.
 Must not know: what may be deleted, or how.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import InvalidArgument
@@ -16,7 +17,7 @@ from .arguments import Commands, add_branch, add_command, add_travel, moment_of,
 from .exit_codes import OK
 from .output import Output
 
-_SHOWN = 20
+SHOWN = 20
 
 
 def register(commands: Commands) -> None:
@@ -48,29 +49,6 @@ def register(commands: Commands) -> None:
     add_branch(parser)
     add_travel(parser, required=True)
     add_apply(parser)
-    _register_clean(commands)
-
-
-def _register_clean(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "clean",
-        clean,
-        "Find files that no snapshot, tag or branch refers to, such as the files of jobs that died. Shows them; --apply checks"
-        " them again and deletes them.",
-        "lakelatch clean s3://lake/flights\nlakelatch clean s3://lake/flights --older-than 2026-01-01T00:00Z --apply",
-    )
-    parser.add_argument(
-        "--older-than",
-        metavar="TIME",
-        help="only files older than this: ISO text with a zone, or ms since 1970 (default: a day ago)",
-    )
-    parser.add_argument(
-        "--external",
-        action="store_true",
-        help="also in the locations of data-file.external-paths; only where no other table stores files in them",
-    )
-    add_apply(parser)
 
 
 def add_apply(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +74,7 @@ def expire(args: argparse.Namespace, output: Output) -> int:
         return OK
     output.line(str(plan))
     if not args.apply:
-        _show(output, plan.steps.data)
+        show(output, plan.steps.data)
         if plan.snapshot_ids:
             output.note("nothing was deleted; use --apply to delete")
     return OK
@@ -118,28 +96,13 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
     return OK
 
 
-def clean(args: argparse.Namespace, output: Output) -> int:
-    table, until = open_table_of(args), moment_of(args.older_than)
-    if args.apply:
-        plan = table.clean(older_than=until, external=args.external, progress=progress("deleted"))
-    else:
-        plan = table.orphans(older_than=until, external=args.external)
-    if output.as_json:
-        output.record({"applied": args.apply, **plan.to_dict()})
-        return OK
-    output.line(f"{plan}, deleted" if args.apply else str(plan))
-    if not args.apply:
-        _show(output, tuple(info.key for info in plan.files))
-        if plan.files:
-            output.note("nothing was deleted; use --apply to delete")
-    return OK
-
-
-def _show(output: Output, keys: tuple[str, ...]) -> None:
-    for key in keys[:_SHOWN]:
+def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:
+    """The first keys of a plan. `count`: how many there are, if `keys` are not all."""
+    for key in keys[:SHOWN]:
         output.line(f"  {key}")
-    if len(keys) > _SHOWN:
-        output.line(f"  and {len(keys) - _SHOWN} more; --json lists all")
+    more = (len(keys) if count is None else count) - SHOWN
+    if more > 0:
+        output.line(f"  and {more} more; --json lists all")
 
 
 def progress(what: str) -> Any:

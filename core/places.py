@@ -8,8 +8,9 @@ Invariant: A key never leaves the table's directory. A file outside it has its w
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import options as opt
 from .errors import Unsupported
@@ -18,6 +19,9 @@ from .metadata.schema import TableSchema
 from .options import TableOptions
 from .paths import TablePaths, safe_name
 from .rows.partition import PartitionCodec
+
+if TYPE_CHECKING:
+    from .metadata.manifest_columns import EntryColumns
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -136,6 +140,33 @@ class FileKeys:
             return (key,)
         folder = key[: len(key) - len(entry.file.file_name)]
         return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
+
+    def named(self, manifest: EntryColumns | list[ManifestEntry]) -> Iterator[str]:
+        """The keys of all files that a manifest names, as added or deleted, wherever they are. URLs are in one spelling.
+
+        Raises:
+            TableCorrupt: a name that would leave the table's directory.
+        """
+        if isinstance(manifest, list):
+            found: Iterable[tuple[bytes, int, str, Sequence[str], str | None]] = (
+                (e.partition, e.bucket, e.file.file_name, e.file.extra_files, e.file.external_path) for e in manifest
+            )
+        else:
+            found = manifest.locations()
+        folders: dict[tuple[bytes, int], str] = {}
+        for partition, bucket, name, beside, elsewhere in found:
+            if elsewhere is not None:
+                key = plain_url(elsewhere)
+                folder = key.rpartition("/")[0] + "/"
+            else:
+                place = (partition, bucket)
+                if place not in folders:
+                    folders[place] = self._places.paths.bucket_dir(self._partition_path(partition), bucket)
+                folder = folders[place]
+                key = folder + safe_name(name, "a manifest")
+            yield key
+            for more in beside:
+                yield folder + safe_name(more, "_EXTRA_FILES")
 
     def deletable(self, key: str) -> str:
         """A key that may be deleted: one inside the table, or one in a location that an option of the table names.

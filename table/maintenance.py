@@ -1,7 +1,7 @@
-"""The maintenance methods of `Table`: expiry, compaction, rollback, orphans.
+"""The maintenance methods of `Table`: expiry, compaction, rollback.
 
 Owns: these methods. Must not know: how the operations work, rows.
-Source: architecture §7; format/commit §9, §11, §12.
+Source: architecture §7; format/commit §9, §11.
 Invariant: maintenance uses the table's current options, not those with which it was opened.
 """
 
@@ -17,14 +17,6 @@ from ..coordinator.commit.request import Isolation
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
-from ..coordinator.maintenance.orphans import (
-    DAY_MS,
-    YOUNGEST_MS,
-    OrphanPlan,
-    apply_clean,
-    plan_orphans,
-    store_clock_ms,
-)
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
 from ..coordinator.surroundings import MACHINE
@@ -264,56 +256,7 @@ class Maintenance(OpenTable):
             unprotect(self.timeline, made)
             raise
 
-    def orphans(self, *, older_than: Moment = None, external: bool = False) -> OrphanPlan:
-        """The files in the table's directory that no snapshot, tag or branch names. Prints as one line. Changes nothing.
-
-        Args:
-            external: look also at the locations of option `data-file.external-paths`. Only where no other table stores files
-                in them, because its files would be taken for orphans.
-            older_than: consider only files older than this: ISO text with zone, milliseconds since 1970, or a datetime. A
-                day ago by default, because a job may write its files long before it commits them.
-
-        Raises:
-            TableCorrupt: the metadata of a snapshot, tag or branch cannot be read, so that no file is known to be an orphan.
-            InvalidArgument: `older_than` is less than an hour ago.
-
-        Source: format/commit §12.
-
-        >>> import pyarrow as pa, lakelatch as ll
-        >>> print(ll.create_table("memory://orphans-doctest/t", pa.schema([("v", pa.int64())])).orphans())
-        0 of 0 files are orphans: 0 bytes
-        """
-        timeline, schema = self._maintained()
-        return plan_orphans(timeline, schema, _orphans_until(MACHINE.wall_ms, older_than), external=external)
-
-    def clean(
-        self, *, older_than: Moment = None, external: bool = False, progress: Progress | None = None
-    ) -> OrphanPlan:
-        """Delete the files that `orphans` finds, after checking again what was committed since. Ages are by the store's clock.
-
-        Args:
-            older_than, external: as for `orphans`.
-            progress: called with the number of files deleted so far and their total.
-
-        Returns:
-            What was deleted.
-        """
-        timeline, schema = self._maintained()
-        now_ms = store_clock_ms(self.store, MACHINE.new_uuid().hex)
-        until_ms = _orphans_until(now_ms, older_than)
-        return apply_clean(plan_orphans(timeline, schema, until_ms, external=external), progress)
-
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on, with the table's current options, not those with which it was opened."""
         self._check_not_pinned()
         return self.timeline, self.timeline.latest_schema()
-
-
-def _orphans_until(now_ms: int, older_than: Moment) -> int:
-    until_ms = now_ms - DAY_MS if older_than is None else epoch_millis(older_than)
-    if until_ms > now_ms - YOUNGEST_MS:
-        raise InvalidArgument(
-            "files younger than an hour may belong to a job that is about to commit them",
-            next_step="choose an earlier time: a day ago is the default",
-        )
-    return until_ms

@@ -29,6 +29,7 @@ from .changelog.key_changes import Mode, check_mode
 from .changelog.reading import read_changes
 from .changelog.window import window_of
 from .changes import Changes
+from .cleaning import Cleaning
 from .consumers import Consumers
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs):
+class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

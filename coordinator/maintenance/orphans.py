@@ -1,40 +1,56 @@
 """Finds and deletes files that no root names: leftovers of dead jobs, lost races and interrupted deletions.
 
-Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, the store's clock. Must not know: rows, the command line. Source:
-format/commit §12; H10, H11.
+Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the command
+line. Source: format/commit §12; H10, H11.
 Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch
-mentions stays, live or deleted. Only folders of the format are searched, and files are compared by their whole path. A file
-whose age the store does not report stays.
+mentions stays, live or deleted, and so do the files of commits that a journal holds. Only folders of the format are searched,
+and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with the number
+of candidates.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...backends.elsewhere import delete_located
 from ...backends.registry import open_beside
 from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
-from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, STATISTICS_DIR
+from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, SCHEMA_DIR, STATISTICS_DIR, TablePaths, version_of
 from ...core.places import named_locations, plain_url
 from ...core.rows.partition import escape_path_name
 from ..history.timeline import Timeline
-from .deletion import Progress, Steps, second_look
-from .reachable import Candidates, Reach, Usage
-from .roots import list_roots, read_roots
+from ..journal.object_journal import FOLDER as JOURNAL_FOLDER
+from .deletion import Progress
+from .names import CHUNK, FileSpool
+from .roots import list_roots
+from .used import MANIFESTS_AT_ONCE, ReadManifests, UsedFiles, in_groups, read_journals
 
 DAY_MS = 24 * 3_600_000
 YOUNGEST_MS = 3_600_000
 """Files younger than this are never candidates: their writer may be about to commit them."""
 
+DELETED_AT_ONCE = 8
+"""How many requests delete at the same time, a chunk of files each."""
+LOOK_EVERY = 8
+"""After so many rounds of deletion the roots are looked at again."""
+
 _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTITY_DIR})/[^/]+$")
 _ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
 """The folders of a hash, which strategy `entropy-inject` puts between a bucket's folder and its files."""
-_TEMPORARY = re.compile(r"^(branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/\.[^/]+\.tmp$")
+_TEMPORARY = re.compile(
+    r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
+)
+_JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
+_SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
+
+DeleteFiles = Callable[[Sequence[Sequence[str]]], object]
+"""Deletes batches of keys, several at a time."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +58,23 @@ class OrphanPlan(ShownAsText):
     """The files that no root names.
 
     Attributes:
-        files: as listed, by key.
+        files: as listed: key, size and age. Large plans are kept on disk.
         until_ms: they are older than this, by the store's clock, in milliseconds since 1970.
         looked_at: the number of files that were old enough.
+        quarantine: the name of the quarantine that the files were moved to; None if they are deleted.
+        expired: the names of earlier quarantines that were deleted, because their time was over.
     """
 
-    files: tuple[ObjectInfo, ...]
+    files: Sequence[ObjectInfo]
     until_ms: int
     looked_at: int
-    steps: Steps = field(repr=False)
     seen: frozenset[ObjectInfo] = field(repr=False)
-    usage: Usage = field(repr=False, compare=False)
+    used: UsedFiles = field(repr=False, compare=False)
+    quarantine: str | None = None
+    expired: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        size = sum(info.size for info in self.files)
-        return f"{len(self.files)} of {self.looked_at} files are orphans: {size} bytes"
+        return f"{len(self.files)} of {self.looked_at} files are orphans: {size_of(self.files)} bytes"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""
@@ -64,52 +82,110 @@ class OrphanPlan(ShownAsText):
             "until_ms": self.until_ms,
             "looked_at": self.looked_at,
             "orphans": [{"file": i.key, "size": i.size, "modified_ms": i.modified_ms} for i in self.files],
+            "quarantine": self.quarantine,
+            "expired_quarantines": list(self.expired),
         }
 
 
-def plan_orphans(timeline: Timeline, schema: TableSchema, until_ms: int, *, external: bool = False) -> OrphanPlan:
+def size_of(files: Sequence[ObjectInfo]) -> int:
+    """The bytes of files together."""
+    return files.size if isinstance(files, FileSpool) else sum(info.size for info in files)
+
+
+def plan_orphans(
+    timeline: Timeline,
+    schema: TableSchema,
+    until_ms: int,
+    *,
+    external: bool = False,
+    read_manifests: ReadManifests | None = None,
+    at_once: int = MANIFESTS_AT_ONCE,
+) -> OrphanPlan:
     """The files older than a time that no root of any branch mentions. Changes nothing.
 
     Args:
-        external: also look at the locations of option `data-file.external-paths`. What other tables store there is taken for
-            orphans.
+        external: also look at the locations that option `data-file.external-paths` names, or named in an earlier schema. What
+            other tables store there is taken for orphans.
+        read_manifests, at_once: read manifests in another way than with threads of this process, so many together.
 
     Raises:
-        TableCorrupt: a root, or a file that it names, cannot be read; then no file is known to be an orphan (H11).
+        TableCorrupt: a root, a file that it names, or a journal cannot be read; then no file is known to be an orphan (H11).
     """
-    is_data = data_pattern(schema)
-    old = {info.key: info for info in timeline.store.list("") if 0 < info.modified_ms < until_ms}
-    data = frozenset(key for key in old if is_data.match(key))
-    if external:
-        found = _elsewhere(timeline.store, schema, is_data, until_ms)
-        old, data = old | found, data | found.keys()
-    metadata = [key for key in old if _METADATA.match(key)]
-    temporary = [key for key in old if _TEMPORARY.match(key)]
+    candidates = FileSpool(_candidates(timeline, schema, until_ms, external))
+    under_way = read_journals(timeline, schema)  # before the roots: a commit that lands leaves its journal afterwards
     listed = list_roots(timeline)
-    reach = Reach(timeline, schema, identities=True)
-    usage = reach.usage(Candidates(data))
-    kept = reach.kept_by(read_roots(timeline, listed))
-    used = {key for named in kept for key in named.keys} | usage.mentioned(kept)
-    steps = Steps(tuple(sorted(data)), tuple(sorted(metadata)), tuple(sorted(temporary))).without(used)
-    return OrphanPlan(
-        _files(old, steps), until_ms, len(data) + len(metadata) + len(temporary), steps, frozenset(listed), usage
+    used = UsedFiles(timeline, schema, read_manifests=read_manifests, at_once=at_once)
+    used.add_journalled(under_way)
+    used.add_roots(listed)
+    open_commits = {past.entries[0].commit for past in under_way}
+    orphans = FileSpool(
+        info
+        for info in _unused(candidates.chunks(), used)
+        if not ((found := _JOURNAL.match(info.key)) and found["commit"] in open_commits)
     )
+    return OrphanPlan(orphans, until_ms, len(candidates), frozenset(listed), used)
 
 
-def _elsewhere(store: Store, schema: TableSchema, is_data: re.Pattern[str], until_ms: int) -> dict[str, ObjectInfo]:
-    """The old data files in the locations that the table's option names, by their URLs."""
-    found = {}
-    for root in map(plain_url, named_locations(schema.options)):
-        for info in open_beside(store, root.rstrip("/")).list(""):
-            folder, _, name = info.key.rpartition("/")
-            if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
-                key = f"{root.rstrip('/')}/{info.key}"
-                found[key] = replace(info, key=key)
-    return found
+def _unused(chunks: Iterable[list[ObjectInfo]], used: UsedFiles) -> Iterator[ObjectInfo]:
+    for chunk in chunks:
+        kept = used.names.holds([info.key for info in chunk]).tolist()
+        yield from (info for info, keep in zip(chunk, kept, strict=True) if not keep)
 
 
-def _files(listed: dict[str, ObjectInfo], steps: Steps) -> tuple[ObjectInfo, ...]:
-    return tuple(listed[key] for key in (*steps.data, *steps.leaves, *steps.lists))
+# ---------------------------------------------------------------------------------------------------------- candidates
+
+
+def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external: bool) -> Iterator[ObjectInfo]:
+    """The files of the format's folders that are old enough, except roots, hints, schemas and consumers."""
+    is_data = data_pattern(schema)
+    schemas: list[str] = []
+    for info in list_everything(timeline.store):
+        if _SCHEMA.match(info.key):
+            schemas.append(info.key)
+        if 0 < info.modified_ms < until_ms and _is_candidate(info, is_data, until_ms):
+            yield info
+    if external:
+        for root in _locations(timeline, schema, schemas):
+            yield from _elsewhere(timeline.store, root, is_data, until_ms)
+
+
+def list_everything(store: Store) -> Iterator[ObjectInfo]:
+    """Every file under a table's root. Stores that show no temporary files in their listings have another one that does."""
+    listing: Callable[[str], Iterator[ObjectInfo]] = getattr(store, "list_all", store.list)
+    return listing("")
+
+
+def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> bool:
+    # The name of a journal's object must stay taken as long as its writer may wake up.
+    if info.modified_ms >= until_ms - DAY_MS and _JOURNAL.match(info.key):
+        return False
+    return in_a_folder_of_the_format(info.key, is_data)
+
+
+def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
+    """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
+    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _JOURNAL))
+
+
+def _locations(timeline: Timeline, schema: TableSchema, schemas: Iterable[str]) -> list[str]:
+    """The locations that any schema of any branch names, in one spelling."""
+    found = [schema]
+    for key in schemas:
+        folder, _, name = key.rpartition("/")
+        number = version_of(name, "schema")
+        if number is not None:
+            branch = folder.removeprefix("branch/branch-").split("/")[0] if folder.startswith("branch/") else ""
+            paths = TablePaths(branch) if branch else TablePaths()
+            found.append(Timeline(timeline.store, paths).schema(number))
+    return sorted({plain_url(root).rstrip("/") for one in found for root in named_locations(one.options)})
+
+
+def _elsewhere(store: Store, root: str, is_data: re.Pattern[str], until_ms: int) -> Iterator[ObjectInfo]:
+    """The old data files in a location, by their URLs."""
+    for info in list_everything(open_beside(store, root)):
+        folder, _, name = info.key.rpartition("/")
+        if 0 < info.modified_ms < until_ms and is_data.match(f"{_ENTROPY.sub('', folder)}/{name}"):
+            yield replace(info, key=f"{root}/{info.key}")
 
 
 def data_pattern(schema: TableSchema) -> re.Pattern[str]:
@@ -126,8 +202,14 @@ def data_pattern(schema: TableSchema) -> re.Pattern[str]:
     return re.compile(f"^{re.escape(folder) + '/' if folder else ''}{''.join(levels)}bucket-(\\d+|postpone)/[^/]+$")
 
 
-def apply_clean(plan: OrphanPlan, progress: Progress | None = None) -> OrphanPlan:
-    """Delete the orphans, after a second look at newer roots.
+# ------------------------------------------------------------------------------------------------------------ deletion
+
+
+def apply_clean(plan: OrphanPlan, progress: Progress | None = None, delete: DeleteFiles | None = None) -> OrphanPlan:
+    """Delete the orphans. New roots are looked at before the first file is deleted, and again and again until the last.
+
+    Args:
+        delete: deletes in another way than with threads of this process.
 
     Returns:
         The plan as it was carried out.
@@ -135,9 +217,38 @@ def apply_clean(plan: OrphanPlan, progress: Progress | None = None) -> OrphanPla
     Raises:
         StoreUnavailable: the store failed midway: run it again.
     """
-    steps = second_look(plan.steps, plan.seen, plan.usage)
-    steps.delete(plan.usage.reach.timeline.store, progress)
-    return replace(plan, files=_files({info.key: info for info in plan.files}, steps), steps=steps)
+    timeline, done = plan.used.timeline, FileSpool()
+
+    def deleted(batches: Sequence[Sequence[str]]) -> None:
+        timeline.parallel(lambda batch: delete_located(timeline.store, batch), batches)
+
+    for batches in still_unused(plan):
+        (delete or deleted)([[info.key for info in batch] for batch in batches])
+        for batch in batches:
+            done.extend(batch)
+        if progress is not None:
+            progress(len(done), len(plan.files))
+    return replace(plan, files=done)
+
+
+def still_unused(plan: OrphanPlan) -> Iterator[list[list[ObjectInfo]]]:
+    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10)."""
+    seen = set(plan.seen)
+    chunks = plan.files.chunks() if isinstance(plan.files, FileSpool) else in_groups(plan.files, CHUNK)
+    for number, round_ in enumerate(in_groups(chunks, DELETED_AT_ONCE)):
+        if number % LOOK_EVERY == 0:
+            look_again(plan.used, seen)
+        batches = [list(_unused([chunk], plan.used)) for chunk in round_]
+        yield [batch for batch in batches if batch]
+
+
+def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
+    """Add what roots reach that came since, and what journals hold by now. `seen`: the roots that were looked at."""
+    under_way = read_journals(used.timeline, used.schema)
+    new = [info for info in list_roots(used.timeline) if info not in seen]
+    used.add_journalled(under_way)
+    used.add_roots(new)
+    seen.update(new)
 
 
 def store_clock_ms(store: Store, unique: str) -> int:

@@ -100,6 +100,25 @@ class EntryColumns:
         """The data files' names of some entries."""
         return set(self._slices("_FILE._FILE_NAME", rows))
 
+    def locations(self) -> Iterator[tuple[bytes, int, str, Sequence[str], str | None]]:
+        """What says where each entry's files are: partition, bucket, name, names of files that belong to it, path elsewhere.
+
+        Raises:
+            TableCorrupt: a name is not text; names the manifests.
+        """
+        partitions, places = self.partitions()
+        try:
+            yield from zip(
+                map(partitions.__getitem__, places.tolist()),
+                self._numbers("_BUCKET", None),
+                self._texts("_FILE._FILE_NAME", None),
+                (found or () for found in self._text_lists("_FILE._EXTRA_FILES", None)),
+                self._texts("_FILE._EXTERNAL_PATH", None, optional=True),
+                strict=True,
+            )
+        except UnicodeDecodeError as error:
+            raise TableCorrupt(f"a name in one of {', '.join(self._names)} is not text: {error}") from error
+
     def _distinct(self, name: str) -> tuple[list[bytes], Array]:
         """The different values of a bytes column, and the index of each row's value."""
         starts, lengths = self.spans(name)

@@ -108,6 +108,30 @@ def test_clean_shows_first_and_deletes_with_apply(run: Any, flights: ll.Table) -
     assert run("clean", flights.url, "--older-than", int(time.time() * 1000)).code == 2
 
 
+def test_clean_moves_aside_and_restores(run: Any, flights: ll.Table) -> None:
+    """`--restore` lists the quarantines first; with --apply the files are where they were."""
+    old = Path(flights.url, "manifest/manifest-old")
+    old.write_bytes(b"left")
+    os.utime(old, (0, time.time() - 2 * DAY_MS / 1000))
+    assert "nothing was moved" in run("clean", flights.url, "--quarantine").err
+    moved = run("clean", flights.url, "--quarantine", "--keep", "30 d", "--apply").out
+    (quarantine,) = flights.quarantines()
+    assert moved == f"1 of 1 files are orphans: 4 bytes, moved to quarantine {quarantine.name}\n"
+    assert quarantine.expires_ms - quarantine.made_ms == 30 * DAY_MS
+    assert not old.exists()
+    listed = run("clean", flights.url, "--restore")
+    assert listed.out == f"{quarantine}\n"
+    assert "--apply" in listed.err
+    shown = run("clean", flights.url, "--restore", quarantine.name, "--json").json
+    assert shown == {"applied": False, "quarantines": [quarantine.to_dict()]}
+    assert run("clean", flights.url, "--restore", "x", "--apply").code == 2
+    assert run("clean", flights.url, "--restore", "--apply").out == "1 files of 1 quarantines: 4 bytes, restored\n"
+    assert old.read_bytes() == b"left"
+    assert run("clean", flights.url, "--restore", "--json", "--apply").json["quarantines"] == []
+    for wrong in (("--restore", "--quarantine"), ("--keep", "1 d"), ("--quarantine", "--keep", "soon", "--apply")):
+        assert run("clean", flights.url, *wrong).code == 2
+
+
 def test_compact_shows_first_and_rewrites_with_apply(run: Any, flights: ll.Table) -> None:
     for _ in range(5):
         flights.append(flights.to_arrow(limit=1))

@@ -17,7 +17,7 @@ from lakelatch.coordinator.maintenance.orphans import DAY_MS, apply_clean, data_
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
-from lakelatch.table.maintenance import _orphans_until
+from lakelatch.table.cleaning import orphans_until
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -186,6 +186,6 @@ def test_a_file_may_be_an_orphan_from_the_age_of_an_hour() -> None:
     """G7: a younger file may belong to a job that is about to commit it."""
     now_ms = 1_700_000_000_000
     hour_ago = datetime.fromtimestamp(now_ms / 1000 - 3600, timezone.utc)
-    assert _orphans_until(now_ms, hour_ago) == now_ms - 3_600_000
+    assert orphans_until(now_ms, hour_ago) == now_ms - 3_600_000
     with pytest.raises(InvalidArgument, match="younger than an hour"):
-        _orphans_until(now_ms, hour_ago + timedelta(milliseconds=1))
+        orphans_until(now_ms, hour_ago + timedelta(milliseconds=1))
