@@ -45,7 +45,8 @@ if TYPE_CHECKING:
         update_type,
     )
     from .core.predicates.predicate import col
-    from .table.create import Schema, create_table, is_table, open_table
+    from .table.catalog.catalog import Catalog, open_catalog
+    from .table.create import Schema, create_table, drop_table, is_table, open_table, rename_table
     from .table.table import Table
 
 _HOMES = {
@@ -60,12 +61,14 @@ _HOMES = {
     ),
     "coordinator.commit.receipt": "Receipt",
     "coordinator.recovery.recover": "RecoveredCommit Recovery recover",
-    "table.create": "Schema create_table is_table open_table",
+    "table.catalog.catalog": "Catalog open_catalog",
+    "table.create": "Schema create_table drop_table is_table open_table rename_table",
     "table.table": "Table",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "Catalog",
     "CommitConflict",
     "Fenced",
     "InvalidArgument",
@@ -88,12 +91,15 @@ __all__ = [
     "col",
     "create_table",
     "drop_column",
+    "drop_table",
     "is_table",
     "move_column",
+    "open_catalog",
     "open_table",
     "recover",
     "remove_option",
     "rename_column",
+    "rename_table",
     "set_comment",
     "set_option",
     "update_comment",

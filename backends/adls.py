@@ -10,14 +10,15 @@ Source: format/stores §1, §4, §5.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ..core.errors import InvalidArgument, Unsupported
+from ..core.errors import InvalidArgument, LakelatchError, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
-from .keys import safe_key
+from .keys import join, safe_key, safe_prefix
 from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
 from .store import Capabilities
 from .upload import Multipart
@@ -176,6 +177,27 @@ class AdlsStore(FsspecStore):
             if not _is_folder(one.metadata)
         ]
         return listed, pages.continuation_token or None
+
+    async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
+        container, _, start = prefix.partition("/")
+        client = fs.service_client.get_container_client(container)
+        pages = client.walk_blobs(name_starts_with=start, delimiter="/", results_per_page=_PAGE, **self._once)
+        return [f"{container}/{one.name}" async for one in pages if one.name.endswith("/")], None
+
+    def remove_folders(self, prefix: str) -> None:
+        """With a hierarchical namespace, empty folders are marked blobs, and are deleted from the deepest up."""
+        start = join(self._root, safe_prefix(prefix)).rstrip("/")
+        marks = self._request("list", prefix, self._seconds(0), self._folder_marks, start)
+        for path in sorted(marks, key=lambda path: -path.count("/")):
+            with contextlib.suppress(LakelatchError):  # it holds a file
+                self._request("delete", path, self._seconds(0), self._delete, [path])
+
+    async def _folder_marks(self, fs: Any, start: str) -> list[str]:
+        container, _, prefix = start.partition("/")
+        client = fs.service_client.get_container_client(container)
+        blobs = client.list_blobs(name_starts_with=prefix, include=["metadata"], **self._once)
+        below = [f"{container}/{one.name}" async for one in blobs if _is_folder(one.metadata)]
+        return [path for path in below if path == start or path.startswith(f"{start}/")]
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         gate = asyncio.Semaphore(_DELETES_AT_ONCE)

@@ -121,6 +121,14 @@ class GcsStore(FsspecStore):
         ]
         return listed, found.get("nextPageToken")
 
+    async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
+        bucket, _, start = prefix.partition("/")
+        more: dict[str, Any] = {"pageToken": after} if after else {}
+        more |= {"maxResults": _PAGE, "fields": "nextPageToken,prefixes", "delimiter": "/"}
+        place = f"/storage/v1/b/{quote(bucket, safe='')}/o"
+        found = json.loads((await _ask(fs, "GET", place, prefix=start, **more))[1])
+        return [f"{bucket}/{name}" for name in found.get("prefixes", ())], found.get("nextPageToken")
+
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         if len(paths) == 1:
             try:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from ..core.errors import InvalidArgument, Unsupported
+from ..core.errors import InvalidArgument, LakelatchError, Unsupported
 from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
 from .keys import join, safe_key, safe_prefix
 from .object_store import OWN_OPTIONS, ClientDied, FsspecStore
-from .store import Capabilities, ObjectInfo
+from .store import Capabilities, ObjectInfo, ObjectNotFound
 from .upload import Multipart, SpooledUpload
 
 T = TypeVar("T")
@@ -157,6 +157,47 @@ class HdfsStore(FsspecStore):
     def list_all(self, prefix: str) -> Iterator[ObjectInfo]:
         """As `list`, with the temporary files that `list` hides."""
         return self._listed(prefix, join(self._root, safe_prefix(prefix)), len(join(self._root, "")), self._whole_page)
+
+    async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
+        found = await _in_thread(lambda: list(fs.client.list_status(prefix.rstrip("/"), False)))
+        return [one.path for one in found if one.isdir], None
+
+    def remove_folders(self, prefix: str) -> None:
+        """Remove empty folders, and temporary files of dead writers, from the deepest up (see `folders.RemovesFolders`)."""
+        top = join(self._root, safe_prefix(prefix)).rstrip("/")
+        try:
+            found = self._request("list", prefix, self._seconds(0), self._below, top)
+        except ObjectNotFound:
+            return
+        for path in [*sorted(found, key=lambda path: -path.count("/")), top]:
+            with contextlib.suppress(LakelatchError):  # it holds a file
+                self._request("delete", path, self._seconds(0), self._delete, [path])
+
+    async def _below(self, fs: Any, top: str) -> list[str]:
+        """The folders and the temporary files below a folder."""
+        found = await _in_thread(lambda: list(fs.client.list_status(top, True)))
+        return [one.path for one in found if one.isdir or is_temporary(one.path.rpartition("/")[2])]
+
+    def move_to(self, url: str) -> bool:
+        """Rename the root folder in one step (see `folders.MovesFolders`)."""
+        target = self.sibling(url)
+        if not isinstance(target, HdfsStore) or target._host != self._host:
+            raise InvalidArgument(f"{url} is on another name node than {self._url}")
+
+        async def rename(fs: Any) -> None:
+            await _in_thread(fs.client.mkdirs, target._root.rpartition("/")[0] or "/", 0o755, True)
+            await _in_thread(fs.client.rename, self._root, target._root, False)
+
+        try:
+            self._bounded(
+                self._seconds(0), rename
+            )  # sent once: the answer to a second send would not tell who moved it
+        except Exception as error:
+            answer = self._classify(error)
+            if answer is Answer.EXISTS:
+                return False
+            self._fail("rename", "the folder", answer, error)
+        return True
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         gate = asyncio.Semaphore(_DELETES_AT_ONCE)

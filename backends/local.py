@@ -20,11 +20,12 @@ from ..core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
 from .durable import Disk, is_temporary, remove
 from .files import OutputFile, checked_range
 from .keys import key_defect, safe_key, safe_prefix
+from .local_folders import NO_SUCH as _NO_SUCH
+from .local_folders import LocalFolders
 from .storage_options import StorageOptions
 from .store import AlreadyThere, Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome, Unknown
 
 _KNOWN_OPTIONS = frozenset({"fsync", "allow_unsafe"})
-_NO_SUCH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _NOT_APPLIED = (
     errno.EACCES, errno.EDQUOT, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EROFS, errno.EXDEV,
@@ -34,7 +35,7 @@ _NOT_APPLIED = (
 _OUTPUT_BUFFER = 1 << 20
 
 
-class LocalStore:
+class LocalStore(LocalFolders):
     """Stores objects as files below one folder.
 
     Args:

@@ -24,6 +24,7 @@ from .answers import APPLIED_NOTHING, REPEATABLE, REPEATABLE_CREATE, Answer, cha
 from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
+from .object_folders import ObjectFolders
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
 from .threads import LoopThreads, this_process
@@ -79,7 +80,7 @@ class Patience:
         )
 
 
-class FsspecStore(ABC):
+class FsspecStore(ObjectFolders, ABC):
     """A store over an asynchronous fsspec file system.
 
     Args:

@@ -9,6 +9,8 @@ Source: format/stores §1, §2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..core.errors import StoreUnavailable, UnsafeBackend
 from .store import AlreadyThere, Created, Store
 
@@ -36,7 +38,13 @@ PROBED = ProbedStores()
 
 
 def probe(
-    store: Store, key: str, data: bytes, *, allow_unsafe: bool | None = None, probed: ProbedStores = PROBED
+    store: Store,
+    key: str,
+    data: bytes,
+    *,
+    allow_unsafe: bool | None = None,
+    probed: ProbedStores = PROBED,
+    made_again: Callable[[], None] = lambda: None,
 ) -> bool:
     """Try to create an object that exists, with the bytes that it already has. A safe store refuses.
 
@@ -46,6 +54,7 @@ def probe(
         allow_unsafe: use the store even if it does not refuse. The default is the storage option `allow_unsafe`
             (`Capabilities.unsafe_allowed`).
         probed: where the answer is remembered.
+        made_again: called where the object had just been deleted, so that the probe created it once. It may raise.
 
     Returns:
         True if the store refused, now or earlier; False if it did not and the caller allows that.
@@ -70,6 +79,8 @@ def probe(
     for _ in range(_ATTEMPTS):
         outcome = store.put_if_absent(key, data)
         if isinstance(outcome, AlreadyThere):
+            if passed:
+                made_again()
             probed.remember(store.url)
             return True
         if isinstance(outcome, Created):

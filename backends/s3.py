@@ -154,6 +154,18 @@ class S3Store(FsspecStore):
         listed = [(f"{bucket}/{one['Key']}", int(one["Size"]), modified_ms(one)) for one in found.get("Contents", ())]
         return listed, found["NextContinuationToken"] if found.get("IsTruncated") else None
 
+    async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
+        bucket, _, start = prefix.partition("/")
+        more = {"ContinuationToken": after} if after else {}
+        found = await fs._call_s3("list_objects_v2", Bucket=bucket, Prefix=start, Delimiter="/", **more)
+        names = [f"{bucket}/{one['Prefix']}" for one in found.get("CommonPrefixes", ())]
+        return names, found["NextContinuationToken"] if found.get("IsTruncated") else None
+
+    copies = True
+
+    async def _copy(self, fs: Any, source: str, path: str) -> None:
+        await fs._call_s3("copy_object", **_named(path), CopySource=_named(source))
+
     async def _delete(self, fs: Any, paths: list[str]) -> None:
         if len(paths) == 1:
             await fs._call_s3("delete_object", **_named(paths[0]))

@@ -42,20 +42,28 @@ Commands = Any
 """The return type of `add_subparsers`, for which argparse has no public name."""
 
 
-def add_command(commands: Commands, name: str, run: Any, about: str, example: str) -> Parser:
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Any,
+    about: str,
+    example: str,
+    url: str = "where the table is: a path, s3://bucket/path, …",
+) -> Parser:
     """Add a command with the arguments that all commands share.
 
     Args:
         run: called with the parsed arguments and the output; returns the exit code.
         about: what the command does; its first sentence appears in the list of commands.
         example: one or more command lines.
+        url: what the first argument is.
     """
     epilog = "example:\n  " + example.replace("\n", "\n  ")
     parser: Parser = commands.add_parser(
         name, help=about.partition(". ")[0].rstrip("."), description=about, epilog=epilog
     )
     parser.set_defaults(run=run)
-    parser.add_argument("url", metavar="URL", help="where the table is: a path, s3://bucket/path, …")
+    parser.add_argument("url", metavar="URL", help=url)
     parser.add_argument("--json", action="store_true", help="print JSON with stable keys: one object, or one per line")
     parser.add_argument(
         "--storage-option",

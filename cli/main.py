@@ -19,6 +19,7 @@ from ..core.errors import LakelatchError
 from . import (
     alter,
     branches,
+    catalog,
     changes,
     checks,
     clean,
@@ -67,6 +68,7 @@ def build_parser() -> Parser:
         consumers,
         tags,
         compact,
+        catalog,
         checks,
         repair,
         outcomes,

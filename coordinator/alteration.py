@@ -18,6 +18,7 @@ from ..core.errors import (
     OutcomeUnknown,
     RetriesExhausted,
     StoreUnavailable,
+    TableNotFound,
 )
 from ..core.metadata.layout import differences, held_files
 from ..core.metadata.schema import TableSchema
@@ -126,6 +127,8 @@ def _settled(
     except LakelatchError as error:
         if _is_followed(timeline, made.before, made.after, error):
             return made.after
+        if isinstance(error, TableNotFound):  # the schema is gone with the table
+            raise
         raise _taken_back(timeline, made.before, made.after, error, around) from error
     return made.after
 

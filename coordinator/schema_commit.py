@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_random_exponential
 
 from ..backends.store import Created, ObjectNotFound, Store
-from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from ..core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable, TableNotFound
 from ..core.metadata.layout import held_files
-from ..core.metadata.schema import TableSchema
+from ..core.metadata.schema import TableSchema, parse_schema
 from ..core.metadata.schema_changes import SchemaChange, changed
 from ..core.metadata.snapshot import Snapshot
 from .history.timeline import Timeline
@@ -168,4 +168,29 @@ def _race(
     holds_files, values = held_files(latest), StoredValues(timeline, latest)
     made = changed(newest, changes, has_snapshots=holds_files, time_ms=around.wall_ms, check_values=values.check)
     won = create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around)
+    if won:
+        _check_built_on(timeline, newest, made)
     return Changed(newest, made, holds_files) if won else None
+
+
+def _check_built_on(timeline: Timeline, newest: TableSchema, made: TableSchema) -> None:
+    """Check that the table still is the one whose schema was changed. If it was dropped or renamed meanwhile, the new schema
+    would be a table of its own, or a part of another one (H21). It is deleted then.
+
+    Raises:
+        TableNotFound: the table is gone; nothing of the change is left.
+    """
+    key = timeline.paths.schema(newest.id)
+    try:
+        timeline.check_table()
+        if timeline.first_schema is not None or parse_schema(timeline.store.get(key), key) == newest:
+            return
+    except StoreUnavailable:  # what is known is that the schema was created
+        return
+    except (ObjectNotFound, TableNotFound):
+        pass
+    timeline.store.delete_many([timeline.paths.schema(made.id)])
+    raise TableNotFound(
+        f"the table at {timeline.store.url} was dropped or renamed while its schema was changed; nothing was changed",
+        next_step="open the table again, where it is now",
+    )

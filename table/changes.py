@@ -13,6 +13,7 @@ from typing import Any
 from ..coordinator.alteration import alter
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
+from ..coordinator.history.timeline import Timeline
 from ..core.errors import CommitConflict, InvalidArgument, Unsupported
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
@@ -51,7 +52,8 @@ class Changes(OpenTable):
             OutcomeUnknown: the store did not confirm the change; call `resolve()` on the error.
         """
         self._check_not_pinned()
-        self._show(alter(self.timeline, changes, self._committer_with))
+        watched = Timeline(self.store, self.paths, first_schema=self._first_schema)
+        self._show(alter(watched, changes, self._committer_with))
         return self._schema
 
     def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:

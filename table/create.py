@@ -1,6 +1,7 @@
-"""Create and open tables.
+"""Create, open, drop and rename tables.
 
-Owns: `create_table`, `open_table`, `is_table`. Must not know: rows, commits. Source: architecture §5; format/schema §1.
+Owns: `create_table`, `open_table`, `is_table`, `drop_table`, `rename_table`. Must not know: rows, commits. Source: architecture
+§5; format/schema §1.
 Invariant: a table begins with one atomic create of `schema-0`, so if two callers create it at once, only one succeeds.
 """
 
@@ -15,8 +16,12 @@ from ..backends.registry import open_store
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Journal
+from ..coordinator.maintenance.deletion import Progress
+from ..coordinator.maintenance.drop import DropPlan, apply_drop, plan_drop
+from ..coordinator.maintenance.rename import rename
 from ..coordinator.schema_commit import create_first_schema
-from ..core.errors import InvalidArgument, TableExists, TableNotFound, Unsupported
+from ..core import options as opt
+from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
 from ..core.metadata.key_checks import check_keyed
 from ..core.metadata.schema import new_schema
 from ..core.option_names import check_option_name
@@ -153,3 +158,73 @@ def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> b
         return bool(Timeline(open_store(url, storage_options), TablePaths()).schema_ids())
     except (TableNotFound, Unsupported):
         return False
+
+
+def drop_table(
+    url: str,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> DropPlan:
+    """Delete a table: its snapshots, tags and branches, its metadata and its rows.
+
+    Jobs that write to it meanwhile get an error that says so, and what they bring is deleted too. A drop that was cut off is
+    finished by running it again; until then nobody can open the table, and none can be made in its place.
+
+    Only files of the format are deleted. Files of other kinds stay, and so do files in the locations of option
+    `data-file.external-paths`, where other tables may have theirs.
+
+    Args:
+        dry_run: change nothing.
+        progress: called with the number of files deleted so far and their total.
+
+    Returns:
+        What was, or with `dry_run` would be, deleted. Prints as one line.
+
+    Raises:
+        TableNotFound: there is no table at the URL, and nothing is left of one.
+        InvalidArgument: another table lies in a folder of this one.
+        StoreUnavailable: the store failed midway; run it again.
+
+    >>> import pyarrow as pa, lakelatch as ll
+    >>> receipt = ll.create_table("memory://drop-doctest/t", pa.schema([("v", pa.int64())])).append(pa.table({"v": [1]}))
+    >>> ll.drop_table("memory://drop-doctest/t", dry_run=True).snapshots
+    1
+    >>> plan = ll.drop_table("memory://drop-doctest/t")
+    >>> ll.is_table("memory://drop-doctest/t")
+    False
+    """
+    store = open_store(url, storage_options)
+    plan = plan_drop(store, _data_directory(store))
+    return plan if dry_run else apply_drop(store, plan, progress)
+
+
+def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] | None = None) -> Table:
+    """Rename a table in one atomic step. Returns the table at its new place.
+
+    Jobs that write to the table under its old name get an error that says so.
+
+    Raises:
+        TableNotFound: there is no table at the URL.
+        TableExists: something is at the new URL.
+        Unsupported: the store cannot rename a folder in one step, as no object store can; nothing was changed. The error says
+            what to do instead.
+
+    >>> import pyarrow as pa, lakelatch as ll
+    >>> table = ll.create_table("memory://rename-doctest/t", pa.schema([("v", pa.int64())]))
+    >>> ll.rename_table("memory://rename-doctest/t", "memory://rename-doctest/u").url, ll.is_table(table.url)
+    ('memory://rename-doctest/u', False)
+    """
+    rename(open_store(url, storage_options), new_url)
+    return open_table(new_url, storage_options=storage_options)
+
+
+def _data_directory(store: Store) -> str:
+    """The folder of a table's data files; empty where no schema can be read, as in a table whose drop was cut off."""
+    try:
+        return Timeline(store, TablePaths()).latest_schema().options.get(opt.DATA_FILE_DIRECTORY)
+    except (StoreUnavailable, Unsupported):
+        raise
+    except LakelatchError:
+        return ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...backends.folders import remove_empty_folders
+from ...backends.empty_folders import remove_empty_folders
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableExists

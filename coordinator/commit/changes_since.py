@@ -22,6 +22,9 @@ from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from .conflicts import Conflict
 
+HISTORY_GONE = "history_is_visible"
+"""The check that fails where snapshots are gone."""
+
 Vector = tuple[IndexEntry, DeletionVectorRange]
 """A vector of an index file."""
 
@@ -44,7 +47,7 @@ class ChangesSince:
     def since(self, read: Snapshot | None, base: Snapshot | None) -> list[Landed] | Conflict:
         """The changes of other writers after `read`, up to `base`; a conflict where they can no longer be read."""
         start, end = read.id if read else 0, base.id if base else 0
-        gone = Conflict("history_is_visible", "some snapshots made since this commit read the table no longer exist")
+        gone = Conflict(HISTORY_GONE, "some snapshots made since this commit read the table no longer exist")
         if read is not None:
             still = self.timeline.find(read.id)
             if end < start or still is None or still.identity != read.identity:

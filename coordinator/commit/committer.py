@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from ...backends.deadline import answered_within
 from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
-from ...backends.store import Store
+from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknown
+from ...core.errors import ERRORS, CommitConflict, LakelatchError, OutcomeUnknown, missing
 from ...core.metadata.data_file import DELETE
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
@@ -179,9 +179,14 @@ class Committer:
     def _ensure_safe(self) -> None:
         """Probe once per process and store whether it refuses to create an object that exists (G9, H1)."""
         if self.store.url not in PROBED:
-            self._timeline(self.store).check_table()
-            key = self.paths.schema(self.schema.id)
-            probe(self.store, key, self.store.get(key))
+            timeline, key = self._timeline(self.store), self.paths.schema(self.schema.id)
+            timeline.check_table()
+            try:
+                data = self.store.get(key)
+            except ObjectNotFound:
+                timeline.check_table()
+                raise missing(key, what="the table's schema ") from None
+            probe(self.store, key, data, made_again=lambda: timeline.take_back_schema(self.schema.id))
 
     def lookup(self, commit_user: str, identifier: int) -> Receipt | None:
         """The receipt of an identity that landed before, or None. Reads the store."""

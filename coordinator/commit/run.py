@@ -45,6 +45,7 @@ from ..protocol.events import Event, SnapshotRef
 from ..protocol.ledger import check_discard
 from ..surroundings import MACHINE, Surroundings, backoff_s
 from .attempt import Delta, MetadataFile, MetadataWriter, build_snapshot, committer_of
+from .changes_since import HISTORY_GONE
 from .conflicts import Conflict
 from .knowledge import Knowledge
 from .layout import layout_conflict, schema_named
@@ -218,6 +219,8 @@ class CommitRun:
             if misplaced is not None:
                 return ev.ConflictFound(misplaced.check, misplaced.reason)
             found = self.settler.settle(attempt.base, attempt.ours.id)
+            if isinstance(found, Conflict) and found.check == HISTORY_GONE:
+                self.timeline.check_table()  # the snapshots may be gone because the whole table is
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
         if isinstance(found, Conflict):

@@ -339,7 +339,7 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
             return built
         if not isinstance(read_name(timeline, tried, doubtful=False), Ours):
             return f"snapshot {ours.id} existed, and is gone: it may have moved with the table"
-        if _moving(timeline, key):
+        if _moving(timeline, tried):
             return (
                 "other files of the table are still there: it may be on its way to another location, with the snapshot"
             )
@@ -349,12 +349,15 @@ def take_away(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:
         return error.message
 
 
-def _moving(timeline: Timeline, key: str) -> bool:
+def _moving(timeline: Timeline, tried: ev.SnapshotPrepared) -> bool:
     """Whether a table is being deleted or moved: it has no schema any more, but other files besides this snapshot."""
     if timeline.schema_ids():
         return False
-    late = timeline.paths.hint("LATEST")  # a writer of the old table may just have written it
-    return any(info.key not in (key, late) for info in timeline.store.list(timeline.paths.snapshot_dir))
+    expected = {timeline.paths.snapshot(tried.snapshot.id)}
+    expected.add(timeline.paths.hint("LATEST"))  # a writer of the old table may just have written it
+    if tried.base is None:
+        expected.add(timeline.paths.hint("EARLIEST"))  # the table's first commit wrote it itself
+    return any(info.key not in expected for info in timeline.store.list(timeline.paths.snapshot_dir))
 
 
 def _somebody_built_on(timeline: Timeline, tried: ev.SnapshotPrepared) -> str | None:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from ...backends.store import ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound, missing
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
+from ...core.metadata.dropped import is_dropped
 from ...core.metadata.manifest import (
     ManifestFile,
     decode_index_manifest,
@@ -105,7 +106,13 @@ class Timeline:
 
     def latest_schema(self) -> TableSchema:
         """Read the newest schema. Raises TableNotFound where there is none, TableCorrupt where it was lost."""
-        return self.schema(self._newest_schema_id())
+        newest = self._newest_schema_id()
+        try:
+            return self.schema(newest)
+        except TableCorrupt as error:
+            if error.missing and newest not in self.schema_ids():
+                self._newest_schema_id()  # raises if the table was dropped since it was listed
+            raise
 
     def opened(self) -> tuple[TableSchema, bytes | None]:
         """The newest schema, and the bytes of schema 0, which identify the table; None where they were lost.
@@ -117,7 +124,10 @@ class Timeline:
         newest = self._newest_schema_id()
         first, *rest = self.parallel(self._schema_bytes, (0,) if newest == 0 else (0, newest))
         data = rest[0] if rest else first
+        if first is not None and is_dropped(first):
+            raise self._being_dropped()
         if data is None:
+            self._newest_schema_id()  # raises if the table was dropped since it was listed
             raise TableCorrupt(f"{self.paths.schema(newest)} is missing")
         self._schemas[newest] = parse_schema(data, self.paths.schema(newest))
         return self._schemas[newest], first
@@ -316,9 +326,45 @@ class Timeline:
         if held is None:
             gone = f"the table at {self.store.url} was dropped or renamed since it was opened"
             raise TableNotFound(f"{gone}: {again}, where it is now", next_step="")
+        if is_dropped(held):
+            raise self._being_dropped()
         if held != self.first_schema:
             made_again = f"the table at {self.store.url} was dropped and made again since it was opened"
             raise TableNotFound(f"{made_again}: {again}", next_step="")
+
+    def check_stands(self) -> None:
+        """After a file was found missing: is the whole table gone, or on its way out?
+
+        Raises:
+            TableNotFound: it was dropped or renamed, or is being dropped.
+        """
+        self.check_table()
+        held = self._schema_bytes(0)
+        if held is not None and is_dropped(held):
+            raise self._being_dropped()
+        if held is None and not self.schema_ids():
+            raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
+
+    def take_back_schema(self, schema_id: int) -> None:
+        """Delete a schema file that was written again after the table had been dropped (H21); not one of a table that stands.
+
+        Raises:
+            TableNotFound: the table was dropped, and the file deleted.
+        """
+        try:
+            self.check_table()
+            if {schema_id} != set(self.schema_ids()) or self.snapshot_ids():
+                return
+        except TableNotFound:
+            pass
+        self.store.delete_many([self.paths.schema(schema_id)])
+        raise TableNotFound(f"the table at {self.store.url} was dropped or renamed since it was opened")
+
+    def _being_dropped(self) -> TableNotFound:
+        return TableNotFound(
+            f"the table at {self.store.url} is being dropped",
+            next_step="if the drop was cut off, run it again; then a table can be made here",
+        )
 
     def _walk_on(self, found: Snapshot) -> Snapshot:
         """The end of the run above a snapshot that the listing did not show yet."""
@@ -398,6 +444,7 @@ class Timeline:
         try:
             return self.store.get(key)
         except ObjectNotFound:
+            self.check_stands()
             raise missing(key, needed_by) from None
 
     def both(self, first: Callable[[], T], second: Callable[[], R]) -> tuple[T, R]:

@@ -173,3 +173,26 @@ def test_compact_merges_the_buckets_of_a_table_with_a_primary_key(run: Any, tmp_
 def test_invalid_arguments_of_compact(run: Any, flights: ll.Table) -> None:
     assert "whole partitions" in run("compact", flights.url, "--where", "carrier = 'AA'").err
     assert run("compact", flights.url, "--target-size", "large").code == 2
+
+
+def test_tables_of_a_catalog_are_listed_dropped_and_renamed(run: Any, tmp_path: Path) -> None:
+    lake = ll.open_catalog(str(tmp_path / "lake"))
+    lake.create_database("air")
+    lake.create_database("sea")
+    lake.create_table("air.flights", pa.schema([("v", pa.int64())])).append(pa.table({"v": [1]}))
+    assert run("ls", lake.url).out.split() == ["database", "table", "air", "flights", "sea"]
+    assert run("ls", lake.url, "--json").lines == [
+        {"database": "air", "table": "flights", "url": lake.url_of("air.flights")},
+        {"database": "sea", "table": None, "url": None},
+    ]
+    assert run("ls", lake.url, "none").code == 2
+    url, new_url = lake.url_of("air.flights"), lake.url_of("sea.trips")
+    assert run("rename", url, new_url).out == f"{url} is now {new_url}\n"
+    assert run("rename", url, new_url, "--json").error["code"] == "table-not-found"
+    shown = run("drop", new_url)
+    assert shown.out.startswith(f"{new_url}: 1 snapshots, ")
+    assert "--apply" in shown.err
+    assert list(lake) == ["sea.trips"]
+    assert run("drop", new_url, "--apply", "--json").json["applied"] is True
+    assert list(lake) == []
+    assert run("drop", new_url, "--apply").code == 2

@@ -7,10 +7,10 @@ import lakelatch.spark
 from lakelatch.core.errors import ERRORS, LakelatchError
 
 NAMES = """
-    CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt RecoveredCommit Recovery
-    RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported
-    add_column col create_table drop_column is_table move_column open_table recover remove_option rename_column
-    set_comment set_option update_comment update_default update_nullability update_type
+    Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt RecoveredCommit
+    Recovery RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported
+    add_column col create_table drop_column drop_table is_table move_column open_catalog open_table recover remove_option
+    rename_column rename_table set_comment set_option update_comment update_default update_nullability update_type
 """
 SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """

@@ -594,9 +594,9 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "delete manifest, 6 get list, get schema, 3 get snapshot, list , 2 list branches, 2 list changelog/, "
         "list schemas, 2 list snapshots, 2 list tags, look at manifest, put manifest"
     ),
-    alter: "create schema, get schema, 4 get snapshot, list schemas, 2 list snapshots",
+    alter: "create schema, 2 get schema, 4 get snapshot, list schemas, 2 list snapshots",
     alter_of_the_layout: (
-        "create EARLIEST, 2 create schema, 2 create snapshot, get LATEST, 2 get list, 2 get schema, 7 get "
+        "create EARLIEST, 2 create schema, 2 create snapshot, get LATEST, 2 get list, 3 get schema, 7 get "
         "snapshot, 5 list schemas, 5 list snapshots, 2 put LATEST, 4 put list"
     ),
     explain: "get EARLIEST, 2 get list, 2 get manifest, 7 get snapshot, 2 list snapshots",

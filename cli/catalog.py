@@ -1,0 +1,85 @@
+"""The commands for whole tables and catalogs: `ls`, `drop`, `rename`.
+
+Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
+Invariant: without `--apply`, `drop` only shows the plan and changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .arguments import Commands, add_command, storage_options_of
+from .exit_codes import OK
+from .maintenance import add_apply, progress
+from .output import Output
+
+
+def register(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "ls",
+        ls,
+        "List the tables of a catalog, in the layout of Apache Paimon's file-system catalog: DATABASE.db/TABLE.",
+        "lakelatch ls s3://lake\nlakelatch ls s3://lake air --json",
+        url="where the catalog is: a path, s3://bucket, …",
+    )
+    parser.add_argument("database", nargs="?", metavar="DB", help="only the tables of this database")
+    parser = add_command(
+        commands,
+        "drop",
+        drop,
+        "Delete a table with its rows, snapshots, tags and branches. Jobs that write to it meanwhile get an error. Shows what"
+        " goes; --apply deletes it. A drop that was cut off is finished by running it again.",
+        "lakelatch drop s3://lake/air.db/flights\nlakelatch drop s3://lake/air.db/flights --apply",
+    )
+    add_apply(parser)
+    parser = add_command(
+        commands,
+        "rename",
+        rename,
+        "Rename a table in one atomic step, where the store can do that: on local disks and HDFS. On object stores, clone the"
+        " table and drop the old one.",
+        "lakelatch rename /lake/air.db/flights /lake/air.db/trips",
+    )
+    parser.add_argument("new_url", metavar="NEW_URL", help="where the table will be")
+
+
+def ls(args: argparse.Namespace, output: Output) -> int:
+    from ..table.catalog.catalog import open_catalog
+
+    lake = open_catalog(args.url, storage_options=storage_options_of(args))
+    databases = [args.database] if args.database is not None else lake.databases()
+    found = [(database, table) for database in databases for table in (*lake.tables(database),) or (None,)]
+    if output.as_json:
+        for database, table in found:
+            url = None if table is None else lake.url_of(f"{database}.{table}")
+            output.record({"database": database, "table": table, "url": url})
+        return OK
+    output.table(("database", "table"), [(database, table or "") for database, table in found])
+    return OK
+
+
+def drop(args: argparse.Namespace, output: Output) -> int:
+    from ..table.create import drop_table
+
+    told = progress("deleted") if args.apply else None
+    options = storage_options_of(args)
+    plan = drop_table(args.url, dry_run=not args.apply, storage_options=options, progress=told)
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict()})
+        return OK
+    output.line(f"{plan}, deleted" if args.apply else str(plan))
+    if not args.apply:
+        output.note("nothing was deleted; use --apply to delete")
+    return OK
+
+
+def rename(args: argparse.Namespace, output: Output) -> int:
+    from ..table.create import rename_table
+
+    moved = rename_table(args.url, args.new_url, storage_options=storage_options_of(args))
+    if output.as_json:
+        output.record({"url": moved.url})
+    else:
+        output.line(f"{args.url} is now {moved.url}")
+    return OK

@@ -1,0 +1,169 @@
+"""Drops a whole table: a plan of what is deleted, and its execution, which can be repeated after a crash.
+
+Owns: `plan_drop`, `DropPlan`, `apply_drop`. Must not know: rows, catalogs. Source: decision 58; H11, H16, H21.
+Invariants: only files of the format are deleted, and none of a table that lies below this one. Schema 0 is marked first: from
+then on no commit of an open handle stands. It is deleted last, so that an interrupted drop is seen and can be run again, and no
+table is made among the remains. The folder is listed until nothing is left, because commits that stood before the mark may
+still bring files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...backends.folders import remove_folders
+from ...backends.store import ObjectInfo, ObjectNotFound, Store
+from ...core.errors import InvalidArgument, StoreUnavailable, TableNotFound
+from ...core.html_text import ShownAsText
+from ...core.metadata.dropped import is_dropped, marked_dropped
+from ...core.paths import (
+    BRANCH_DIR,
+    CHANGELOG_DIR,
+    CONSUMER_DIR,
+    INDEX_DIR,
+    MANIFEST_DIR,
+    SCHEMA_DIR,
+    SNAPSHOT_DIR,
+    STATISTICS_DIR,
+    TAG_DIR,
+    TablePaths,
+)
+from ..surroundings import MACHINE, Surroundings
+from .deletion import BATCH, Progress
+
+_METADATA = (
+    *(SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, STATISTICS_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR),
+    *(BRANCH_DIR, "lakelatch"),
+)
+_OWN = re.compile(rf"^(?:({'|'.join(_METADATA)})/|(?:[^/=]+=[^/]*/)+|bucket-(?:\d+|postpone)/).+")
+_SCHEMA = re.compile(rf"^(?P<above>(?:.+/)?){SCHEMA_DIR}/schema-\d+$")
+_BRANCH_ROOT = re.compile(rf"^{BRANCH_DIR}/branch-[^/]+/$")
+_ROOTS = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR})/")
+_FIRST = TablePaths().schema(0)
+_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class DropPlan(ShownAsText):
+    """What a drop deletes.
+
+    Attributes:
+        url: the table.
+        files: the table's own files, by key.
+        foreign: the keys of files that are not the table's, and stay.
+        snapshots: how many snapshots go, of all branches.
+    """
+
+    url: str
+    files: tuple[ObjectInfo, ...]
+    foreign: tuple[str, ...] = ()
+    snapshots: int = 0
+    data_directory: str = field(default="", repr=False)
+
+    @property
+    def size(self) -> int:
+        """The size of the files in bytes."""
+        return sum(info.size for info in self.files)
+
+    def __str__(self) -> str:
+        left = f"; {len(self.foreign)} files that are not the table's stay" if self.foreign else ""
+        return f"{self.url}: {self.snapshots} snapshots, {len(self.files)} files, {self.size} bytes{left}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "url": self.url,
+            "snapshots": self.snapshots,
+            "files": len(self.files),
+            "bytes": self.size,
+            "foreign": list(self.foreign),
+        }
+
+
+def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
+    """What a drop of the table at the store's root deletes. Changes nothing.
+
+    Args:
+        data_directory: option `data-file.path-directory` of the table.
+
+    Raises:
+        TableNotFound: there is no table, and nothing is left of one.
+        InvalidArgument: another table lies below this one.
+    """
+    listed = sorted(store.list(""), key=lambda info: info.key)
+    keys = [info.key for info in listed]
+    if not any(key.startswith((f"{SCHEMA_DIR}/schema-", f"{SNAPSHOT_DIR}/snapshot-")) for key in keys):
+        raise TableNotFound(f"there is no table at {store.url}")
+    for key in keys:
+        found = _SCHEMA.match(key)
+        if found is not None and found["above"] and not _BRANCH_ROOT.match(found["above"]):
+            raise InvalidArgument(
+                f"{store.url} was not dropped: another table lies below it, at {found['above'].rstrip('/')}",
+                next_step="move that table away first",
+            )
+    own = tuple(info for info in listed if _is_own(info.key, data_directory))
+    foreign = tuple(key for key in keys if not _is_own(key, data_directory))
+    snapshots = sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in own)
+    return DropPlan(store.url, own, foreign, snapshots, data_directory)
+
+
+def _is_own(key: str, data_directory: str) -> bool:
+    folder = data_directory.strip("/")
+    return bool(_OWN.match(key)) or (bool(folder) and key.startswith(f"{folder}/"))
+
+
+def apply_drop(
+    store: Store, plan: DropPlan, progress: Progress | None = None, around: Surroundings = MACHINE
+) -> DropPlan:
+    """Drop the table, with what came to it since the plan was made.
+
+    Returns:
+        The plan.
+
+    Raises:
+        StoreUnavailable: the store failed midway, or writers keep bringing files: run it again.
+    """
+    _mark(store, around)
+    done, total = 0, len(plan.files)
+    for _ in range(_ROUNDS):
+        left = [i.key for i in store.list("") if i.key != _FIRST and _is_own(i.key, plan.data_directory)]
+        if not left:
+            break
+        for batch in _in_order(left):
+            store.delete_many(batch)
+            done += len(batch)
+            if progress is not None:
+                progress(min(done, total), total)
+    else:
+        raise StoreUnavailable(
+            f"{store.url} is not dropped yet: jobs keep writing files into its folder",
+            next_step="stop these jobs, then run it again",
+        )
+    store.delete_many([_FIRST])
+    if progress is not None:
+        progress(total, total)
+    remove_folders(store)
+    return plan
+
+
+def _mark(store: Store, around: Surroundings) -> None:
+    """Make schema 0 another one. Every handle that is open compares it, once its base is gone or it looks for a schema."""
+    try:
+        first = store.get(_FIRST)
+    except ObjectNotFound:
+        return
+    if not is_dropped(first):
+        store.put(_FIRST, marked_dropped(first, around.wall_ms))
+
+
+def _in_order(keys: Iterable[str]) -> Iterable[list[str]]:
+    """Batches: schemas, so that nobody opens the table; roots, so that nobody reads it; then what they name."""
+    steps: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for key in keys:
+        steps[0 if _SCHEMA.match(key) else 1 if _ROOTS.match(key) else 2].append(key)
+    for step in steps:
+        for first in range(0, len(step), BATCH):
+            yield step[first : first + BATCH]
