@@ -41,7 +41,17 @@ ROOT_PAGES = {
 }
 NAV = [
     ("Home", ["index.md"]),
-    ("Guide", ["outcomes.md", "maintenance.md", "observability.md", "testing-your-pipeline.md", "many-writers.md"]),
+    (
+        "Guide",
+        [
+            "outcomes.md",
+            "maintenance.md",
+            "catalogs.md",
+            "observability.md",
+            "testing-your-pipeline.md",
+            "many-writers.md",
+        ],
+    ),
     ("Stores", ["stores/README.md", "stores/*.md"]),
     ("Reference", ["reference/*.md"]),
     ("How it works", ["architecture.md", "commit-machine.md", "guarantees.md", "hazards.md"]),

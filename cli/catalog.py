@@ -1,17 +1,23 @@
-"""The commands for whole tables and catalogs: `ls`, `drop`, `rename`.
+"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`.
 
 Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
-Invariant: without `--apply`, `drop` only shows the plan and changes nothing.
+Invariant: without `--apply`, `drop` and `maintain` only show the plan and change nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import TYPE_CHECKING
 
+from ..core.errors import InvalidArgument
 from .arguments import Commands, add_command, storage_options_of
-from .exit_codes import OK
+from .exit_codes import OK, PROBLEMS
 from .maintenance import add_apply, progress
 from .output import Output
+
+if TYPE_CHECKING:
+    from ..table.catalog.maintain import TableUpkeep
 
 
 def register(commands: Commands) -> None:
@@ -24,6 +30,19 @@ def register(commands: Commands) -> None:
         url="where the catalog is: a path, s3://bucket, …",
     )
     parser.add_argument("database", nargs="?", metavar="DB", help="only the tables of this database")
+    parser = add_command(
+        commands,
+        "maintain",
+        maintain,
+        "Maintain every table of a catalog as its options say: compact, expire snapshots, delete files that no snapshot names."
+        " Shows what is due; --apply does it, beside jobs that write. A run that was cut off is finished by running it again. A"
+        " table that fails does not stop the others; the exit code is 1 then.",
+        "lakelatch maintain s3://lake\nlakelatch maintain s3://lake air --apply",
+        url="where the catalog is: a path, s3://bucket, …",
+    )
+    parser.add_argument("database", nargs="?", metavar="DB", help="only the tables of this database")
+    parser.add_argument("--jobs", type=int, default=4, metavar="N", help="how many tables at the same time (4)")
+    add_apply(parser)
     parser = add_command(
         commands,
         "drop",
@@ -57,6 +76,29 @@ def ls(args: argparse.Namespace, output: Output) -> int:
         return OK
     output.table(("database", "table"), [(database, table or "") for database, table in found])
     return OK
+
+
+def maintain(args: argparse.Namespace, output: Output) -> int:
+    from ..table.catalog.catalog import open_catalog
+
+    if args.jobs < 1:
+        raise InvalidArgument(f"--jobs {args.jobs}: must be at least 1")
+    lake = open_catalog(args.url, storage_options=storage_options_of(args))
+
+    def told(done: int, total: int, one: TableUpkeep) -> None:
+        if output.as_json:
+            output.record({"applied": args.apply, **one.to_dict()})
+        elif one.due or one.failed:
+            output.line(str(one))
+        if sys.stderr.isatty():
+            print(f"\r{done:,} of {total:,} tables", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+    done = lake.maintain(args.database, dry_run=not args.apply, jobs=args.jobs, progress=told)
+    if not output.as_json:
+        output.line(str(done))
+        if not args.apply and any(one.due for one in done.tables):
+            output.note("nothing was changed; use --apply to carry it out")
+    return PROBLEMS if done.failed else OK
 
 
 def drop(args: argparse.Namespace, output: Output) -> int:

@@ -7,7 +7,7 @@ Source: format/snapshot §1. Invariants: only folders that hold a table's schema
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...backends.folders import folders, remove_folders
@@ -25,6 +25,7 @@ from ...core.metadata.dropped import is_dropped
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ..create import Schema, create_table, drop_table, is_table, open_table, rename_table
 from ..table import Table
+from .maintain import Told, Upkeep, maintain
 from .names import DATABASE_SUFFIX, TableName, checked_database, defect, folder_of
 
 if TYPE_CHECKING:
@@ -244,6 +245,48 @@ class Catalog:
         target = self._plain(new_name)
         self._check_database(target.database)
         return rename_table(self.url_of(name), self.url_of(new_name), storage_options=self._options)
+
+    def maintain(
+        self,
+        database: str | None = None,
+        *,
+        tables: Iterable[str] | None = None,
+        dry_run: bool = False,
+        jobs: int = 4,
+        progress: Told | None = None,
+    ) -> Upkeep:
+        """Maintain tables as their options say: compact, expire snapshots, delete files that no snapshot names.
+
+        Each step is safe beside jobs that write, and can be repeated: a run that was cut off is finished by running it again. A
+        table that fails does not stop the others.
+
+        Args:
+            database: only the tables of this one.
+            tables: only these, such as ``["air.flights"]``; in place of `database`.
+            dry_run: change nothing; the result is the plan.
+            jobs: how many tables are maintained at the same time.
+            progress: called with the number of tables done so far, their total, and the one that is done.
+
+        Returns:
+            What was done, or with `dry_run` would be, table by table. `failed` names the tables of which a step failed.
+
+        >>> import lakelatch as ll, pyarrow as pa
+        >>> lake = ll.open_catalog("memory://maintain-doctest")
+        >>> lake.create_database("air")
+        >>> table = lake.create_table("air.flights", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(6)]
+        >>> print(lake.maintain(dry_run=True))
+        1 tables, 1 have something to do
+        >>> print(lake.maintain().tables[0])
+        air.flights: compact: 6 files became 1, snapshot 7
+        """
+        if tables is not None and database is not None:
+            raise InvalidArgument("maintain takes a database or tables=, not both")
+        if tables is not None:
+            names = [str(self._plain(name)) for name in tables]
+        else:
+            names = list(self) if database is None else [f"{database}.{table}" for table in self.tables(database)]
+        return maintain(names, self.__getitem__, dry_run=dry_run, jobs=jobs, progress=progress)
 
     @staticmethod
     def _plain(name: str) -> TableName:
