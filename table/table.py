@@ -31,6 +31,7 @@ from .changelog.window import window_of
 from .changes import Changes
 from .cleaning import Cleaning
 from .consumers import Consumers
+from .inspection import Inspection
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
 from .repair.methods import Repairs
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning):
+class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning, Inspection):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

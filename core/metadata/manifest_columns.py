@@ -119,6 +119,15 @@ class EntryColumns:
         except UnicodeDecodeError as error:
             raise TableCorrupt(f"a name in one of {', '.join(self._names)} is not text: {error}") from error
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The manifests' names, for errors."""
+        return self._names
+
+    def values(self, name: str, rows: Array | None = None) -> AvroColumn | None:
+        """A column, of some rows or all; None if the writer had no such column."""
+        return self._columns.column(name, rows) if name in self._columns else None
+
     def _distinct(self, name: str) -> tuple[list[bytes], Array]:
         """The different values of a bytes column, and the index of each row's value."""
         starts, lengths = self.spans(name)

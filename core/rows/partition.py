@@ -135,7 +135,7 @@ class PartitionCodec:
         if value is None:
             return self.default_name
         try:
-            text = self._legacy_text(value, field) if self.legacy_name else _plain_text(value, field)
+            text = self._legacy_text(value, field) if self.legacy_name else plain_text(value, field)
         except ValueError as error:
             raise TableCorrupt(f"partition column '{field.name}': {error}") from error
         return self.default_name if is_blank(text) else text
@@ -153,7 +153,7 @@ class PartitionCodec:
                 f"partition column '{field.name}' is binary, so its directory has no stable name",
                 next_step="set option 'partition.legacy-name' = 'false' when the table is created",
             )
-        return _plain_text(value, field)
+        return plain_text(value, field)
 
     # ---------------------------------------------------------------------------------------------------------- specs
 
@@ -213,7 +213,8 @@ def closest(name: str, names: Sequence[str]) -> str:
     return f"available: {', '.join(names)}" if names else "none are available"
 
 
-def _plain_text(value: Any, field: Field) -> str:
+def plain_text(value: Any, field: Field) -> str:
+    """A value that is not null, as a cast to STRING prints it."""
     data_type = field.type
     root = root_of(data_type)
     precision = data_type.precision if isinstance(data_type, AtomicType) else 0

@@ -136,7 +136,7 @@ class KeyChanges:
         if producer == "lookup":
             return [e for e in alive if e.file.level > 0]
         if producer == "full-compaction":
-            top = _top_level(self._schema)
+            top = top_level(self._schema)
             return [e for e in alive if e.file.level >= top]
         return alive
 
@@ -150,7 +150,8 @@ class KeyChanges:
         return producer_of(written)
 
 
-def _top_level(schema: TableSchema) -> int:
+def top_level(schema: TableSchema) -> int:
+    """The level of the files that a full compaction makes."""
     texts = schema.options.texts
     levels = texts.get("num-levels") or int(texts.get(_TRIGGER, "5")) + 1
     return int(levels) - 1

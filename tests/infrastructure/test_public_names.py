@@ -18,8 +18,9 @@ TABLE_NAMES = """
     create_branch create_tag delete delete_branch delete_consumer delete_tag drop_partitions entries expire
     expire_consumers expire_tags explain fast_forward files follow history options orphans overwrite partitions plan
     plan_fast_forward plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair rescale
-    restore_quarantine rollback scan schema schemas set_consumer snapshot snapshots tags to_arrow to_batches
-    to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate undo update_columns upsert url verify
+    restore_quarantine rollback scan schema schemas set_consumer snapshot snapshots system system_reader tags to_arrow
+    to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate undo update_columns upsert url
+    verify
 """
 
 

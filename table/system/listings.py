@@ -1,6 +1,7 @@
-"""Views of a table's metadata as rows: history, files, partitions.
+"""Short listings of a table's metadata as rows: history, files, partitions.
 
-Owns: the columns of these views. Must not know: how they are printed. Source: format/snapshot §6 (names of columns).
+Owns: the columns of these listings. Must not know: how they are printed, the system tables of Apache Paimon.
+Source: format/snapshot §6 (names of columns).
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.commit.attempt import lost_attempts
-from ..core.metadata.data_file import ManifestEntry
-from ..core.metadata.schema import TableSchema
-from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from ..core.paths import TablePaths, format_of
-from ..core.places import codec_of
+from ...coordinator.commit.attempt import lost_attempts
+from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from ...core.paths import TablePaths, format_of
+from ...core.places import codec_of
 
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:

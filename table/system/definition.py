@@ -1,0 +1,135 @@
+"""What a system table is: a name, columns, and a way to read its rows.
+
+Owns: `SystemTable`, `View`, `Wanted`; columns by their SQL types; rows as Arrow. Must not know: any one table.
+Source: format/snapshot §6. Invariant: a table may leave out rows that cannot match the predicate; whoever asked tests them all.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ...coordinator.history.timeline import Timeline
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ...core.predicates.arrow import evaluate
+from ...core.predicates.predicate import Predicate
+from ...core.rows.arrow import arrow_schema
+from ...core.rows.types import ArrayType, Field, parse_atomic, string
+from ...core.statistics.pruning import split_predicate
+
+Rows = Iterator[pa.Table]
+
+TEXTS = ArrayType(string())
+
+
+@dataclass(frozen=True)
+class View:
+    """The table that a system table describes.
+
+    Attributes:
+        timeline: of the table's branch.
+        snapshot: the snapshot that is read; None for a table without one.
+        schema: the newest schema, or that of the snapshot of `at`.
+        pinned: the snapshot was chosen with `at`.
+    """
+
+    timeline: Timeline
+    snapshot: Snapshot | None
+    schema: TableSchema
+    pinned: bool = False
+
+    @property
+    def root(self) -> str:
+        """The table's location, without a slash at its end."""
+        return self.timeline.store.url.rstrip("/")
+
+    def schema_of(self, schema_id: int) -> TableSchema:
+        """A schema of the table by its id."""
+        return self.schema if schema_id == self.schema.id else self.timeline.schema(schema_id)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a system table.
+
+    Attributes:
+        names: the columns that are needed, those of the predicate among them.
+        where: the bound predicate; None for all rows.
+    """
+
+    names: frozenset[str]
+    where: Predicate | None = None
+
+    def test(self, *columns: str) -> Callable[..., bool]:
+        """A test by the values of some columns whether a row can match; all others are unknown.
+
+        >>> from ...core.predicates.predicate import col
+        >>> test = Wanted(frozenset(), (col("id") > 2) & (col("x") == 1)).test("id")
+        >>> test(2), test(3)
+        (False, True)
+        """
+        part = None if self.where is None else split_predicate(self.where, columns)[0]
+        return lambda *values: part is None or evaluate(part, dict(zip(columns, values, strict=True))) is True
+
+
+@dataclass(frozen=True)
+class SystemTable:
+    """One system table.
+
+    Attributes:
+        name: as in `table.system(name)`.
+        fields: its columns, which may depend on those of the table.
+        rows: reads its rows, as Arrow tables with at least the wanted columns.
+    """
+
+    name: str
+    fields: Callable[[TableSchema], tuple[Field, ...]]
+    rows: Callable[[View, Wanted], Rows]
+
+
+def columns(*pairs: tuple[str, str]) -> tuple[Field, ...]:
+    """Columns by name and SQL type; `TEXTS` is an array of texts."""
+    return tuple(
+        Field(i, name, TEXTS if kind == "TEXTS" else parse_atomic(kind)) for i, (name, kind) in enumerate(pairs)
+    )
+
+
+def fixed(
+    name: str, fields: tuple[Field, ...], rows: Callable[[View, Wanted], Iterable[Mapping[str, Any]]]
+) -> SystemTable:
+    """A small system table: its rows are dicts."""
+
+    def tables(view: View, wanted: Wanted) -> Rows:
+        yield table_of(fields, list(rows(view, wanted)))
+
+    return SystemTable(name, lambda schema: fields, tables)
+
+
+def table_of(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as an Arrow table; a missing key is null."""
+    schema = arrow_schema(fields)
+    return pa.table([pa.array([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
+
+
+def with_rows(table: pa.Table, rows: int) -> pa.Table:
+    """A table that has a number of rows even if it has no columns."""
+    return table if table.num_columns else pa.table({"": pa.nulls(rows)}).select([])
+
+
+def local_time(millis: int | None) -> int | None:
+    """A point in time as the wall clock of this machine shows it, in milliseconds, as Apache Paimon's tables do.
+
+    (The columns are TIMESTAMP without a zone; the environment variable TZ sets the zone.)
+    """
+    if millis is None:
+        return None
+    try:
+        offset = dt.datetime.fromtimestamp(millis / 1000).astimezone().utcoffset()
+    except (ValueError, OverflowError, OSError):
+        return millis
+    return millis if offset is None else millis + int(offset.total_seconds() * 1000)

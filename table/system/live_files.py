@@ -1,0 +1,141 @@
+"""The entries of a snapshot's manifests as columns, for the system tables that list or count files.
+
+Owns: `entry_chunks` and `live_chunks`; choosing manifests by what a predicate says of partition, bucket and level. Must not know:
+the columns of the tables. Source: format/manifests §3, §4.
+
+Invariants: An entry that is deleted is not live, wherever its DELETE is. Only entries that a DELETE concerns become objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ...core.errors import InvalidArgument
+from ...core.metadata.data_file import DELETE, ManifestEntry
+from ...core.metadata.file_columns import FileColumns
+from ...core.metadata.folding import live
+from ...core.metadata.manifest import ManifestFile
+from ...core.metadata.manifest_columns import EntryColumns
+from ...core.places import codec_of
+from ...core.predicates.predicate import And, Comparison, Or, Predicate, bind, transformed
+from ...core.rows.partition import PartitionCodec
+from ...core.rows.types import AtomicType
+from ...core.statistics.pruning import split_predicate
+from ..scan.plan import may_hold
+from .definition import View, Wanted
+
+CHUNK = 1 << 16
+"""The entries that become rows at once."""
+_EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN")
+_Parts = list[EntryColumns | list[ManifestEntry]]
+
+
+def live_chunks(view: View, wanted: Wanted) -> Iterator[FileColumns]:
+    """The live files of the snapshot in manifests that can hold wanted ones, some at a time."""
+    parts = _parts(view, wanted)
+    deleted = {name for part in parts for name in _deleted_names(part)}
+    special: list[ManifestEntry] = []
+    for part in parts:
+        if isinstance(part, list):
+            special += part
+            continue
+        rows = np.arange(part.rows)
+        if deleted:
+            concerned = (part.kind == DELETE) | part.named(deleted)
+            special += part.entries(np.flatnonzero(concerned))
+            rows = np.flatnonzero(~concerned)
+        for begin in range(0, len(rows), CHUNK):
+            yield FileColumns(part, rows[begin : begin + CHUNK])
+    alive = live(special)
+    for begin in range(0, len(alive), CHUNK):
+        yield FileColumns(alive[begin : begin + CHUNK])
+
+
+def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.ndarray]]:
+    """All entries with their signs: 1 for a file that is added, -1 for one that is deleted."""
+    for part in _parts(view, wanted):
+        if isinstance(part, list):
+            if part:
+                kinds = np.array([e.kind for e in part], np.int64)
+                yield FileColumns(part), np.where(kinds == DELETE, -1, 1)
+        else:
+            for begin in range(0, part.rows, CHUNK):
+                rows = np.arange(begin, min(begin + CHUNK, part.rows))
+                yield FileColumns(part, rows), np.where(part.kind[rows] == DELETE, -1, 1)
+
+
+def _parts(view: View, wanted: Wanted) -> _Parts:
+    if view.snapshot is None:
+        return []
+    manifests = _chosen(view.timeline.manifests(view.snapshot), view, wanted)
+    return view.timeline.entry_parts(manifests)
+
+
+def _deleted_names(part: EntryColumns | Sequence[ManifestEntry]) -> set[bytes]:
+    if isinstance(part, EntryColumns):
+        return part.file_names(np.flatnonzero(part.kind == DELETE))
+    return {e.file.file_name.encode() for e in part if e.kind == DELETE}
+
+
+# ---------------------------------------------------------------------------------------------------------- manifests
+
+
+def _chosen(manifests: Sequence[ManifestFile], view: View, wanted: Wanted) -> list[ManifestFile]:
+    codec = codec_of(view.schema)
+    on_partition = _on_partition(wanted.where, codec)
+    of_bucket, of_level = wanted.test("bucket"), wanted.test("level")
+    return [
+        m
+        for m in manifests
+        if (on_partition is None or may_hold(m, on_partition, codec))
+        and _any(of_bucket, m.min_bucket, m.max_bucket)
+        and _any(of_level, m.min_level, m.max_level)
+    ]
+
+
+def _any(test: Callable[..., bool], low: int | None, high: int | None) -> bool:
+    """Does a test hold for any number of a range? Long ranges are not tried."""
+    if low is None or high is None or high - low > 1000:
+        return True
+    return any(test(number) for number in range(low, high + 1))
+
+
+def _on_partition(where: Predicate | None, codec: PartitionCodec) -> Predicate | None:
+    """What `partition = '{1, a}'` says of the partition columns; None if it says nothing that is sure.
+
+    The predicate on texts is tested again, so that a text which is no partition matches none.
+    """
+    part = None if where is None else split_predicate(where, ["partition"])[0]
+    kinds = [f.type for f in codec.fields]
+    if part is None or not kinds or not all(isinstance(k, AtomicType) and k.root in _EXACT for k in kinds):
+        return None
+    try:
+        return bind(transformed(part, lambda leaf: _values(leaf, codec)), codec.fields)
+    except (InvalidArgument, _NotSure):
+        return None
+
+
+class _NotSure(Exception):
+    """A condition on the text of a partition that says nothing of its values."""
+
+
+def _values(leaf: Comparison, codec: PartitionCodec) -> Predicate:
+    if leaf.op not in ("=", "in"):
+        raise _NotSure
+    found = [_of_text(text, codec) for text in leaf.literals]
+    return found[0] if len(found) == 1 else Or(tuple(found))
+
+
+def _of_text(text: object, codec: PartitionCodec) -> Predicate:
+    parts = text[1:-1].split(", ") if isinstance(text, str) and text[:1] == "{" and text[-1:] == "}" else []
+    if len(parts) != len(codec.fields) or any(part == "null" or not part.strip() for part in parts):
+        raise _NotSure
+    tests: list[Predicate] = []
+    for part, field in zip(parts, codec.fields, strict=True):
+        value = codec.parse_spec({field.name: part})[field.name]
+        if value is None:
+            raise _NotSure
+        tests.append(Comparison("=", field.name, (value,)))
+    return tests[0] if len(tests) == 1 else And(tuple(tests))

@@ -1,0 +1,114 @@
+"""Read a system table by its name.
+
+Owns: the list of system tables, `read_system`, `system_schema`. Must not know: how a table makes its rows.
+Source: format/snapshot §6.
+Invariants: Each row of the result was tested with the whole predicate. Rows are read as they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.arrow import to_arrow_mask
+from ...core.predicates.predicate import Predicate, bind, columns_of
+from ...core.rows.arrow import arrow_schema
+from ...core.rows.partition import closest
+from ...core.rows.types import Field
+from . import files, history, rows
+from .definition import SystemTable, View, Wanted
+
+SYSTEM_TABLES: dict[str, SystemTable] = {t.name: t for t in (*history.TABLES, *files.TABLES, *rows.TABLES)}
+
+
+def system_table(name: str) -> SystemTable:
+    """A system table by its name, in any case.
+
+    Raises:
+        InvalidArgument: there is none with this name; lists similar ones.
+    """
+    found = SYSTEM_TABLES.get(name.lower()) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidArgument(f"there is no system table {name!r}", next_step=closest(str(name), list(SYSTEM_TABLES)))
+    return found
+
+
+def system_schema(name: str, schema: TableSchema, columns: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of a read of a system table; errors as for `read_system`."""
+    return arrow_schema(_chosen(system_table(name), schema, columns))
+
+
+def read_system(
+    view: View,
+    name: str,
+    columns: Sequence[str] | None = None,
+    where: Predicate | None = None,
+    limit: int | None = None,
+) -> pa.RecordBatchReader:
+    """The rows of a system table.
+
+    Args:
+        view: the table that is described.
+        columns: column names, in the order of the result; None for all.
+        where: keeps the rows for which it is true; may name other columns than `columns`.
+        limit: the largest number of rows.
+
+    Raises:
+        InvalidArgument: there is no such table or column, or the predicate or limit does not fit.
+        TableCorrupt: a file that is needed is missing or damaged.
+    """
+    table = system_table(name)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidArgument(f"limit {limit!r} is not a number of rows")
+    fields = table.fields(view.schema)
+    output = _chosen(table, view.schema, columns)
+    bound = None if where is None else bind(where, fields)
+    tested = frozenset() if bound is None else columns_of(bound)
+    wanted = Wanted(frozenset(f.name for f in output) | tested, bound)
+    batches = _batches(table, view, wanted, [f for f in fields if f.name in tested], output, limit)
+    return pa.RecordBatchReader.from_batches(arrow_schema(output), batches)
+
+
+def _batches(
+    table: SystemTable,
+    view: View,
+    wanted: Wanted,
+    tested: Sequence[Field],
+    output: Sequence[Field],
+    limit: int | None,
+) -> Iterator[pa.RecordBatch]:
+    left, schema = limit, arrow_schema(output)
+    if left == 0:
+        return
+    for found in table.rows(view, wanted):
+        if wanted.where is not None:
+            found = found.filter(to_arrow_mask(wanted.where, found.select([f.name for f in tested]), tested))
+        if left is not None:
+            found = found.slice(0, left)
+            left -= found.num_rows
+        if not schema.names:
+            yield pa.record_batch({"": pa.nulls(found.num_rows)}).select([])
+        for batch in found.select(schema.names).to_batches() if schema.names else ():
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        if left == 0:
+            return
+
+
+def _chosen(table: SystemTable, schema: TableSchema, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    fields = table.fields(schema)
+    if columns is None:
+        return fields
+    if isinstance(columns, str):
+        raise InvalidArgument(f"columns must be a list of names, not {columns!r}")
+    known = {f.name: f for f in fields}
+    for name in columns:
+        if name not in known:
+            raise InvalidArgument(
+                f"system table '{table.name}' has no column '{name}'", next_step=closest(str(name), list(known))
+            )
+    if len(set(columns)) != len(columns):
+        raise InvalidArgument(f"a column is named twice: {list(columns)}")
+    return tuple(known[name] for name in columns)
