@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         UnsafeBackend,
         Unsupported,
     )
+    from .core.expressions.tree import lit
     from .core.metadata.schema_changes import (
         add_column,
         drop_column,
@@ -54,6 +55,7 @@ _HOMES = {
         "CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation RetriesExhausted"
         " StoreUnavailable TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported"
     ),
+    "core.expressions.tree": "lit",
     "core.predicates.predicate": "col",
     "core.metadata.schema_changes": (
         "add_column drop_column move_column remove_option rename_column set_comment set_option update_comment"
@@ -93,6 +95,7 @@ __all__ = [
     "drop_column",
     "drop_table",
     "is_table",
+    "lit",
     "move_column",
     "open_catalog",
     "open_table",

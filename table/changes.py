@@ -14,7 +14,7 @@ from ..coordinator.alteration import alter
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..coordinator.history.timeline import Timeline
-from ..core.errors import CommitConflict, InvalidArgument, Unsupported
+from ..core.errors import CommitConflict, InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import SchemaChange, add_column
 from .column_update import updated_columns
@@ -176,45 +176,6 @@ class Changes(OpenTable):
             "watermark_ms": watermark_ms,
         }
         return self._written(data, lambda tx: tx.upsert(data, row_kind=row_kind), **about)
-
-    def delete(
-        self,
-        keys: Any = None,
-        *,
-        where: str | None = None,
-        commit_user: str | None = None,
-        identifier: int | None = None,
-        properties: Mapping[str, str] | None = None,
-    ) -> Receipt:
-        """Delete the rows with some keys from a table with a primary key, in one commit.
-
-        Args:
-            keys: rows in any form that `append` takes, with the columns of the primary key, and those of option
-                `sequence.field`, if the table has it: a row is deleted unless it is newer. Other columns may be there, and
-                appear in the table's changes. A key that the table does not have does no harm.
-            commit_user, identifier, properties: as for `append`.
-
-        Raises:
-            InvalidArgument: the table has no primary key, a column is missing, or the merge engine cannot delete by key.
-            Unsupported: `where` was given.
-
-        >>> import pyarrow as pa, lakelatch as ll
-        >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
-        >>> table = ll.create_table("memory://delete-doctest/t", schema, primary_key=["id"], options={"bucket": "1"})
-        >>> receipt = table.upsert(pa.table({"id": [1, 2], "note": ["a", "b"]}))
-        >>> receipt = table.delete(keys=pa.table({"id": [1]}))
-        >>> table.to_arrow().to_pylist()
-        [{'id': 2, 'note': 'b'}]
-        """
-        if where is not None:
-            raise Unsupported(
-                "delete(where=) is not supported yet",
-                next_step="read the keys with to_arrow(columns=[…], where=…), and pass them as keys=",
-            )
-        if keys is None:
-            raise InvalidArgument("delete needs the keys of the rows to delete", next_step="pass them as keys=")
-        about = {"commit_user": commit_user, "identifier": identifier, "properties": properties}
-        return self._written(keys, lambda tx: tx.delete(keys), **about)
 
     def overwrite(
         self,

@@ -35,6 +35,7 @@ from .inspection import Inspection
 from .maintenance import Maintenance
 from .reading.arrow import arrow_schema_of, read_batches
 from .repair.methods import Repairs
+from .row_changes import RowChanges
 from .scan.plan import ScanPlan, count_rows, plan_scan
 from .streams import Streams
 from .tags import Tags
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning, Inspection):
+class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning, Inspection, RowChanges):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

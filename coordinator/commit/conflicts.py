@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ...core.metadata.change import Group, Landed, Owner, owner_of, vector_places
 from ...core.metadata.data_file import ADD, SOURCE_COMPACT, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold
-from .request import CommitRequest, Target
+from .request import CommitRequest, RowsRead, Target
 from .row_ids import RowRanges
 
 
@@ -202,6 +202,24 @@ def rows_changed(request: CommitRequest, changes: Sequence[Landed]) -> Conflict 
         ]
         if others:
             return _conflict("rows_changed", change, others, "changed rows that this commit updates")
+    return None
+
+
+def rows_read_changed(read: RowsRead, changes: Sequence[Landed]) -> Conflict | None:
+    """Another writer added rows that this commit should have read, or deleted some whose absence it should have seen.
+
+    A compaction changes no row. Files that were deleted and added at once, such as those of an overwrite, count as both.
+    """
+    for change in changes:
+        for group in change.groups(lambda partition: True):
+            if group.is_compaction:
+                continue
+            came = [e for e in group.added if read.concerns(e)]
+            if came:
+                return _conflict("rows_read_changed", change, came, "added rows that it may concern")
+            gone = [e for e in group.deleted if read.concerns(e)] if read.absent else []
+            if gone or (read.absent and group.marked):
+                return _conflict("rows_read_changed", change, gone, "deleted rows that it may concern")
     return None
 
 

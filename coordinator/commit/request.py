@@ -1,8 +1,8 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `Undoing`, `ColumnUpdate`, `LayoutDecision`; its parts
-`KeyedRows` and `Remarks`; `Target` (which partitions an overwrite replaces), `Isolation`, `Renumber` (writes rows again with
-larger sequence numbers). Must not know: how a commit is carried out.
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `Undoing`, `ColumnUpdate`, `RowChange`, `ColumnChange`,
+`LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite replaces),
+`Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations
@@ -60,6 +60,21 @@ class KeyedRows:
     hashes: tuple[tuple[PartitionBucket, BucketHashes], ...] = ()
     renumber: Renumber | None = None
     reads_keys: bool = False
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """The rows that a change of rows was computed from.
+
+    Attributes:
+        snapshot: the snapshot that was read; None for a table without one.
+        concerns: may a file hold such rows? If another writer has added one since, that is a conflict.
+        absent: rows that are gone matter too, because the change depends on which rows there are not.
+    """
+
+    snapshot: Snapshot | None
+    concerns: Callable[[ManifestEntry], bool]
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +183,23 @@ class Undoing(CommitRequest):
 
 class ColumnUpdate(CommitRequest):
     """An append of files with new columns for rows that `read_snapshot` has (data evolution)."""
+
+    updates_rows = True
+
+
+@dataclass(frozen=True)
+class RowChange(CommitRequest):
+    """Rows that were deleted, updated or added because of other rows of the table.
+
+    Attributes:
+        rows_read: those rows; None if only the files that it changes matter (isolation `snapshot`).
+    """
+
+    rows_read: RowsRead | None = None
+
+
+class ColumnChange(RowChange):
+    """A change of rows that also brings files with new columns for rows that `read_snapshot` has (data evolution)."""
 
     updates_rows = True
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from ...core.metadata.data_file import ADD, SOURCE_APPEND, DataFile, ManifestEntry
+from ...core.metadata.schema import ROW_ID
 from ...core.paths import BLOB_FORMAT, format_of
 
 
@@ -20,8 +21,9 @@ def tracked(
     """The entries, with a first row id for each new file and the snapshot id as its sequence number.
 
     Args:
-        entries: those of a commit. Files with new columns for old rows have ids already, and get sequence numbers only.
-            Files that a compaction wrote stay as they are.
+        entries: those of a commit. Files with new columns for old rows have ids already, and get sequence numbers only. So do
+            files that hold the ids of their rows, some of which may be older than the commit. Files that a compaction wrote
+            stay as they are.
         snapshot_id: the snapshot that they become part of.
         next_row_id: that of its base.
 
@@ -34,7 +36,9 @@ def tracked(
         file = entry.file
         if entry.kind == ADD and file.file_source == SOURCE_APPEND and _is_new(file):
             first = file.first_row_id
-            if first is None and format_of(file.file_name) == BLOB_FORMAT:
+            if first is None and ROW_ID.name in (file.write_cols or ()):
+                pass  # its rows have their ids with them
+            elif first is None and format_of(file.file_name) == BLOB_FORMAT:
                 column = (file.write_cols or ("",))[0]
                 first = of_blobs.get(column, start)
                 of_blobs[column] = first + file.row_count
@@ -42,8 +46,9 @@ def tracked(
                 first = start = next_row_id
                 of_blobs.clear()
                 next_row_id += file.row_count
+            least = file.min_sequence_number or snapshot_id
             entry = entry._replace(
-                file=file._replace(first_row_id=first, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+                file=file._replace(first_row_id=first, min_sequence_number=least, max_sequence_number=snapshot_id)
             )
         made.append(entry)
     return tuple(made), next_row_id

@@ -38,6 +38,7 @@ from .conflicts import (
     keys_came,
     replaced_files,
     rows_changed,
+    rows_read_changed,
 )
 from .hash_indexes import HashIndexes, HashJoin, HashMemory
 from .index_files import combine_index, with_vectors_of
@@ -45,7 +46,7 @@ from .key_files import two_index_files
 from .key_rules import KeyRules
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
-from .request import CommitRequest, Undoing
+from .request import CommitRequest, RowChange, Undoing
 from .row_ids import tracked
 from .undoing import builds_on
 
@@ -113,6 +114,8 @@ class Settler:
         concerned = request.target or {owner[0] for owner in inputs_of(request)}.__contains__
         if isinstance(request, Undoing):
             concerned = request.partitions.__contains__
+        if isinstance(request, RowChange):
+            concerned = _every_partition
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
 
@@ -161,6 +164,9 @@ class Settler:
         is_read = ref_of(read) == base.ref
         if isinstance(request, Undoing):
             return builds_on(request, self._since, base.snapshot) or Followed({})
+        changed = self._read_conflict(request, base) if isinstance(request, RowChange) else None
+        if changed is not None:
+            return changed
         if request.updates_rows:
             return (None if is_read else self._rows_conflict(base)) or Followed({})
         if request.target is None:
@@ -177,6 +183,14 @@ class Settler:
             return Followed(self._read_files)
         changes = self._since.since(read, base.snapshot)
         return changes if isinstance(changes, Conflict) else follow(request, self._read_files, changes)
+
+    def _read_conflict(self, request: RowChange, base: Base) -> Conflict | None:
+        """Check that the rows which a change of rows was computed from are those of the base."""
+        read = request.rows_read
+        if read is None or ref_of(read.snapshot) == base.ref:
+            return None
+        changes = self._since.since(read.snapshot, base.snapshot)
+        return changes if isinstance(changes, Conflict) else rows_read_changed(read, changes)
 
     def _keys_conflict(self, base: Base) -> Conflict | None:
         """Check that no keys came since the table's keys were read."""
@@ -296,3 +310,7 @@ class Settler:
             self.timeline.store, keys, touched, newer.__contains__, lambda: names.next("index")
         )
         return (*others, *changes), tuple(MetadataFile(u.key, u.key, u.data) for u in uploads)
+
+
+def _every_partition(partition: bytes) -> bool:
+    return True

@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +28,8 @@ from ...coordinator.commit.request import (
     KeyedRows,
     Remarks,
     RepeatableRequest,
+    RowChange,
+    RowsRead,
     Target,
 )
 from ...coordinator.commit.retries import RetryPolicy
@@ -88,7 +91,9 @@ class Transaction:
         self._moved: list[CommitMessage] = []
         self._replaces_whole = False
         self._operation: str | None = None
+        self._operation_name: str | None = None
         self._updates_rows = False
+        self._rows_read: RowsRead | None = None
         self._target: Callable[[list[CommitMessage]], Target] | None = None
         self._read: Snapshot | None = None
         self._receipt: Receipt | None = None
@@ -208,6 +213,15 @@ class Transaction:
         self._updates_rows = True
         self._given.extend(messages)
 
+    def reads_rows(self, read: RowsRead, operation: str) -> None:
+        """The rows that follow were computed from rows of the table, which must not have changed until they land.
+
+        Args:
+            operation: a word for it.
+        """
+        self._begin_write()
+        self._operation_name, self._rows_read = operation, read
+
     def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
         """Delete the rows of partitions."""
         codec = codec_of(self._schema)
@@ -304,8 +318,10 @@ class Transaction:
         return upgraded(messages, self._schema) if self._target is not None else messages
 
     def _request(self, messages: list[CommitMessage]) -> CommitRequest:
-        request = CommitRequest
-        if self._updates_rows:
+        request: Callable[..., CommitRequest] = CommitRequest
+        if self._rows_read is not None:
+            request = partial(RowChange, rows_read=self._rows_read)
+        elif self._updates_rows:
             request = ColumnUpdate
         elif self._newest_schema:
             request = RepeatableRequest
@@ -325,7 +341,7 @@ class Transaction:
                 self._rows.renumberer(messages),
                 self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
             ),
-            remarks=Remarks(self._operation, self._watermark_ms, self._properties),
+            remarks=Remarks(self._operation_name or self._operation, self._watermark_ms, self._properties),
         )
 
     def _abandon(self) -> None:

@@ -385,8 +385,7 @@ def test_a_table_without_a_key_has_no_upserts() -> None:
             change()
 
 
-def test_a_delete_by_condition_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match=r"delete\(where=\)"):
-        made().delete(where="k = 1")
-    with pytest.raises(InvalidArgument, match="keys="):
-        made().delete()
+def test_a_delete_needs_keys_or_a_condition() -> None:
+    for given in ({}, {"keys": rows((1, 1, "a", 1)), "where": "k = 1"}):
+        with pytest.raises(InvalidArgument, match="keys= or where="):
+            made().delete(**given)

@@ -1,0 +1,202 @@
+"""New values for some columns of rows: the part after SET, and the values of an INSERT.
+
+Owns: `Assignment`. Must not know: which rows are changed, files.
+Source: architecture §5 (columns are matched by name); format/schema §1 (defaults).
+Invariants: All right-hand sides see the row as it was before. A number is rounded to the scale of a DECIMAL column; every other
+value is stored exactly or refused, with an error that names the column. Types are checked before any row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ...core.errors import InvalidArgument
+from ...core.expressions.evaluate import Tables, evaluate, type_of
+from ...core.expressions.functions import rounded
+from ...core.expressions.names import Names
+from ...core.expressions.sql import parse_expression
+from ...core.expressions.tree import Expression, Literal, lit, references_of
+from ...core.rows.arrow import to_arrow
+from ...core.rows.literals import coerce_literal
+from ...core.rows.partition import closest
+from ...core.rows.types import AtomicType, Field
+from ...core.rows.values import to_arrow_scalar
+from ..writing.conform import Conformer
+from .conditions import TARGET
+
+_is = pa.types
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A value for each of some columns.
+
+    Attributes:
+        fields: the columns of the table.
+        values: for each column that gets a value, a bound expression.
+        keeps: do the other columns keep their values (UPDATE), or do they get their defaults (INSERT)?
+    """
+
+    fields: tuple[Field, ...]
+    values: Mapping[str, Expression]
+    keeps: bool
+
+    @staticmethod
+    def of(
+        given: Mapping[str, Any],
+        fields: Sequence[Field],
+        names: Names,
+        schemas: Mapping[str, pa.Schema],
+        where: str,
+        *,
+        keeps: bool,
+        only: str | None = None,
+    ) -> Assignment:
+        """Assignments from what the caller gave.
+
+        Args:
+            given: columns, each with SQL text, `ll.lit(…)`, or any value that is no text.
+            schemas: the columns of each table, with their types.
+            where: what they are for, for errors.
+            only: the one table whose columns may be named.
+
+        Raises:
+            InvalidArgument: there is no such column, or a type does not fit.
+        """
+        if not isinstance(given, Mapping) or not given:
+            raise InvalidArgument(f"{where} is {given!r}", next_step="give a dict: {'column': 'expression'}")
+        by_name = {f.name: f for f in fields}
+        values: dict[str, Expression] = {}
+        for key, value in given.items():
+            name = _column_of(key, by_name, names, where)
+            if name in values:
+                raise InvalidArgument(f"{where}: column '{name}' gets two values")
+            if isinstance(value, str):
+                about = f"{where}: column '{name}'"
+                values[name] = names.bound(parse_expression(value, about), about, only)
+            else:
+                values[name] = lit(value)
+        made = Assignment(tuple(fields), values, keeps)
+        made.check(schemas)
+        return made
+
+    @property
+    def target_columns(self) -> frozenset[str]:
+        """The columns of the table that are read for the values."""
+        found = (r.parts for value in self.values.values() for r in references_of(value))
+        return frozenset(parts[1] for parts in found if parts[0] == TARGET)
+
+    def check(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Refuse values whose types do not fit their columns, without any row."""
+        for field in self.fields:
+            value = self.values.get(field.name)
+            if value is None:
+                if not self.keeps and not field.type.nullable and field.default_value is None:
+                    raise InvalidArgument(f"column '{field.name}' is NOT NULL, but the new rows give it no value")
+                continue
+            where = f"column '{field.name}'"
+            if isinstance(value, Literal):
+                found = self._literal(value, field)
+                if not found.is_valid and not field.type.nullable:
+                    raise InvalidArgument(f"{where} is NOT NULL, but its new value is null")
+                continue
+            _check_fits(type_of(value, schemas, where), field)
+
+    @cached_property
+    def _conform(self) -> Conformer:
+        """A null that is assigned stays null, whatever the column's default is."""
+        return Conformer([replace(f, default_value=None) for f in self.fields] if self.keeps else self.fields)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_conform"}
+
+    def applied(self, tables: Tables, rows: int) -> pa.RecordBatch:
+        """The rows with their new values, in all columns of the table.
+
+        Args:
+            tables: the rows of each table; those of the target with all columns, if columns keep their values.
+
+        Raises:
+            InvalidArgument: a value cannot be computed, or does not fit; names the column.
+        """
+        arrays, fields = [], []
+        for field in self.fields:
+            value = self.values.get(field.name)
+            if value is not None:
+                array = self._column(value, field, tables, rows)
+            elif self.keeps:
+                array = tables[TARGET].column(field.name)
+            else:
+                continue
+            arrays.append(array)
+            fields.append(pa.field(field.name, array.type))
+        return self._conform(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+    def _column(self, value: Expression, field: Field, tables: Tables, rows: int) -> pa.Array:
+        where = f"column '{field.name}'"
+        found = self._literal(value, field) if isinstance(value, Literal) else evaluate(value, tables, rows, where)
+        if isinstance(found, pa.Scalar):
+            found = pa.repeat(found, rows)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        return _rounded(found, to_arrow(field.type))
+
+    @staticmethod
+    def _literal(value: Literal, field: Field) -> pa.Scalar:
+        target = to_arrow(field.type)
+        if value.value is None:
+            return pa.scalar(None, target)
+        if not isinstance(field.type, AtomicType):
+            return pa.scalar(value.value, target)
+        given = value.value
+        if isinstance(given, str) and value.kind:
+            given = given.strip()
+        return to_arrow_scalar(coerce_literal(given, field.type, f"column '{field.name}'"), field.type, target)
+
+
+def _column_of(key: str, by_name: Mapping[str, Field], names: Names, where: str) -> str:
+    """The column that is assigned: its name, or the alias of the table and its name."""
+    if key in by_name:
+        return key
+    alias, _, name = key.partition(".")
+    if name in by_name and (names.aliases.get(alias, alias) == TARGET):
+        return name
+    raise InvalidArgument(f"{where}: there is no column '{key}'", next_step=closest(str(key), list(by_name)))
+
+
+def _rounded(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Decimals and fractions with the scale of a DECIMAL column."""
+    if _is.is_decimal(target) and _is.is_decimal(values.type) and values.type.scale > target.scale:
+        return rounded(values, target.scale)
+    if _is.is_decimal(target) and _is.is_floating(values.type):
+        return rounded(values, target.scale)
+    return values
+
+
+def _check_fits(given: pa.DataType, field: Field) -> None:
+    """Refuse types of which no value can be stored in a column without a CAST."""
+    target = to_arrow(field.type)
+    if _is.is_null(given) or given == target:
+        return
+
+    def kind(t: pa.DataType) -> str:
+        if _is.is_integer(t) or _is.is_floating(t) or _is.is_decimal(t):
+            return "number"
+        if _is.is_string(t) or _is.is_large_string(t) or _is.is_string_view(t):
+            return "text"
+        if _is.is_binary(t) or _is.is_large_binary(t) or _is.is_fixed_size_binary(t):
+            return "bytes"
+        if _is.is_date(t) or _is.is_timestamp(t):
+            return "time"
+        return str(t.id)
+
+    if kind(given) != kind(target):
+        raise InvalidArgument(
+            f"column '{field.name}' is of type {target}, but its new value is of type {given}",
+            next_step="CAST the value",
+        )

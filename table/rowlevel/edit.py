@@ -1,0 +1,88 @@
+"""DELETE and UPDATE: changes of the rows for which a condition is true.
+
+Owns: `Edit`. Must not know: files, where the rows are read.
+Invariant: see `operation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.expressions.names import Names
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import Predicate
+from ...core.rows.arrow import arrow_schema
+from .assignments import Assignment
+from .conditions import TARGET, Where
+from .operation import DELETED, Found
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Deletes or updates the rows for which a condition is true; see `Operation`.
+
+    Attributes:
+        assignment: the new values; None to delete the rows.
+    """
+
+    where: Where
+    assignment: Assignment | None = None
+    absent: bool = False
+
+    @staticmethod
+    def of(
+        schema: TableSchema, where: Predicate | str | None, given: Mapping[str, Any] | None, alias: str | None = None
+    ) -> Edit:
+        """A change from what the caller gave.
+
+        Args:
+            given: the new values, for an update.
+            alias: another name of the table in `where` and `given`.
+        """
+        names = Names({TARGET: schema.names}, {alias: TARGET} if alias else {})
+        chosen = Where.of(where, schema.fields, names)
+        if given is None:
+            return Edit(chosen)
+        columns = {TARGET: arrow_schema(schema.fields)}
+        return Edit(chosen, Assignment.of(given, schema.fields, names, columns, "set", keeps=True))
+
+    @property
+    def word(self) -> str:
+        return "DELETE" if self.assignment is None else "UPDATE"
+
+    @property
+    def predicate(self) -> Predicate | None:
+        return self.where.predicate
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.where.columns
+
+    @property
+    def assigned(self) -> frozenset[str]:
+        return frozenset() if self.assignment is None else frozenset(self.assignment.values)
+
+    @property
+    def updates(self) -> bool:
+        return self.assignment is not None
+
+    @property
+    def deletes_all(self) -> bool:
+        return self.assignment is None and self.where.rest is None
+
+    def find(self, rows: pa.RecordBatch) -> Found:
+        chosen = self.where.chosen(rows)
+        action = DELETED if self.assignment is None else 0
+        return Found(chosen, np.full(len(chosen), action), np.full(len(chosen), -1), np.zeros(0, np.int64))
+
+    def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
+        assert self.assignment is not None
+        return self.assignment.applied({TARGET: rows}, rows.num_rows)
+
+    def inserted(self, met: Any) -> pa.Table | None:
+        return None

@@ -1,0 +1,156 @@
+"""Carries out a change of rows: plans it, commits it, and plans it again if another commit came first.
+
+Owns: `change_rows`, the budget of plans. Must not know: expressions, how rows are found or written.
+Source: architecture §3 (isolation, retries); H5, H12.
+Invariants: What was committed was planned on a state that had not changed in what it read. An identity that has landed runs
+nothing. Files of a plan are deleted only if no snapshot that names them can have been sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...coordinator.commit.committer import Committer, new_commit_user
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import Isolation
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import CommitConflict, InvalidArgument, LakelatchError
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ..writing.transaction import Transaction, check_identity
+from .append_table import AppendChange, ChangeFiles, changed_here
+from .operation import Operation
+from .receipt import RowReceipt
+
+MOST_PLANS = 100
+_LONGEST_WAIT_S = 1.0
+_DEFAULT_BUDGET_S = 600.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a change uses of an open table.
+
+    Attributes:
+        committer: the committer for the newest schema that was seen.
+        seen: looks for the newest snapshot and schema.
+        begin: begins a transaction with that schema.
+    """
+
+    committer: Callable[[], Committer]
+    seen: Callable[[], tuple[Timeline, Snapshot | None, TableSchema]]
+    begin: Callable[..., Transaction]
+
+
+def change_rows(
+    table: Opened,
+    operation_of: Callable[[TableSchema], Operation],
+    *,
+    commit_user: str | None,
+    identifier: int | None,
+    isolation: Isolation = "serializable",
+    properties: Mapping[str, str] | None = None,
+    change_files: ChangeFiles = changed_here,
+) -> RowReceipt:
+    """Change rows of a table without a primary key, in one commit.
+
+    Args:
+        operation_of: makes the operation for a schema. It is called again if the table gets another schema.
+        isolation: with `serializable`, rows that another writer adds meanwhile and that the operation may concern are a
+            conflict; with `snapshot`, only changes of the same files are.
+
+    Raises:
+        CommitConflict: other commits kept coming first; names the last one.
+    """
+    landed = landed_before(table, commit_user, identifier, isolation)
+    if landed is not None:
+        return landed
+    retrying = Retrying(table.committer().schema)
+    change: AppendChange | None = None
+    while True:
+        timeline, snapshot, schema = table.seen()
+        if change is None or change.schema.id != schema.id:
+            if change is not None:
+                change.discard(everything=not retrying.sent)
+            change = AppendChange(timeline.store, schema, operation_of(schema), change_files)
+        try:
+            planned = change.plan(timeline, snapshot)
+            request = change.request(
+                planned,
+                timeline,
+                commit_user=commit_user or new_commit_user(schema),
+                identifier=identifier,
+                isolation=isolation,
+                properties=dict(properties or {}),
+            )
+        except BaseException:
+            if not retrying.sent:
+                change.discard(everything=True)
+            raise
+        try:
+            receipt = table.committer().commit(request)
+        except CommitConflict as error:
+            again = retrying.again(error)
+            if not retrying.sent:
+                change.discard(everything=not again)
+            if not again:
+                raise
+        except LakelatchError as error:
+            if not (error.sent or retrying.sent):
+                change.discard(everything=True)
+            raise
+        else:
+            return counted(receipt, planned.counts, retrying.plans)
+
+
+def landed_before(
+    table: Opened, commit_user: str | None, identifier: int | None, isolation: Isolation
+) -> RowReceipt | None:
+    """The receipt of an identity that has landed before.
+
+    Raises:
+        InvalidArgument: half an identity, or no such isolation.
+    """
+    check_identity(commit_user, identifier)
+    if isolation not in ("snapshot", "serializable"):
+        raise InvalidArgument(f"isolation {isolation!r}: use 'snapshot' or 'serializable'")
+    if identifier is None or commit_user is None:
+        return None
+    receipt = table.committer().lookup(commit_user, identifier)
+    return None if receipt is None else RowReceipt.of(receipt)
+
+
+def counted(receipt: Receipt, counts: object, plans: int) -> RowReceipt:
+    """The receipt with what was changed."""
+    return RowReceipt.of(receipt, **vars(counts), plans=plans)
+
+
+class Retrying:
+    """How often a change is planned again: until the time of option `commit.timeout` is over.
+
+    Attributes:
+        plans: the number of plans so far.
+        sent: may a snapshot that names files of any plan have been sent?
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        timeout_ms = schema.options.get(opt.COMMIT_TIMEOUT)
+        budget_s = _DEFAULT_BUDGET_S if timeout_ms is None else timeout_ms / 1000
+        self._until_s = MACHINE.monotonic_s() + budget_s
+        self.plans, self.sent = 1, False
+
+    def again(self, error: CommitConflict) -> bool:
+        """Wait after a conflict, and return whether to plan again. If not, the error says how often that was done."""
+        self.sent = self.sent or error.sent
+        if self.plans >= MOST_PLANS or MACHINE.monotonic_s() > self._until_s:
+            error.message += f"; it was planned {self.plans} times"
+            error.next_step = (
+                "change fewer rows at once, run it when fewer jobs write, or raise option 'commit.timeout'"
+            )
+            return False
+        MACHINE.sleep(MACHINE.uniform(0, min(_LONGEST_WAIT_S, 0.02 * 2**self.plans)))
+        self.plans += 1
+        return True

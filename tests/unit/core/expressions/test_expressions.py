@@ -1,0 +1,117 @@
+"""Expressions give what SQL gives: DuckDB computes the same values, and refuses what we refuse."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.expressions.evaluate import condition, evaluate, type_of
+from lakelatch.core.expressions.filters import as_predicate
+from lakelatch.core.expressions.names import Names
+from lakelatch.core.expressions.sql import parse_expression
+
+ROWS = pa.table(
+    {
+        "a": pa.array([1, 2, None, -7], pa.int32()),
+        "b": pa.array([0, 2, 3, None], pa.int64()),
+        "f": pa.array([1.5, float("nan"), None, -0.0]),
+        "s": ["x", None, "zy", "%_"],
+        "d": pa.array([0, 18262, None, -1], pa.int32()).cast(pa.date32()),
+        "m": pa.array([Decimal("1.25"), Decimal("-0.35"), None, Decimal("9999.99")], pa.decimal128(6, 2)),
+        "x": [True, False, None, True],
+    }
+)
+NAMES = Names({"target": ROWS.schema.names}, {"t": "target"})
+
+SAME_IN_DUCKDB = """
+    a + 1 | a - b * 2 | -a | - -3 | a / nullif(b, 0) | case when b <> 0 then a / b else 0 end | b <> 0 and a / b > 0
+    s || '!' || a | coalesce(a, b * 2, 7) | m + a | m * 2 - m | d + 1 | d - DATE '2020-01-01' | d = '2020-01-01' | f > 1
+    a in (1, 2, null) | a not in (1, 2) | b between 1 and 2 | s like '%y' | s is null or a is not null | not x | x and b > 1
+    x or null | a = 1 or b = 3 and x | upper(s) | length(s) | substring(s, 1, 1) | case a when 1 then 'one' when 2 then 'two' end
+    greatest(a, b) | least(a, b) | cast('12' as int) + a | abs(a) | a % 2 | round(m, 1) | f = f | nullif(a, 1)
+    case when a > 0 then m else 0 end | year(d) | t.a + t.b | 1.5 + a | cast(m as int) is null | d >= '1970-01-01'
+"""
+
+
+def _value(text: str, rows: pa.Table = ROWS) -> list[object]:
+    bound = NAMES.bound(parse_expression(text), "test")
+    found = evaluate(bound, {"target": rows.combine_chunks().to_batches()[0]}, rows.num_rows, "test")
+    return pa.repeat(found, rows.num_rows).to_pylist() if isinstance(found, pa.Scalar) else found.to_pylist()
+
+
+@pytest.mark.parametrize("text", [t.strip() for line in SAME_IN_DUCKDB.strip().splitlines() for t in line.split(" | ")])
+def test_an_expression_has_the_value_that_duckdb_gives(text: str) -> None:
+    t = ROWS
+    expected = duckdb.sql(f"SELECT {text} FROM t").fetchall()
+    found = _value(text)
+    assert [str(v) if v != v else v for v in found] == [str(v) if v != v else v for (v,) in expected], t.num_rows
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a +", "a value is expected"),
+        ("a = = 1", "a value is expected"),
+        ("1 2", "an operator or the end"),
+        ("a / 0", "division by zero"),
+        ("9223372036854775807 + a", "overflow"),
+        ("s + 1", "does not fit"),
+        ("nothing(a)", "no function 'nothing'"),
+        ("zz + 1", "no column 'zz'"),
+        ("m / (a - a)", "division by zero"),
+        ("a = 'x'", "'x' is no int32"),
+        ("case a when 1 then 'one' else d end", "'one' is no date32"),
+        ("f || s", "does not fit"),
+        ("(" * 80 + "a" + ")" * 80, "nested brackets"),
+        ("s = d", "does not fit"),
+    ],
+)
+def test_an_expression_that_has_no_value_is_refused_with_the_reason(text: str, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        _value(text)
+
+
+def test_types_are_known_without_rows() -> None:
+    schemas = {"target": ROWS.schema}
+    bound = NAMES.bound(parse_expression("case when a > 1 then m / 3 else a end"), "test")
+    assert pa.types.is_decimal(type_of(bound, schemas))
+    with pytest.raises(InvalidArgument, match="does not fit"):
+        type_of(NAMES.bound(parse_expression("s > 1 + d"), "test"), schemas)
+
+
+def test_a_name_that_two_tables_have_is_refused() -> None:
+    names = Names({"target": ["id", "a"], "source": ["id"]}, {"t": "target", "s": "source"})
+    with pytest.raises(InvalidArgument, match=r"'id' is ambiguous \(write t.id or s.id\)"):
+        names.bound(parse_expression("id = 1"), "on")
+    with pytest.raises(InvalidArgument, match="column of the target, which has no row here"):
+        names.bound(parse_expression("t.a"), "values", "source")
+    assert str(names.bound(parse_expression("a = s.id"), "on").arguments[1]) == "source.id"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate"),
+    [
+        ("1 < a", "a > 1"),
+        ("t.a = 1 and not (s like 'x%' or b in (1, 2))", "a = 1 AND NOT (s STARTS WITH 'x' OR b IN (1, 2))"),
+        ("x", "x = TRUE"),
+        ("a + 1 = 2", "None"),
+        ("a = b", "None"),
+    ],
+)
+def test_a_condition_on_values_is_a_predicate(text: str, predicate: str) -> None:
+    assert str(as_predicate(NAMES.bound(parse_expression(text), "test"))) == predicate
+
+
+def test_an_expression_travels_to_another_machine() -> None:
+    bound = NAMES.bound(parse_expression("case when a > 1 then cast(b as string) end"), "test")
+    assert pickle.loads(pickle.dumps(bound)) == bound
+
+
+def test_what_is_unknown_is_not_true() -> None:
+    bound = NAMES.bound(parse_expression("a > 1"), "test")
+    assert condition(bound, {"target": ROWS.to_batches()[0]}, 4).tolist() == [False, True, False, False]
