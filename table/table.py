@@ -28,7 +28,6 @@ from .branches import Branches
 from .changelog.key_changes import Mode, check_mode
 from .changelog.reading import read_changes
 from .changelog.window import window_of
-from .changes import Changes
 from .cleaning import Cleaning
 from .consumers import Consumers
 from .inspection import Inspection
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(Changes, Maintenance, Consumers, Tags, Undo, Branches, Streams, Repairs, Cleaning, Inspection, RowChanges):
+class Table(RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is

@@ -175,7 +175,7 @@ def _expire(table: Table, dry_run: bool) -> Answer:
 
 def _clean(table: Table, dry_run: bool) -> Answer:
     plan = table.orphans() if dry_run else table.clean()
-    return len(plan.steps) > 0, str(plan)
+    return len(plan.files) > 0, str(plan)
 
 
 _STEPS: dict[str, Callable[[Table, bool], Answer]] = {"compact": _compact, "expire": _expire, "clean": _clean}

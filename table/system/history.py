@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...backends.store import ObjectNotFound
-from ...coordinator.maintenance.roots import consumers
+from ...coordinator.maintenance.consumers import list_consumers
 from ...core.errors import TableCorrupt
 from ...core.json_text import parse_json
 from ...core.metadata.schema import TableSchema
@@ -176,7 +176,7 @@ def _created(parts: Any, tag: Snapshot) -> int | None:
     import datetime as dt
 
     try:
-        given = list(parts)
+        given: list[int] = list(parts)
         year, month, day, hour, minute, second, nanos = given + [0] * (7 - len(given))
         moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc)
         return int(moment.timestamp()) * 1000 + nanos // 1_000_000
@@ -223,8 +223,8 @@ def _branches(view: View, wanted: Wanted) -> Iterator[_Row]:
 
 
 def _consumers(view: View, wanted: Wanted) -> Iterator[_Row]:
-    for name, position in sorted(consumers(view.timeline).items()):
-        yield {"consumer_id": name, "next_snapshot_id": position}
+    for found in list_consumers(view.timeline):
+        yield {"consumer_id": found.name, "next_snapshot_id": found.next_snapshot}
 
 
 # --------------------------------------------------------------------------------------------------------- statistics

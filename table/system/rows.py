@@ -110,7 +110,7 @@ def _audit_log(view: View, wanted: Wanted) -> Rows:
         reader = KeyRowReader(view.schema, rules, of_branch)
         for section in split.runs:
             for batch in reader.batches(view.timeline.store, split, section, drop_deletes=False):
-                kinds = KINDS.take(batch.column(VALUE_KIND.name))
+                kinds = pa.array(KINDS).take(batch.column(VALUE_KIND.name))
                 yield pa.Table.from_batches([batch.select(kept)]).append_column(ROW_KIND.name, kinds)
 
 

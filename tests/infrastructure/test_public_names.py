@@ -7,17 +7,21 @@ import lakelatch.spark
 from lakelatch.core.errors import ERRORS, LakelatchError
 
 NAMES = """
-    """ "changes = Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation
-    Receipt RecoveredCommit Recovery RetriesExhausted SPARK_NAMES Schema StoreUnavailable TABLE_NAMES Table
-    TableCorrupt TableExists TableNotFound UnsafeBackend Unsupported add_column alter append apply_changes
-    arrow_schema at branch branches changes clean col committer compact consumers count create_branch create_table
-    create_tag delete delete_branch delete_consumer delete_tag drop_column drop_partitions drop_table entries expire
-    expire_consumers expire_tags explain fast_forward files follow history is_table lit move_column open_catalog
-    open_table options orphans overwrite partitions plan plan_fast_forward plan_rollback plan_undo quarantines read
-    recover refresh register remove_option rename_branch rename_column rename_table rename_tag repair rescale
-    restore_quarantine rollback scan schema schemas set_comment set_consumer set_option snapshot snapshots system
-    system_reader tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate
-    undo update update_columns update_comment update_default update_nullability update_type upsert url verify write"
+    Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt
+    RecoveredCommit Recovery RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound
+    UnsafeBackend Unsupported add_column col create_table drop_column drop_table is_table lit move_column open_catalog
+    open_table recover remove_option rename_column rename_table set_comment set_option update_comment update_default
+    update_nullability update_type
+"""
+SPARK_NAMES = "changes compact read register write"
+TABLE_NAMES = """
+    alter append apply_changes arrow_schema at branch branches changes clean committer compact consumers count
+    create_branch create_tag delete delete_branch delete_consumer delete_tag drop_partitions entries expire
+    expire_consumers expire_tags explain fast_forward files follow history options orphans overwrite partitions plan
+    plan_fast_forward plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair rescale
+    restore_quarantine rollback scan schema schemas set_consumer snapshot snapshots system system_reader tags to_arrow
+    to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate undo update update_columns
+    upsert url verify
 """
 
 
