@@ -36,6 +36,7 @@ KINDS: list[tuple[list[str], dict[str, str]]] = [
     ([], {}),
     ([], {"bucket": "2", "bucket-key": "k"}),
     ([], {"row-tracking.enabled": "true"}),
+    ([], {"deletion-vectors.enabled": "true"}),
     (["p", "k"], {"bucket": "1"}),
     (["p", "k"], {"bucket": "2", "changelog-producer": "input"}),
     (["p", "k"], {"bucket": "1", "write-only": "true"}),
@@ -141,9 +142,49 @@ class Life:
         rows = self.snapshots[branch][target]
         self.table(branch).rollback(snapshot=target)
         self.written(branch, rows)
+        self.protected(branch)
+        return None
+
+    def protected(self, branch: str) -> None:
+        """The tags that keep what was restored, wherever it had been deleted."""
         for name in {tag.name for tag in self.table(branch).tags()} - set(self.tags[branch]):
-            assert name.startswith(f"rollback-{target}-"), "the tag that keeps what was restored"
-            self.tags[branch][name] = rows
+            kind, snapshot_id, _ = name.split("-")
+            assert kind == "rollback"
+            self.tags[branch][name] = self.snapshots[branch][int(snapshot_id)]
+
+    def undo(self, branch: str) -> bool | None:
+        """Any commit of an append table; the newest one of a table with a primary key, whose rows hide older ones."""
+        known, newest = self.snapshots[branch], self.newest[branch]
+        target = max(known, default=0) if self.keys else self.chosen(branch) or 0
+        if target - 1 not in known:
+            return False
+        before, after = known[target - 1], known[target]
+        try:
+            self.table(branch).undo(target)
+        except (CommitConflict, ll.InvalidArgument):
+            self.log.append("refused")
+            return None
+        self.written(branch, before if self.keys else newest - (after - before) + (before - after))
+        self.protected(branch)
+        return None
+
+    def delete_where(self, branch: str) -> bool | None:
+        if self.keys:
+            return False
+        below = self.dice.randrange(5)
+        self.table(branch).delete(where=f"k < {below}")
+        self.written(branch, Rows({row: n for row, n in self.newest[branch].items() if row[1] >= below}))
+        return None
+
+    def update_where(self, branch: str) -> bool | None:
+        if self.keys:
+            return False
+        key = self.dice.randrange(6)
+        self.table(branch).update(where=f"k = {key}", set={"v": "v || '+'"})
+        rows = Rows()
+        for (p, k, v), count in self.newest[branch].items():
+            rows[p, k, v + "+" * (k == key)] += count
+        self.written(branch, rows)
         return None
 
     # ------------------------------------------------------------------------------------------------- tags, branches
@@ -312,6 +353,9 @@ ACTS: dict[Callable[[Life, str], bool | None], int] = {
     Life.compact: 3,
     Life.alter: 1,
     Life.roll_back: 2,
+    Life.undo: 3,
+    Life.delete_where: 2,
+    Life.update_where: 2,
     Life.tag: 6,
     Life.move_tag: 2,
     Life.untag: 5,
