@@ -80,6 +80,21 @@ def parse_levels(text: str) -> Mapping[int, str]:
     return found
 
 
+def one_of(*known: str) -> Callable[[str], str]:
+    """A parser of one of some words.
+
+    >>> one_of("daily", "hourly")("Daily")
+    'daily'
+    """
+
+    def parse(text: str) -> str:
+        if text.lower() not in known:
+            raise ValueError(f"it is none of {', '.join(known)}")
+        return text.lower()
+
+    return parse
+
+
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: its key, how its text is parsed, and its default."""
@@ -150,11 +165,13 @@ CONSUMER_MODE = Option("consumer.mode", str.lower, "exactly-once")
 CONSUMER_EXPIRATION: Option[int | None] = Option("consumer.expiration-time", parse_duration_ms, None)
 CONSUMER_IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False)
 CONSUMER_CHANGELOG_ONLY = Option("consumer.changelog-only", parse_bool, False)
-TAG_AUTOMATIC = Option("tag.automatic-creation", str.lower, "none")
-TAG_PERIOD = Option("tag.creation-period", str.lower, "daily")
+TAG_AUTOMATIC = Option("tag.automatic-creation", one_of("none", "process-time", "watermark", "batch"), "none")
+TAG_PERIOD = Option("tag.creation-period", one_of("daily", "hourly", "two-hours"), "daily")
 TAG_PERIOD_DURATION: Option[int | None] = Option("tag.creation-period-duration", parse_duration_ms, None)
 TAG_DELAY = Option("tag.creation-delay", parse_duration_ms, 0)
-TAG_FORMATTER = Option("tag.period-formatter", str.lower, "with_dashes")
+TAG_FORMATTER = Option(
+    "tag.period-formatter", one_of("with_dashes", "without_dashes", "without_dashes_and_spaces"), "with_dashes"
+)
 TAG_RETAINED_MAX: Option[int | None] = Option("tag.num-retained-max", int, None)
 TAG_TIME_RETAINED: Option[int | None] = Option("tag.default-time-retained", parse_duration_ms, None)
 TAG_TIME_EXPIRES = Option("tag.time-expire-enabled", parse_bool, True)

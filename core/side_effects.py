@@ -55,9 +55,6 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     ),
     SideEffect("commit.callbacks", "the classes are not called after a commit"),
     SideEffect("tag.callbacks", "the classes are not called after a tag is created"),
-    SideEffect(
-        "tag.automatic-creation", "no tag is created: `create_tag`, or the next commit of Apache Paimon, creates it"
-    ),
     SideEffect("partition.expiration-time", "no partition is dropped: use `drop_partitions`"),
     SideEffect("partition.mark-done-action", "no partition is marked as done"),
     SideEffect("partition.idle-time-to-done", "no partition is marked as done"),
@@ -75,8 +72,8 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
 def left_undone(options: Mapping[str, str]) -> list[SideEffect]:
     """The side effects that a table's options ask for and lakelatch does not perform.
 
-    >>> [effect.option for effect in left_undone({"tag.automatic-creation": "process-time", "commit.callbacks": ""})]
-    ['tag.automatic-creation']
+    >>> [effect.option for effect in left_undone({"tag.callbacks": "Ours", "commit.callbacks": ""})]
+    ['tag.callbacks']
     """
     return [effect for effect in SIDE_EFFECTS if effect.is_asked_for(options)]
 

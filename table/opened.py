@@ -6,7 +6,7 @@ Invariant: a table that is pinned to a snapshot commits nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..backends.store import Store
@@ -184,4 +184,10 @@ class OpenTable:
     def _committer_with(self, schema: TableSchema) -> Committer:
         paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         journal = open_journal(self._journal, self.store)
-        return Committer(self.store, paths, schema, journal, first_schema=self._first_schema)
+        committer = Committer(self.store, paths, schema, journal, first_schema=self._first_schema)
+        committer.afterwards(self._afterwards(Timeline(self.store, paths), schema))
+        return committer
+
+    def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        """The work that the table's options ask for after each commit, in order. It runs when the caller has the receipt."""
+        return []

@@ -6,17 +6,21 @@ Invariant: a tag is made with the table's current options, not those with which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.surroundings import MACHINE
+from ..coordinator.tags.automatic import AutomaticPlan, Rules, apply_automatic, plan_automatic, tag_after_commit
 from ..coordinator.tags.creation import create_tag, find_tag, list_tags, rename_tag, replace_tag
 from ..coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging, unfinished
 from ..coordinator.tags.expiry import outlived, wall_time
 from ..coordinator.tags.success import mark_created
 from ..core import options as opt
 from ..core.errors import InvalidArgument
+from ..core.metadata.schema import TableSchema
 from ..core.metadata.tag import Tag, check_tag_name
 from ..core.options import parse_duration_ms
 from .maintenance import Moment
@@ -137,6 +141,34 @@ class Tags(OpenTable):
         until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
         over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms)]
         return self._untagged(dict.fromkeys([*over, *unfinished(self.timeline)]), dry_run, progress)
+
+    def auto_tag(self, *, dry_run: bool = False, progress: Progress | None = None) -> AutomaticPlan:
+        """Make the automatic tags that are due, and delete those that the options no longer keep.
+
+        Each commit does this by itself in a table with option `tag.automatic-creation`, after its caller has the receipt. Call
+        it where no commit comes: the tags of a period are made of the first snapshot after it.
+
+        Args:
+            dry_run: change nothing.
+            progress: called with the number of files deleted so far and their total.
+
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            InvalidArgument: an option has no such value.
+        """
+        self._check_not_pinned()
+        schema = self.timeline.latest_schema()
+        rules = Rules.of(schema.options)
+        plan = plan_automatic(self.timeline, rules, MACHINE.wall_ms)
+        return plan if dry_run else apply_automatic(self.timeline, schema, rules, plan, progress=progress)
+
+    def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        work = super()._afterwards(timeline, schema)
+        if schema.option_texts.get(opt.TAG_AUTOMATIC.key, "none").lower() != "none":
+            work.insert(0, lambda: tag_after_commit(timeline, schema))  # before an expiry takes the snapshot away
+        return work
 
     def _untagged(self, names: Any, dry_run: bool, progress: Progress | None) -> UntaggingPlan:
         if not names:

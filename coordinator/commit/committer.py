@@ -8,7 +8,7 @@ landing a commit, the committer knows the next base without reading it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...backends.deadline import answered_within
@@ -48,6 +48,7 @@ from .retries import RetryPolicy
 from .run import CommitRun
 from .settling import Settler
 from .time_budget import TimeBudget
+from .upkeep import Upkeep
 
 UPLOAD_THREADS = 8
 FOLLOWS_WITHIN_S = 20.0
@@ -83,6 +84,7 @@ class Committer:
         self._knows = Knowledge(around, schema)
         self._pool = around.executor(UPLOAD_THREADS, "lakelatch-upload")
         self._aside = around.executor(1, "lakelatch-hint")
+        self._upkeep = Upkeep(around)
 
     def commit(self, request: CommitRequest) -> Receipt:
         """Commit, or raise an error with the reason.
@@ -126,7 +128,13 @@ class Committer:
                 answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
+        if not answer.replayed:
+            self._upkeep.due()
         return answer
+
+    def afterwards(self, work: Sequence[Callable[[], object]]) -> None:
+        """Do this work after each commit from now on, once the caller has its receipt. It can fail no commit."""
+        self._upkeep.work = tuple(work)
 
     @contextmanager
     def _answering(self, run: CommitRun, journal: BoundJournal) -> Iterator[None]:
@@ -227,8 +235,9 @@ class Committer:
         return base.snapshot, found
 
     def settle(self) -> None:
-        """Wait for hint writes and clean-up of commits that have already returned."""
+        """Wait for hint writes, clean-up and upkeep of commits that have already returned."""
         self._aside.submit(lambda: None).result()
+        self._upkeep.settle()
 
     # ------------------------------------------------------------------------------------------------------- between
 

@@ -22,7 +22,6 @@ REFUSED = [
     ("commit.strict-mode.last-safe-snapshot", "3"),
 ]
 TOLD = [
-    ("tag.automatic-creation", "process-time"),
     ("commit.callbacks", "com.example.Tell"),
     ("query-auth.enabled", "true"),
 ]
