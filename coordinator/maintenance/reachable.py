@@ -10,7 +10,7 @@ the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar
@@ -22,6 +22,7 @@ from ...core.metadata.folding import fold, may_hold
 from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.paths import DEFAULT_BRANCH
 from ...core.places import FileKeys, is_external
 from ..history.timeline import Timeline
 from ..identities.memory import memory_of
@@ -104,7 +105,7 @@ class Reach:
 
     def named_by(self, roots: Sequence[Root]) -> list[Named]:
         """The metadata of roots, including files that may no longer exist."""
-        snapshots = [root.snapshot for root in roots]
+        snapshots = [_kept_of(root) for root in roots]
         lists = {name for s in snapshots for name in _lists_of(s)}
         self._read(self._lists, lists, decode_manifest_list)
         indexes = {s.index_manifest for s in snapshots if s.index_manifest is not None}
@@ -150,7 +151,7 @@ class Reach:
             return None
 
     def _named(self, root: Root) -> Named:
-        snapshot, paths = root.snapshot, self.timeline.paths
+        snapshot, paths = _kept_of(root), self.timeline.paths
         base, delta = (self._lists[n] or () for n in (snapshot.base_manifest_list, snapshot.delta_manifest_list))
         changelog = self._lists[snapshot.changelog_manifest_list] or () if snapshot.changelog_manifest_list else ()
         leaves = {paths.manifest(m.file_name) for m in (*base, *delta, *changelog)}
@@ -162,6 +163,8 @@ class Reach:
         gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
         if root.kind == "changelog":  # its other lists went with its snapshot, once no longer needed
             gone = [n for n in gone if n == snapshot.changelog_manifest_list]
+        elif root.branch != DEFAULT_BRANCH:  # it may have been made of a tag
+            gone = [n for n in gone if n != snapshot.changelog_manifest_list]
         lists, missing = list(map(paths.manifest, names)), list(map(paths.manifest, gone))
         if (page := self._page_of(root)) is not None:
             lists.append(paths.identities(page))
@@ -302,6 +305,11 @@ class Usage:
         if partitions is None or len(partitions) > FEW_PARTITIONS:
             return bool(self.candidates.keys)
         return may_hold(manifest, partitions, self.reach.schema.partition_fields)
+
+
+def _kept_of(root: Root) -> Snapshot:
+    """What a root keeps of its snapshot. A tag keeps no changelog: as in Apache Paimon, that goes with the snapshot itself."""
+    return replace(root.snapshot, changelog_manifest_list=None) if root.kind == "tag" else root.snapshot
 
 
 def _lists_of(snapshot: Snapshot) -> list[str]:

@@ -22,7 +22,7 @@ from ...core.metadata.tag import SUCCESS_FOLDER, SUCCESS_SUFFIX, Tag, parse_tag
 from ...core.paths import UNTAGGED_DIR
 from ..history.timeline import Timeline
 from ..maintenance.deletion import Progress, Steps, second_look
-from ..maintenance.reachable import Reach, Usage, union
+from ..maintenance.reachable import Reach, Usage
 from ..maintenance.roots import Root, list_roots, read_roots
 
 
@@ -142,7 +142,7 @@ def _planned(
     """What tags keep and other roots do not need, and the check of it."""
     reach = Reach(timeline, schema)
     gone = reach.named_by([Root(info, "tag", timeline.paths.branch, tag.snapshot) for tag, info in expired])
-    files = union(reach.live_data(gone), reach.added_changelog(gone))
+    files = reach.live_data(gone)
     leaves = dict.fromkeys(key for named in gone for key in sorted(named.leaves))
     lists = dict.fromkeys(key for named in gone for key in sorted(named.lists))
     steps, usage = Steps(tuple(sorted(files.keys)), tuple(leaves), tuple(lists)), reach.usage(files)
