@@ -15,7 +15,8 @@ NAMES = """
 """
 SPARK_NAMES = "changes compact read register write"
 TABLE_NAMES = """
-    alter append apply_changes arrow_schema at branch branches changes clean committer compact consumers count
+    alter append apply_changes arrow_schema at auto_tag branch branches changes clean committer compact consumers
+    count
     create_branch create_tag delete delete_branch delete_consumer delete_tag drop_partitions entries expire
     expire_consumers expire_tags explain fast_forward files follow history options orphans overwrite partitions plan
     plan_fast_forward plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair rescale
