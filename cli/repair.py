@@ -33,6 +33,8 @@ def register(commands: Commands) -> None:
 
 
 def repair(args: argparse.Namespace, output: Output) -> int:
+    from ..coordinator.history.timeline import Timeline
+    from ..core.paths import TablePaths
     from ..table.repair.apply import apply_repair
     from ..table.repair.plan import plan_repair
     from ..table.verify.whole import verify_store
@@ -44,11 +46,10 @@ def repair(args: argparse.Namespace, output: Output) -> int:
     store = open_store_of(args)
     plan = plan_repair(store, args.branch, args.data)
     done = apply_repair(store, args.branch, plan, accept_loss=args.accept_loss) if args.apply else ()
-    left = (
-        [r.finding for r in plan.remedies]
-        if not args.apply
-        else verify_store(store, branch=args.branch, data=args.data)
-    )
+    left = [remedy.finding for remedy in plan.remedies]
+    if args.apply:
+        newest = Timeline(store, TablePaths(args.branch)).snapshot_ids()[-1:]
+        left = verify_store(store, branch=args.branch, snapshots=newest, data=args.data)
     errors = sum(finding.severity == "error" for finding in left)
     if output.as_json:
         told = {"url": store.url, "applied": args.apply, **plan.to_dict(), "done": [plan.steps.index(s) for s in done]}
