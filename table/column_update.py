@@ -29,7 +29,7 @@ from ..core.paths import TablePaths
 from ..core.rows.types import Field, is_blob_type
 from ..core.typed import Array
 from .reading.arrow import SplitReader
-from .scan.fallback import file_schemas_of
+from .scan.fallback import alone, file_schemas_of
 from .scan.plan import plan_scan
 from .scan.row_runs import first_row, row_count
 from .scan.split import Split
@@ -121,7 +121,7 @@ def _given(schema: TableSchema, data: Any) -> pa.Table:
 def _runs(timeline: Timeline, schema: TableSchema, snapshot: Snapshot | None) -> list[_Run]:
     """The runs of a snapshot, by row id."""
     found = []
-    for split in plan_scan(timeline, snapshot, schema, None).splits:
+    for split in plan_scan(timeline, snapshot, alone(schema), None).splits:
         if split.branch != timeline.paths.branch:
             continue
         for run in split.runs:

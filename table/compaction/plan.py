@@ -26,6 +26,7 @@ from ...core.places import codec_of
 from ...core.predicates.predicate import Predicate, bind, col
 from ...core.predicates.sql import parse_where
 from ...core.statistics.pruning import split_predicate
+from ..scan.fallback import alone
 from ..scan.plan import plan_scan
 from ..scan.split import Split
 from ..writing.data_writer import DEFAULT_TARGET_BYTES, KEY_TABLE_TARGET_BYTES
@@ -146,7 +147,7 @@ def plan_compaction(
     fewest = FEWEST_FILES if full else fewest
     predicate = parse_where(where) if isinstance(where, str) else where
     snapshot = timeline.latest()
-    scan = plan_scan(timeline, snapshot, schema, predicate)
+    scan = plan_scan(timeline, snapshot, alone(schema), predicate)
     _refuse_rows(scan.residual, schema)
     if snapshot is None:
         return CompactionPlan(None, target)

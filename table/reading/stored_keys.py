@@ -23,7 +23,7 @@ from ..scan.split import Split
 from .arrow import LOCAL_READ_THREADS, READ_THREADS, SplitReader
 from .read_ahead import in_order
 
-_VISIBLE = {"deletion-vectors.merge-on-read": "true", opt.FALLBACK_BRANCH.key: ""}
+_VISIBLE = {"deletion-vectors.merge-on-read": "true", opt.FALLBACK_BRANCH.key: "", opt.PRIMARY_BRANCH.key: ""}
 _ENGINE = "merge-engine"
 
 

@@ -1,4 +1,4 @@
-"""The fallback branch, from which partitions are read that a table lacks (option `scan.fallback-branch`).
+"""The other branch of a read: partitions that a table lacks (`scan.fallback-branch`), or that come first (`scan.primary-branch`).
 
 Owns: finding the branch and its snapshot, and checking that it has the table's columns. Must not know: plans, files.
 Source: format/schema §6. Invariant: a fallback branch with other columns is refused.
@@ -7,12 +7,14 @@ Source: format/schema §6. Invariant: a fallback branch with other columns is re
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import InvalidArgument, Unsupported
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ...core.options import Option
 from ...core.paths import TablePaths
 from ...core.rows.types import Field, with_nullable
 from ..travel import snapshot_at
@@ -23,13 +25,35 @@ FileSchemas = dict[tuple[str, int], TableSchema]
 """The schemas that data files name, by branch and id."""
 
 
+def other_branch(schema: TableSchema) -> Option[str] | None:
+    """The option that names another branch to read from; None if there is none.
+
+    Raises:
+        InvalidArgument: both options are set, which Apache Paimon refuses too.
+    """
+    named = [option for option in (opt.FALLBACK_BRANCH, opt.PRIMARY_BRANCH) if schema.options.get(option)]
+    if len(named) > 1:
+        raise InvalidArgument(
+            f"options '{named[0].key}' and '{named[1].key}' cannot both be set",
+            next_step=f"remove one of them: table.alter(ll.remove_option('{named[1].key}'))",
+        )
+    return named[0] if named else None
+
+
+def alone(schema: TableSchema) -> TableSchema:
+    """The schema without these options, for operations on the files of one branch."""
+    return replace(
+        schema, option_texts=dict(schema.option_texts) | {opt.FALLBACK_BRANCH.key: "", opt.PRIMARY_BRANCH.key: ""}
+    )
+
+
 def fallback_of(
-    timeline: Timeline, branch: str, schema: TableSchema, as_of_ms: int | None
+    timeline: Timeline, option: Option[str], schema: TableSchema, as_of_ms: int | None
 ) -> tuple[Timeline, Snapshot | None]:
-    """The fallback branch, and the snapshot of it that is read.
+    """The other branch, and the snapshot of it that is read.
 
     Args:
-        branch: the branch's name.
+        option: the one that names the branch.
         schema: the schema that rows are read as.
         as_of_ms: choose the newest snapshot that is not later, or the first one if all are later, as Apache Paimon does; None
             for the latest.
@@ -38,16 +62,17 @@ def fallback_of(
         InvalidArgument: there is no such branch.
         Unsupported: its columns differ from the table's, or it uses a feature that is not supported.
     """
+    branch = schema.options.get(option)
     other = of_branch(timeline, branch)
     if not other.schema_ids():
-        raise InvalidArgument(f"option '{opt.FALLBACK_BRANCH.key}' names branch '{branch}', which does not exist")
+        raise InvalidArgument(f"option '{option.key}' names branch '{branch}', which does not exist")
     latest = other.latest_schema()
     check_schema_readable(latest)
     snapshot = other.latest() if as_of_ms is None else _then(other, as_of_ms)
     written = latest if snapshot is None or as_of_ms is None else other.schema(snapshot.schema_id)
     if _shape(written.fields) != _shape(schema.fields) or written.partition_keys != schema.partition_keys:
         raise Unsupported(
-            f"branch '{branch}' (option '{opt.FALLBACK_BRANCH.key}') has other columns than the table, or other field ids",
+            f"branch '{branch}' (option '{option.key}') has other columns than the table, or other field ids",
             next_step="read the branches one by one, or give both the same columns",
         )
     return other, snapshot

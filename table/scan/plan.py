@@ -30,7 +30,7 @@ from ...core.rows.types import Field
 from ...core.statistics.pruning import may_match_range, split_predicate
 from .bucket_pruning import BucketPruner
 from .entry_pruning import wanted_entries
-from .fallback import fallback_of
+from .fallback import fallback_of, other_branch
 from .file_pruning import FilePruner
 from .index_pruning import IndexPruner
 from .key_pruning import left_by_bounds, left_by_indexes, visible
@@ -167,7 +167,10 @@ def plan_scan(
     columns: Sequence[str] | None = None,
     as_of_ms: int | None = None,
 ) -> ScanPlan:
-    """Plan the read of a snapshot. Partitions that it lacks may be read from another branch (option `scan.fallback-branch`).
+    """Plan the read of a snapshot.
+
+    Partitions that it lacks may be read from another branch (option `scan.fallback-branch`), or those that another branch has
+    (option `scan.primary-branch`).
 
     Args:
         timeline: the timeline of the table's branch.
@@ -185,14 +188,20 @@ def plan_scan(
     """
     check_schema_readable(schema)
     bound = None if where is None else bind(where, schema.fields)
-    other = schema.options.get(opt.FALLBACK_BRANCH)
-    if not other or timeline.paths.branch != DEFAULT_BRANCH:
+    option = other_branch(schema)
+    if option is None or timeline.paths.branch != DEFAULT_BRANCH:
         return _plan_branch(timeline, snapshot, schema, bound, columns, None)[0]
-    plan, partitions = _plan_branch(timeline, snapshot, schema, bound, columns, frozenset())
-    branch, found = fallback_of(timeline, other, schema, as_of_ms)
-    more, _ = _plan_branch(branch, found, schema, bound, columns, partitions, stands_in=True)
+    branch, found = fallback_of(timeline, option, schema, as_of_ms)
+    if option is opt.PRIMARY_BRANCH:
+        more, partitions = _plan_branch(branch, found, schema, bound, columns, frozenset(), stands_in=True)
+        plan, _ = _plan_branch(timeline, snapshot, schema, bound, columns, partitions)
+        splits = (*more.splits, *plan.splits)
+    else:
+        plan, partitions = _plan_branch(timeline, snapshot, schema, bound, columns, frozenset())
+        more, _ = _plan_branch(branch, found, schema, bound, columns, partitions, stands_in=True)
+        splits = (*plan.splits, *more.splits)
     counts = {name: getattr(plan, name) + getattr(more, name) for name in _COUNTS}
-    return replace(plan, splits=(*plan.splits, *more.splits), **counts)
+    return replace(plan, splits=splits, **counts)
 
 
 def _plan_branch(

@@ -95,3 +95,33 @@ def test_branches_that_cannot_be_a_fallback() -> None:
     main.store.delete_many(["branch/branch-b/schema/schema-0"])
     with pytest.raises(InvalidArgument, match="'b', which does not exist"):
         main.to_arrow()
+
+
+def test_partitions_of_a_primary_branch_come_first() -> None:
+    """G8: partition by partition: what the primary branch has is read from it, and all others from the table."""
+    main, branch = tables()
+    options = {"scan.primary-branch": "b"}
+    main = Table(main.store, replace(main.schema, option_texts=options))
+    main.store.put("schema/schema-0", main.schema.to_json())
+    main.append(rows((1, 10), (2, 20), (None, 30)))
+    assert read(main) == [(1, 10), (2, 20), (None, 30)], "the branch is empty"
+    branch.append(rows((1, -1), (3, -3), (None, -5)))
+    assert read(main) == [(1, -1), (2, 20), (3, -3), (None, -5)]
+    assert read(main, "x > 0") == [(2, 20)], "partition 1 is the branch's, though none of its rows match"
+    assert read(main, "p = 1") == [(1, -1)]
+    assert read(branch) == [(1, -1), (3, -3), (None, -5)]
+    for value in range(5):
+        main.append(rows((1, 100 + value)))
+    plan = main.compact(full=True)
+    assert plan.plan.groups, "the table's own files of partition 1 are compacted, though they are not read"
+    assert read(main) == [(1, -1), (2, 20), (3, -3), (None, -5)]
+
+
+def test_both_options_together_are_refused() -> None:
+    main, _ = tables()
+    both = {"scan.fallback-branch": "b", "scan.primary-branch": "b"}
+    with pytest.raises(InvalidArgument, match="cannot both be set"):
+        Table(main.store, replace(main.schema, option_texts=both)).plan()
+    missing = Table(main.store, replace(main.schema, option_texts={"scan.primary-branch": "x"}))
+    with pytest.raises(InvalidArgument, match=r"scan\.primary-branch.*'x', which does not exist"):
+        missing.plan()
