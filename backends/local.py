@@ -201,6 +201,14 @@ class LocalStore(LocalFolders):
                 raise
             self._refuse("read", key, error)
 
+    def remove_folder(self, key: str) -> bool:
+        """Remove an empty folder. Returns False where it holds anything, or does not exist."""
+        try:
+            os.rmdir(self._path(key))
+        except OSError:
+            return False
+        return True
+
     def open_input(self, key: str, size: int | None = None) -> Any:
         import pyarrow
 

@@ -173,11 +173,12 @@ def _base_with_deletions(self: settling.Settler, base: Base) -> Merge:
 def _used_before_chosen(timeline: Timeline, schema: Any, retention: Any) -> expire.ExpiryPlan:
     """The files that the roots use are collected before the snapshots to expire are chosen, so commits in between are missed."""
     roots = read_roots(timeline, list_roots(timeline))
-    doomed, end = expire._oldest(timeline, retention, None)
+    doomed, end, _ = expire._oldest(timeline, retention, None)
     if end is None or not doomed:
         return expire.ExpiryPlan()
     reach = Reach(timeline, schema)
-    steps, usage = expire._candidates(reach, doomed, end)
+    gone, steps = expire._candidates(reach, doomed, end, "nothing")
+    usage = reach.usage(gone.candidates)
     kept = reach.kept_by([root for root in roots if root not in doomed])
     used = {key for named in kept for key in named.keys} | usage.live(kept)
     ids = tuple(root.snapshot.id for root in doomed)

@@ -16,7 +16,7 @@ from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
+from ..coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
 from ..coordinator.surroundings import MACHINE
@@ -72,7 +72,7 @@ class Maintenance(OpenTable):
 
         Raises:
             TableCorrupt: metadata that a snapshot, tag or branch needs cannot be read; nothing was deleted.
-            Unsupported: the table has changelogs that outlive snapshots, or files in a location that no option names.
+            Unsupported: files to delete are in a location that no option names.
             CommitConflict: the history changed meanwhile; run it again.
 
         Source: format/commit §9.
@@ -92,8 +92,9 @@ class Maintenance(OpenTable):
             older_than_ms=None if older_than is None else epoch_millis(older_than),
             max_deletes=max_deletes,
         )
-        plan = plan_expiry(timeline, schema, retention)
-        return plan if dry_run else apply_expiry(timeline, plan, progress)
+        if dry_run:
+            return plan_expiry(timeline, schema, retention)
+        return expire(timeline, schema, retention, progress)
 
     def compact(
         self,

@@ -16,7 +16,7 @@ from ...backends.elsewhere import delete_located
 from ...backends.store import ObjectInfo, Store
 from ...core.errors import CommitConflict
 from .reachable import Usage
-from .roots import list_roots, read_roots
+from .roots import Root, list_roots, read_roots
 
 Progress = Callable[[int, int], None]
 """Called with the number of files deleted so far, and the total."""
@@ -66,11 +66,14 @@ class Steps:
                 progress(done, total)
 
 
-def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Steps:
+def second_look(
+    steps: Steps, seen: frozenset[ObjectInfo], usage: Usage, harmless: Callable[[Root], bool] = lambda root: False
+) -> Steps:
     """The steps without the files that new or changed roots reach (H10).
 
     Args:
         seen: the roots that the plan was made with, including those to delete.
+        harmless: does a new root reach none of the files for certain? Then it is not asked.
 
     Raises:
         CommitConflict: a root to delete was replaced by another one: plan again.
@@ -78,7 +81,8 @@ def second_look(steps: Steps, seen: frozenset[ObjectInfo], usage: Usage) -> Step
     listed = list_roots(usage.reach.timeline)
     refuse_replaced(steps, seen, listed)
     new = [info for info in listed if info not in seen]
-    kept = usage.reach.kept_by(read_roots(usage.reach.timeline, new))
+    roots = [root for root in read_roots(usage.reach.timeline, new) if not harmless(root)]
+    kept = usage.reach.kept_by(roots)
     return steps.without({key for named in kept for key in named.keys} | usage.live(kept))
 
 

@@ -1,28 +1,34 @@
 """Snapshot expiry: deletes a table's oldest snapshots, and the files that only they need.
 
-Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`. Must not know: rows, the command line. Source: format/commit §9; H6, H7, H10,
-H11.
+Owns: `plan_expiry`, `ExpiryPlan`, `apply_expiry`, `expire`. Must not know: rows, the command line. Source: format/commit §9; H6,
+H7, H10, H11; decisions 56, 64.
 Invariants: candidates are listed before the roots that stay, so that files of concurrent commits are seen. All roots of all
 branches protect the files that they reach. Snapshot files are deleted last, oldest first, so that the next run finishes an
-interrupted one. EARLIEST is raised before anything is deleted. The newest snapshot stays.
+interrupted one; where changelogs outlive snapshots, a copy of the snapshot file is made before. EARLIEST is raised before
+anything is deleted. The newest snapshot stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...backends.store import ObjectInfo
+from ...core import options as opt
 from ...core.errors import CommitConflict
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ..history.timeline import Timeline
+from .changelogs import ChangelogPlan, apply_changelogs, keeps_of, plan_changelogs, save_as_changelogs, share_files
 from .consumers import list_consumers
 from .deletion import Progress, Steps, refuse_replaced, second_look
-from .reachable import Named, Reach, Usage, union
+from .empty_folders import remove_empty
+from .expired_files import Gone, Keeper, Keeps, add_changelog, gone_after, metadata_of
+from .overwrites import Overwrites, remember
+from .reachable import Reach, Usage
 from .retention import Retention, expirable
-from .roots import Root, list_roots, read_roots
+from .roots import Root, read_roots
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,10 @@ class ExpiryPlan(ShownAsText):
         steps: the files, in the order of deletion.
         consumer: the consumer that holds later snapshots back, with the snapshot that it reads next.
         seen: all roots at the time of planning.
+        saved: whether the snapshots become changelogs, which outlive them.
+        changelogs: the changelogs to delete.
+        folders: whether folders that become empty are removed.
+        overwrites: what was found out about the snapshots that stay, for the next expiry.
     """
 
     snapshot_ids: tuple[int, ...] = ()
@@ -43,23 +53,34 @@ class ExpiryPlan(ShownAsText):
     consumer: tuple[str, int] | None = None
     seen: frozenset[ObjectInfo] = field(default=frozenset(), repr=False)
     usage: Usage | None = field(default=None, repr=False, compare=False)
+    saved: bool = False
+    changelogs: ChangelogPlan = field(default_factory=ChangelogPlan)
+    folders: bool = field(default=False, compare=False)
+    overwrites: Overwrites | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         held = f"; consumer '{self.consumer[0]}' reads {self.consumer[1]} next" if self.consumer else ""
+        more = f"; {self.changelogs}" if self.changelogs.ids else ""
         if not self.snapshot_ids:
-            return f"no snapshot expires{held}"
+            return f"no snapshot expires{more}{held}"
         first, last = self.snapshot_ids[0], self.snapshot_ids[-1]
         which = f"snapshot {first}" if first == last else f"{len(self.snapshot_ids)} snapshots, {first} to {last}"
         metadata = len(self.steps.leaves) + len(self.steps.lists)
-        return f"{which}: {len(self.steps.data)} data files, {metadata} files of metadata{held}"
+        kept = ", changes are kept" if self.saved else ""
+        return f"{which}: {len(self.steps.data)} data files, {metadata} files of metadata{kept}{more}{held}"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""
         return {
             "snapshots": list(self.snapshot_ids),
             "earliest": self.earliest_id,
-            "data_files": list(self.steps.data),
-            "metadata_files": [*self.steps.leaves, *self.steps.lists],
+            "data_files": [*self.steps.data, *self.changelogs.steps.data],
+            "metadata_files": [
+                *(*self.steps.leaves, *self.steps.lists),
+                *(*self.changelogs.steps.leaves, *self.changelogs.steps.lists),
+            ],
+            "saved_as_changelogs": list(self.snapshot_ids) if self.saved else [],
+            "changelogs": list(self.changelogs.ids),
             "held_by_consumer": self.consumer[0] if self.consumer else None,
         }
 
@@ -73,53 +94,95 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
     """
     readers = ((reader.name, reader.next_snapshot) for reader in list_consumers(timeline))
     slowest = min(readers, key=lambda item: item[1], default=None)
-    doomed, end = _oldest(timeline, retention, slowest[1] if slowest else None)
-    if end is None or not doomed:
-        return ExpiryPlan(earliest_id=end.snapshot.id if end else 0, consumer=slowest)
+    held = slowest[1] if slowest else None
+    doomed, end, latest = _oldest(timeline, retention, held if retention.consumers_hold else None)
     reach = Reach(timeline, schema)
-    steps, usage = _candidates(reach, doomed, end)
-    kept, seen = _staying(reach, {root.info for root in doomed})
-    used = {key for named in kept for key in named.keys} | usage.live(kept)
-    ids = tuple(root.snapshot.id for root in doomed)
-    return ExpiryPlan(ids, end.snapshot.id, steps.without(used), slowest, seen, usage)
+    changelogs = plan_changelogs(reach, retention.changelogs, end, latest, held)
+    plan = ExpiryPlan(earliest_id=end.snapshot.id if end else 0, consumer=slowest, changelogs=changelogs)
+    if end is None or not doomed:
+        return plan
+    keeps = keeps_of(schema, retention)
+    gone, steps = _candidates(reach, doomed, end, keeps)
+    keeper = Keeper(reach, gone, share_files(timeline, schema, keeps))
+    metadata = (*steps.leaves, *steps.lists)
+    used = keeper.kept(frozenset(root.info for root in doomed), [end], metadata, latest)
+    return replace(
+        plan,
+        snapshot_ids=tuple(root.snapshot.id for root in doomed),
+        steps=steps.without(used),
+        seen=keeper.seen,
+        usage=keeper.usage,
+        saved=keeps != "nothing",
+        folders=schema.options.get(opt.CLEAN_EMPTY_FOLDERS),
+        overwrites=keeper.overwrites,
+    )
 
 
-def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) -> tuple[list[Root], Root | None]:
-    """The snapshots to delete, ascending, and the oldest one that stays; None if there is none, or it is being deleted too."""
+def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) -> tuple[list[Root], Root | None, int]:
+    """The snapshots to delete, ascending; the oldest one that stays (None if there is none, or it is being deleted too); and
+    the id of the newest.
+    """
     latest = timeline.latest()
     if latest is None:
-        return [], None
+        return [], None, 0
     listed = {timeline.snapshot_id_of(info.key): info for info in timeline.store.list(timeline.paths.snapshot_dir)}
     ids = sorted(number for number in listed if number is not None and number <= latest.id)
     if not ids or ids[-1] != latest.id:  # a listing that lags behind does not show what may be deleted
-        return [], None
-    roots = read_roots(timeline, [listed[number] for number in ids[: retention.limit + 1]])
-    oldest = {root.snapshot.id: root for root in roots}
-    count = expirable(ids, {number: r.snapshot.time_ms for number, r in oldest.items()}, retention, first_needed)
-    return [oldest[number] for number in ids[:count] if number in oldest], oldest.get(ids[count])
+        return [], None, latest.id
+    oldest = _Oldest(timeline, [listed[number] for number in ids], ids)
+    count = expirable(ids, oldest, retention, first_needed)
+    roots = [oldest.root(number) for number in ids[: count + 1]]
+    return [root for root in roots[:-1] if root is not None], roots[-1], latest.id
 
 
-def _candidates(reach: Reach, doomed: Sequence[Root], end: Root) -> tuple[Steps, Usage]:
-    """The files that the expired snapshots name or delete, and the check whether other roots need them.
+class _Oldest(Mapping[int, int]):
+    """The commit times of snapshots, oldest first. Reads some more whenever one is asked for that was not read yet."""
+
+    def __init__(self, timeline: Timeline, infos: Sequence[ObjectInfo], ids: Sequence[int]) -> None:
+        self._timeline, self._infos = timeline, list(infos)
+        self._position = {number: at for at, number in enumerate(ids)}
+        self._roots: dict[str, Root] = {}
+        self._read = 0
+
+    def root(self, number: int) -> Root | None:
+        """A snapshot; None if it has expired meanwhile."""
+        at = self._position[number]
+        while self._read <= at:
+            until = max(at + 1, min(2 * self._read + 2, self._read + 64))
+            roots = read_roots(self._timeline, self._infos[self._read : until])
+            self._roots.update({root.key: root for root in roots})
+            self._read = until
+        return self._roots.get(self._infos[at].key)
+
+    def __getitem__(self, number: int) -> int:
+        found = self.root(number)
+        if found is None:
+            raise KeyError(number)
+        return found.snapshot.time_ms
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._position)
+
+    def __len__(self) -> int:
+        return len(self._position)
+
+
+def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -> tuple[Gone, Steps]:
+    """The files that the expired snapshots name or delete.
 
     A file that a snapshot deletes is part of the previous one, and may be deleted with that one.
     """
-    gone = reach.named_by(doomed)
-    files = union(reach.deleted_data([*gone[1:], *reach.named_by([end])]), reach.added_changelog(gone))
-    leaves = dict.fromkeys(key for named in gone for key in sorted(named.leaves))
-    for key in (*files.keys, *leaves):
+    *named, last = reach.named_by([*doomed, end])
+    gone = gone_after(reach, [*named[1:], last], only_compacted=keeps == "delta")
+    if keeps == "nothing":
+        add_changelog(reach, named, gone)
+    parts = [metadata_of(reach, one, keeps) for one in named]
+    lists = dict.fromkeys(key for keys, _ in parts for key in keys)
+    leaves = dict.fromkeys(key for _, keys in parts for key in keys)
+    for key in (*gone.entries, *leaves):
         reach.keys.deletable(key)
-    lists = dict.fromkeys(key for named in gone for key in sorted(named.lists))
-    steps = Steps(tuple(sorted(files.keys)), tuple(leaves), tuple(lists), tuple(named.root.key for named in gone))
-    return steps, reach.usage(files)
-
-
-def _staying(reach: Reach, gone: set[ObjectInfo]) -> tuple[list[Named], frozenset[ObjectInfo]]:
-    """The files that the remaining roots name, and all roots that exist."""
-    keys = {info.key for info in gone}
-    listed = list_roots(reach.timeline)
-    kept = reach.kept_by(read_roots(reach.timeline, [info for info in listed if info.key not in keys]))
-    return kept, frozenset([*listed, *gone])
+    roots = tuple(root.key for root in doomed)
+    return gone, Steps(tuple(sorted(gone.entries)), tuple(leaves), tuple(lists), roots)
 
 
 def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None = None) -> ExpiryPlan:
@@ -133,13 +196,52 @@ def apply_expiry(timeline: Timeline, plan: ExpiryPlan, progress: Progress | None
         StoreUnavailable: the store failed midway: run it again.
     """
     if not plan.snapshot_ids or plan.usage is None:
-        return plan
+        return replace(plan, changelogs=apply_changelogs(timeline, plan.changelogs, progress))
     refuse_replaced(plan.steps, plan.seen, timeline.store.list(timeline.paths.snapshot_dir))
     _raise_earliest(timeline, plan.earliest_id)
     _refuse_needed(timeline, plan)
-    steps = second_look(plan.steps, plan.seen, plan.usage)
+    steps = second_look(plan.steps, plan.seen, plan.usage, lambda root: _adds_only(timeline, plan, root))
+    if plan.saved:
+        save_as_changelogs(timeline, plan.snapshot_ids)
     steps.delete(timeline.store, progress)
-    return ExpiryPlan(plan.snapshot_ids, plan.earliest_id, steps, plan.consumer)
+    if plan.folders:
+        remove_empty(timeline.store, steps.data, timeline.paths.data_directory)
+    if plan.overwrites is not None:
+        remember(timeline, plan.overwrites)
+    done = ExpiryPlan(plan.snapshot_ids, plan.earliest_id, steps, plan.consumer, saved=plan.saved)
+    return replace(done, changelogs=apply_changelogs(timeline, plan.changelogs, progress))
+
+
+def expire(
+    timeline: Timeline, schema: TableSchema, retention: Retention, progress: Progress | None = None
+) -> ExpiryPlan:
+    """Plan and carry out, first for snapshots, and then for changelogs, those included that the snapshots have just become.
+
+    Raises: as `plan_expiry` and `apply_expiry`.
+    """
+    planned = plan_expiry(timeline, schema, retention)
+    done = apply_expiry(timeline, replace(planned, changelogs=ChangelogPlan()), progress)
+    if retention.changelogs is None:
+        return done
+    latest = timeline.latest()
+    first = [
+        i
+        for i in timeline.store.list(timeline.paths.snapshot_dir)
+        if i.key == timeline.paths.snapshot(done.earliest_id)
+    ]
+    held = min((reader.next_snapshot for reader in list_consumers(timeline)), default=None)
+    roots = read_roots(timeline, first)
+    if latest is None or not roots:
+        return done
+    changelogs = plan_changelogs(Reach(timeline, schema), retention.changelogs, roots[0], latest.id, held)
+    return replace(done, changelogs=apply_changelogs(timeline, changelogs, progress))
+
+
+def _adds_only(timeline: Timeline, plan: ExpiryPlan, root: Root) -> bool:
+    """Is a root that was not seen before a commit that cannot bring back a file? Only overwrites do."""
+    planned = {number for info in plan.seen if (number := timeline.snapshot_id_of(info.key)) is not None}
+    number = timeline.snapshot_id_of(root.key)
+    return number is not None and number > max(planned) and root.snapshot.commit_kind != "OVERWRITE"
 
 
 def _raise_earliest(timeline: Timeline, earliest_id: int) -> None:
@@ -157,6 +259,8 @@ def _refuse_needed(timeline: Timeline, plan: ExpiryPlan) -> None:
 
     A consumer that comes later finds EARLIEST above that snapshot, and is refused (decision 10).
     """
+    if plan.saved:  # the changes stay
+        return
     late = [reader for reader in list_consumers(timeline) if reader.next_snapshot < plan.earliest_id]
     needed = min(late, key=lambda reader: reader.next_snapshot, default=None)
     if needed is None:

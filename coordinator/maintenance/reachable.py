@@ -153,13 +153,15 @@ class Reach:
     def _named(self, root: Root) -> Named:
         snapshot, paths = _kept_of(root), self.timeline.paths
         base, delta = (self._lists[n] or () for n in (snapshot.base_manifest_list, snapshot.delta_manifest_list))
-        changelog = self._lists[snapshot.changelog_manifest_list] or () if snapshot.changelog_manifest_list else ()
+        told = None if root.kind == "tag" else snapshot.changelog_manifest_list  # a tag keeps a state, not its changes
+        changelog = () if told is None else self._lists[told] or ()
         leaves = {paths.manifest(m.file_name) for m in (*base, *delta, *changelog)}
         if snapshot.index_manifest is not None:
             leaves |= {self.keys.index(entry) for entry in self._indexes[snapshot.index_manifest] or ()}
         if snapshot.statistics is not None:
             leaves.add(paths.statistics(snapshot.statistics, root.key))
-        names = [n for n in (*_lists_of(snapshot), snapshot.index_manifest) if n is not None]
+        listed = (snapshot.base_manifest_list, snapshot.delta_manifest_list, told, snapshot.index_manifest)
+        names = [n for n in listed if n is not None]
         gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
         if root.kind == "changelog":  # its other lists went with its snapshot, once no longer needed
             gone = [n for n in gone if n == snapshot.changelog_manifest_list]
@@ -221,6 +223,18 @@ class Reach:
             return self._deltas[name]
         data = self._metadata(name)
         return None if data is None else decode_manifest(data, name)
+
+    def delta_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
+        """The entries of deltas, in order; manifests that are gone are skipped."""
+        return self._entries([m for n in named for m in n.delta])
+
+    def changelog_entries(self, named: Iterable[Named]) -> list[ManifestEntry]:
+        """The entries of changelogs, in order; manifests that are gone are skipped."""
+        return self._entries([m for n in named for m in n.changelog])
+
+    def lacks_delta(self, named: Named) -> bool:
+        """Is a manifest of the delta gone? Only after `delta_entries` has looked."""
+        return any(self._deltas.get(m.file_name, ()) is None for m in named.delta)
 
     def lacks(self, named: Named) -> list[str]:
         """Manifests of a root that could not be found."""

@@ -9,11 +9,11 @@ may be using its name stays, whatever the arguments say.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core import options as opt
-from ...core.errors import InvalidArgument, Unsupported
+from ...core.errors import InvalidArgument
 from ...core.options import TableOptions
 from ..history.base import longest_age_ms
 
@@ -31,6 +31,8 @@ class Retention:
         until_ms: keep snapshots whose successor is not older than this, in milliseconds since 1970.
         published_ms: keep snapshots younger than this, even beyond `at_most` (H6).
         limit: the largest number of snapshots to expire in one run.
+        changelogs: the same for changelogs that outlive their snapshots; None if they go together.
+        consumers_hold: whether consumers hold snapshots back. They always hold changelogs back.
     """
 
     at_least: int
@@ -38,6 +40,8 @@ class Retention:
     until_ms: int
     published_ms: float
     limit: int
+    changelogs: Retention | None = None
+    consumers_hold: bool = True
 
     @staticmethod
     def of(
@@ -56,7 +60,6 @@ class Retention:
 
         Raises:
             InvalidArgument: the numbers are out of range or contradict each other.
-            Unsupported: the table keeps changelogs longer than snapshots.
 
         >>> Retention.of(TableOptions({"snapshot.time-retained": "1 h"}), 3_600_000, retain_max=1).at_least
         1
@@ -80,27 +83,43 @@ class Retention:
             of_most, of_least = list(named)[:2]
             raise InvalidArgument(f"{of_most} {most} is less than {of_least} {least}")
         until_ms = now_ms - time_ms if older_than_ms is None else older_than_ms
-        _refuse_decoupled_changelog(options, most, least, now_ms - until_ms)
-        return Retention(least, most, until_ms, now_ms - DELAYS * longest_age_ms(time_ms), limit)
+        snapshots = Retention(least, most, until_ms, now_ms - DELAYS * longest_age_ms(time_ms), limit)
+        changelogs = _of_changelogs(options, snapshots, now_ms)
+        freely = changelogs is not None and options.get(opt.CONSUMER_CHANGELOG_ONLY)
+        return replace(snapshots, changelogs=changelogs, consumers_hold=not freely)
 
 
 def _name(argument: str, given: int | None, option: opt.Option[Any]) -> str:
     return argument if given is not None else f"option '{option.key}'"
 
 
-def _refuse_decoupled_changelog(options: TableOptions, most: int, least: int, time_ms: int) -> None:
-    """Refuse changelogs that outlive their snapshots: they would have to be written separately first (format/snapshot §5)."""
-    for option, snapshots in (
-        (opt.CHANGELOG_RETAINED_MAX, most),
-        (opt.CHANGELOG_RETAINED_MIN, least),
-        (opt.CHANGELOG_TIME_RETAINED, time_ms),
-    ):
-        value = options.get(option)
-        if value is not None and value > snapshots:
-            raise Unsupported(
-                f"option '{option.key}' = {options.texts[option.key]} keeps changelogs longer than snapshots: not supported yet",
-                next_step="expire such a table with Apache Paimon, or remove the option",
-            )
+def _of_changelogs(options: TableOptions, snapshots: Retention, now_ms: int) -> Retention | None:
+    """How long changelogs are kept; None if they go with their snapshots (format/snapshot §5).
+
+    Raises:
+        InvalidArgument: the numbers contradict each other.
+    """
+    most, least, time_ms = (
+        options.get(option)
+        for option in (opt.CHANGELOG_RETAINED_MAX, opt.CHANGELOG_RETAINED_MIN, opt.CHANGELOG_TIME_RETAINED)
+    )
+    longer = Retention(
+        snapshots.at_least if least is None else least,
+        snapshots.at_most if most is None else most,
+        snapshots.until_ms if time_ms is None else now_ms - time_ms,
+        snapshots.published_ms,
+        snapshots.limit,
+    )
+    outlives = longer.at_least > snapshots.at_least or longer.at_most > snapshots.at_most
+    if not outlives and longer.until_ms >= snapshots.until_ms:
+        return None
+    if longer.at_most < longer.at_least:
+        of_most, of_least = opt.CHANGELOG_RETAINED_MAX.key, opt.CHANGELOG_RETAINED_MIN.key
+        raise InvalidArgument(
+            f"changelogs: '{of_most}' ({longer.at_most}) is less than '{of_least}' ({longer.at_least})",
+            next_step="an option that is not set has the value of the snapshots' option",
+        )
+    return longer
 
 
 def expirable(ids: Sequence[int], times_ms: Mapping[int, int], retention: Retention, first_needed: int | None) -> int:
@@ -125,3 +144,31 @@ def expirable(ids: Sequence[int], times_ms: Mapping[int, int], retention: Retent
         if not needless and times_ms.get(ids[position + 1], 0) >= retention.until_ms:
             return position
     return max(most, 0)
+
+
+def expirable_changelogs(
+    ids: Sequence[int], latest: int, times_ms: Mapping[int, int], retention: Retention, first_needed: int | None
+) -> int | None:
+    """The id of the oldest changelog that stays, if any may expire; else None.
+
+    A changelog's own time decides, and the newest one stays (format/commit §9).
+
+    Args:
+        ids: the ids of all changelogs, ascending.
+        latest: the id of the newest snapshot.
+        times_ms: the commit times of changelogs; a missing one has expired already.
+        first_needed: as for `expirable`.
+
+    >>> kept = Retention(at_least=1, at_most=10, until_ms=25, published_ms=0, limit=50)
+    >>> expirable_changelogs([1, 2, 3, 4], 9, {1: 10, 2: 20, 3: 30, 4: 40}, kept, None)
+    3
+    """
+    if not ids:
+        return None
+    end = min(latest - retention.at_least + 1, ids[0] + retention.limit, ids[-1], first_needed or ids[-1])
+    must_go = max(latest - retention.at_most + 1, ids[0])
+    for number in range(must_go, end):
+        if times_ms.get(number, retention.until_ms - 1) >= retention.until_ms:
+            end = number
+            break
+    return end if end > ids[0] else None

@@ -192,12 +192,25 @@ def test_the_number_that_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["changelog.num-retained.max", "changelog.num-retained.min", "changelog.time-retained"]
+    ("option", "value", "kept"),
+    [
+        ("changelog.num-retained.max", "21", (10, 21, 3_600_000)),
+        ("changelog.num-retained.min", "20", (20, 20, 3_600_000)),
+        ("changelog.time-retained", "2 h", (10, 20, 7_200_000)),
+    ],
 )
-def test_changelogs_that_outlive_snapshots_are_refused(option: str) -> None:
-    value = "2 h" if "time" in option else "2147483647"
-    texts = {option: value, "snapshot.num-retained.max": "20"}
-    with pytest.raises(Unsupported, match=option):
+def test_changelogs_outlive_snapshots_where_an_option_is_larger(
+    option: str, value: str, kept: tuple[int, int, int]
+) -> None:
+    """What is not set is as for snapshots."""
+    found = Retention.of(TableOptions({option: value, "snapshot.num-retained.max": "20"}), NEWEST).changelogs
+    assert found is not None
+    assert (found.at_least, found.at_most, NEWEST - found.until_ms) == kept
+
+
+def test_changelogs_that_would_be_kept_by_contradicting_numbers_are_refused() -> None:
+    texts = {"changelog.num-retained.min": "30", "snapshot.num-retained.max": "20"}
+    with pytest.raises(InvalidArgument, match=r"'changelog\.num-retained\.max' \(20\) is less than"):
         Retention.of(TableOptions(texts), NEWEST)
 
 
@@ -210,7 +223,8 @@ def test_changelogs_that_outlive_snapshots_are_refused(option: str) -> None:
 )
 def test_changelogs_kept_as_long_as_snapshots_are_accepted(option: str, value: str) -> None:
     snapshots = {"snapshot.num-retained.max": "20", "snapshot.num-retained.min": "10", "snapshot.time-retained": "1 h"}
-    assert Retention.of(TableOptions({**snapshots, option: value}), NEWEST).at_most == 20
+    found = Retention.of(TableOptions({**snapshots, option: value}), NEWEST)
+    assert found.at_most == 20 and found.changelogs is None
 
 
 def test_a_tag_keeps_its_files(table: Table) -> None:
@@ -271,6 +285,8 @@ def test_a_plan_prints_as_text_and_as_json() -> None:
         "earliest": 5,
         "data_files": ["d1", "d2"],
         "metadata_files": ["m1", "l1", "l2"],
+        "saved_as_changelogs": [],
+        "changelogs": [],
         "held_by_consumer": "job",
     }
     assert str(ExpiryPlan((3,), 4, Steps())) == "snapshot 3: 0 data files, 0 files of metadata"
@@ -318,7 +334,8 @@ def bend(table: Table, damage: str) -> str:
         table.store.put("branch/branch-dev/tag/tag-x", b"[]")
         return "branch/branch-dev/tag/tag-x"
     manifests = [m for m in table.timeline.manifests(newest) if m.num_deleted_files]
-    names = {"list": newest.base_manifest_list, "manifest": manifests[0].file_name}
+    oldest_kept = table.timeline.snapshot(newest.id - 1)
+    names = {"list": oldest_kept.base_manifest_list, "manifest": manifests[0].file_name}
     key = f"manifest/{names[damage]}"
     table.store.delete_many([key])
     return key
