@@ -156,6 +156,7 @@ SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_6
 SNAPSHOT_RETAINED_MIN = Option("snapshot.num-retained.min", int, 10)
 SNAPSHOT_RETAINED_MAX = Option("snapshot.num-retained.max", int, 2_147_483_647)
 SNAPSHOT_EXPIRE_LIMIT = Option("snapshot.expire.limit", int, 50)
+EXPIRE_AUTOMATICALLY: Option[bool | None] = Option("snapshot.expire.automatic", parse_bool, None)
 EXPIRE_MODE = Option("snapshot.expire.execution-mode", str.lower, "sync")
 CLEAN_EMPTY_FOLDERS = Option(
     "snapshot.clean-empty-directories", parse_bool, False, ("snapshot.expire.clean-empty-directories",)

@@ -66,7 +66,7 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     ),
     SideEffect("query-auth.enabled", "row and column permissions are not enforced: only a catalog service can do that"),
 )
-"""The retention options (`snapshot.*`, `changelog.*`) are not listed, because `expire` follows them, not commits."""
+"""The retention options (`snapshot.*`, `changelog.*`) are not listed, because expiry follows them, also after commits."""
 
 
 def left_undone(options: Mapping[str, str]) -> list[SideEffect]:

@@ -7,7 +7,7 @@ Invariant: maintenance uses the table's current options, not those with which it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from ..coordinator.commit.committer import new_commit_user
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
 from ..coordinator.history.timeline import Timeline
+from ..coordinator.maintenance.automatic import AfterCommit, is_automatic
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
 from ..coordinator.maintenance.retention import Retention
@@ -41,6 +42,10 @@ Moment: TypeAlias = str | int | datetime | None
 
 class Maintenance(OpenTable):
     """The maintenance methods of `Table`."""
+
+    def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        work = super()._afterwards(timeline, schema)
+        return [*work, AfterCommit(timeline, schema.options)] if is_automatic(schema.options) else work
 
     def expire(
         self,

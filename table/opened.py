@@ -185,7 +185,8 @@ class OpenTable:
         paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         journal = open_journal(self._journal, self.store)
         committer = Committer(self.store, paths, schema, journal, first_schema=self._first_schema)
-        committer.afterwards(self._afterwards(Timeline(self.store, paths), schema))
+        timeline = Timeline(self.store, paths, first_schema=self._first_schema)
+        committer.afterwards(self._afterwards(timeline, schema))
         return committer
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:

@@ -58,7 +58,7 @@ def keeps_of(schema: TableSchema, retention: Retention) -> Keeps:
     return "delta" if _tells_by_delta(schema.options) else "changelog"
 
 
-def share_files(timeline: Timeline, schema: TableSchema, keeps: Keeps) -> bool:
+def share_files(timeline: Timeline, keeps: Keeps) -> bool:
     """May changelogs hold files that expiring snapshots name or have deleted?
 
     A changelog with changelog files holds files of its own only. One without holds the files of new rows, which a snapshot's
@@ -139,7 +139,7 @@ def _planned(reach: Reach, doomed: Sequence[Root], ends: Sequence[Root], latest_
     for key in (*gone.entries, *leaves):
         reach.keys.deletable(key)
     steps = Steps(tuple(sorted(gone.entries)), tuple(leaves), tuple(lists), tuple(root.key for root in doomed))
-    keeper = Keeper(reach, gone, asks_changelogs=None)
+    keeper = Keeper(reach, gone)
     used = keeper.kept(frozenset(root.info for root in doomed), ends, (*leaves, *lists), latest_id)
     ids = tuple(root.snapshot.id for root in doomed)
     return ChangelogPlan(ids, ends[0].snapshot.id, steps.without(used), keeper.seen, keeper.usage)

@@ -103,7 +103,7 @@ def plan_expiry(timeline: Timeline, schema: TableSchema, retention: Retention) -
         return plan
     keeps = keeps_of(schema, retention)
     gone, steps = _candidates(reach, doomed, end, keeps)
-    keeper = Keeper(reach, gone, share_files(timeline, schema, keeps))
+    keeper = Keeper(reach, gone, lambda: share_files(timeline, keeps))
     metadata = (*steps.leaves, *steps.lists)
     used = keeper.kept(frozenset(root.info for root in doomed), [end], metadata, latest)
     return replace(

@@ -9,7 +9,7 @@ ids have a gap or metadata is missing, every root is asked for all that it holds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -102,7 +102,8 @@ class Keeper:
     """Asks the roots that stay.
 
     Args:
-        asks_changelogs: ask the changelogs of this branch too; None: only if the ids have a gap.
+        asks_changelogs: tells whether the changelogs of this branch, if any, must be asked too; None: only if the ids have a
+            gap.
 
     Attributes:
         usage: tells which of the files roots need.
@@ -112,7 +113,7 @@ class Keeper:
 
     reach: Reach
     gone: Gone
-    asks_changelogs: bool | None = True
+    asks_changelogs: Callable[[], bool] | None = None
     usage: Usage = field(init=False)
     seen: frozenset[ObjectInfo] = frozenset()
     overwrites: Overwrites | None = None
@@ -144,8 +145,9 @@ class Keeper:
         after = ends[0].snapshot.id
         ids = sorted(number for number in chain if number >= after)
         plain = self.gone.complete and bool(ids) and ids == list(range(after, max(latest, ids[-1]) + 1))
-        asks_changelogs = not plain if self.asks_changelogs is None else self.asks_changelogs
-        left_out = {*(own if plain else ()), *(() if asks_changelogs else changelogs)}
+        left_out = set(own) if plain else set()
+        if changelogs and not (self.asks_changelogs() if self.asks_changelogs is not None else not plain):
+            left_out.update(changelogs)
         asked = reach.kept_by(read_roots(timeline, [info for info in staying if info not in left_out]))
         used = {key for named in (*asked, *reach.kept_by(ends)) for key in named.keys}
         used |= self.usage.live([named for named in asked if self._may_hold(named)])

@@ -26,7 +26,7 @@ NOON_MS = int(datetime(2026, 1, 2, 12, tzinfo=timezone.utc).timestamp() * 1000)
 
 def lived(hours: list[float], *, watermarks: bool = False, zone: str = "UTC") -> Table:
     """A table with a commit at each of these hours after noon of 2 January 2026, UTC."""
-    table = ll.create_table(f"memory://automatic-{next(COUNTER)}/t", SCHEMA, options={"sink.process-time-zone": zone})
+    table = ll.create_table(f"memory://tagged-automatically-{next(COUNTER)}/t", SCHEMA, options={"sink.process-time-zone": zone})
     for value, hour in enumerate(hours):
         at_ms = NOON_MS + int(hour * HOUR_MS)
         table.append(pa.table({"v": [value]}), watermark_ms=at_ms if watermarks else None)
@@ -174,7 +174,7 @@ def test_names_that_look_like_periods() -> None:
 
 def commits(**options: str) -> Table:
     named = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "done", **options}
-    return ll.create_table(f"memory://automatic-{next(COUNTER)}/t", SCHEMA, options=named)
+    return ll.create_table(f"memory://tagged-automatically-{next(COUNTER)}/t", SCHEMA, options=named)
 
 
 def test_each_commit_makes_the_tags_that_are_due() -> None:
@@ -232,6 +232,6 @@ def test_the_receipt_does_not_wait_for_tags() -> None:
 
 
 def test_tables_without_automatic_tags_do_nothing_after_a_commit() -> None:
-    table = ll.create_table(f"memory://automatic-{next(COUNTER)}/t", SCHEMA)
+    table = ll.create_table(f"memory://tagged-automatically-{next(COUNTER)}/t", SCHEMA)
     table.append(pa.table({"v": [1]}))
     assert table.committer._upkeep._thread is None

@@ -1,0 +1,146 @@
+"""Expiry after a commit, where the table's options say so: on a thread of its own, after the caller has its receipt.
+
+Owns: `AfterCommit`, and when it is a table's turn. Must not know: how a commit is made, what expires. Source: format/commit §9;
+decision 65; H23.
+Invariants: a commit is neither failed nor delayed by it. In one process no two expiries of one branch run at once. The child of a
+fork begins afresh. At the end of the interpreter an expiry may run on for a few seconds; one that is cut off is finished by the
+next.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from ...backends.threads import PerProcess, Threads, forked_lock
+from ...core import options as opt
+from ...core.errors import CommitConflict, LakelatchError
+from ...core.options import TableOptions
+from ..history.timeline import Timeline
+from ..surroundings import MACHINE, Surroundings
+from .consumers import expire_consumers, expired_consumers, list_consumers
+from .expire import expire
+from .orphans import store_clock_ms
+from .retention import Retention
+
+_LOG = logging.getLogger("lakelatch.expiry")
+RETENTION_OPTIONS = (
+    opt.SNAPSHOT_TIME_RETAINED,
+    opt.SNAPSHOT_RETAINED_MIN,
+    opt.SNAPSHOT_RETAINED_MAX,
+    opt.CHANGELOG_TIME_RETAINED,
+    opt.CHANGELOG_RETAINED_MIN,
+    opt.CHANGELOG_RETAINED_MAX,
+)
+LONGEST_PAUSE_S = 60.0
+PAUSE_SHARE = 100
+"""After a run, the next one waits for this part of the time that snapshots are kept, and at most `LONGEST_PAUSE_S`."""
+_ROUNDS = 100
+
+
+def is_automatic(options: TableOptions) -> bool:
+    """Do a table's options ask for expiry after each commit?
+
+    Option `snapshot.expire.automatic` decides; without it, a table that says how long its snapshots are kept, and is not
+    `write-only`.
+
+    >>> is_automatic(TableOptions({})), is_automatic(TableOptions({"snapshot.num-retained.max": "20"}))
+    (False, True)
+    """
+    said = options.get(opt.EXPIRE_AUTOMATICALLY)
+    if options.get(opt.WRITE_ONLY):
+        return False
+    return said if said is not None else any(option.key in options.texts for option in RETENTION_OPTIONS)
+
+
+@dataclass
+class _Turn:
+    """The state of one branch of one table in this process.
+
+    Attributes:
+        running: whether an expiry is queued or runs.
+        again: whether a commit came meanwhile.
+        not_before_s: by the monotonic clock; a commit before this begins no expiry.
+    """
+
+    running: bool = False
+    again: bool = False
+    not_before_s: float = 0.0
+
+
+_LOCK = forked_lock()
+_TURNS: PerProcess[dict[tuple[str, str], _Turn]] = PerProcess(dict)
+_THREADS = Threads(1, "lakelatch-expiry")
+
+
+@dataclass(frozen=True)
+class AfterCommit:
+    """Called after each commit to a branch. Returns at once and raises nothing.
+
+    Attributes:
+        timeline: the branch; one that knows the table's first schema, so that another table at the same place is left alone.
+        options: those with which the commit was made. The expiry itself goes by the newest.
+    """
+
+    timeline: Timeline
+    options: TableOptions
+    around: Surroundings = MACHINE
+
+    def __call__(self) -> bool:
+        """Begin an expiry, if it is the table's turn. Returns whether one was begun."""
+        try:
+            if not is_automatic(self.options):
+                return False
+            with _LOCK:
+                turn = _TURNS.get().setdefault((self.timeline.store.url, self.timeline.paths.branch), _Turn())
+                if turn.running:
+                    turn.again = True
+                    return False
+                if self.around.monotonic_s() < turn.not_before_s:
+                    return False
+                turn.running = True
+            begun = False
+            try:
+                begun = _THREADS.offer(self._run, turn)
+            finally:
+                turn.running = begun
+            return begun
+        except Exception as error:
+            _LOG.warning("expiry after a commit could not begin: %s", error)
+            return False
+
+    def _run(self, turn: _Turn) -> None:
+        pause_s = LONGEST_PAUSE_S
+        try:
+            for _ in range(_ROUNDS):
+                turn.again = False
+                options, found = self._expired()
+                pause_s = min(LONGEST_PAUSE_S, options.get(opt.SNAPSHOT_TIME_RETAINED) / 1000 / PAUSE_SHARE)
+                if found < options.get(opt.SNAPSHOT_EXPIRE_LIMIT) and not (turn.again and found):
+                    break
+        except CommitConflict as error:
+            _LOG.info("the expiry after a commit is left to the next one: %s", error)
+        except LakelatchError as error:
+            _LOG.warning("the commit has landed, but the expiry after it failed: %s", error)
+        except Exception:
+            _LOG.warning("the commit has landed, but the expiry after it failed", exc_info=True)
+        finally:
+            turn.not_before_s = self.around.monotonic_s() + pause_s
+            turn.running = False
+
+    def _expired(self) -> tuple[TableOptions, int]:
+        """Expire consumers and then snapshots. Returns the newest options, and how many snapshots went."""
+        timeline = self.timeline
+        timeline.check_table()
+        schema = timeline.latest_schema()
+        options = schema.options
+        if not is_automatic(options):
+            return options, 0
+        idle_ms = options.get(opt.CONSUMER_EXPIRATION)
+        if idle_ms is not None and list_consumers(timeline):
+            until_ms = store_clock_ms(timeline.store, self.around.new_uuid().hex) - idle_ms
+            expire_consumers(timeline, expired_consumers(timeline, until_ms))
+        done = expire(timeline, schema, Retention.of(options, self.around.wall_ms))
+        if done.snapshot_ids or done.changelogs.ids:
+            _LOG.info("expired after a commit to %s: %s", timeline.store.url, done)
+        return options, len(done.snapshot_ids)
