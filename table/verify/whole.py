@@ -89,7 +89,7 @@ def _check_states(
     check_identities(timeline, chosen, findings)
     for key, snapshot in chosen:
         state = states.state_of(key, snapshot)
-        is_tag = key.startswith(timeline.paths.tag_dir)  # a tag does not keep its changelog
+        is_tag = key.startswith(timeline.paths.tag_dir)  # it keeps a state; the changelog goes with the snapshot
         changelog = [] if is_tag else states.changelog_of(key, snapshot)
         index = states.index_entries_of(key, snapshot)
         if files is None:  # without a schema, the folders of partitions are not known

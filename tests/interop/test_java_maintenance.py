@@ -36,8 +36,8 @@ HISTORIES = [
     for table in golden_tables.packed(prefix, "paimon-java-1.4.2")
     if not table.endswith("life_changelog_decoupled")
 ]  # fmt: skip
-"""Tables with a history worth expiring: tags, branches, consumers, statistics, deletion vectors, a primary key, sidecars. Not the
-one whose changelogs are kept longer than its snapshots: its expiry is refused by name."""
+"""Tables with a history worth expiring: tags, branches, consumers, statistics, deletion vectors, a primary key, sidecars. The one
+whose changelogs are kept longer than its snapshots is in `test_java_expiry`."""
 
 
 def expire(path: Path, keep: int, branch: str = "main") -> ExpiryPlan:

@@ -402,12 +402,21 @@ class PaimonJava:
     def create_tag(self, path: str | os.PathLike[str], name: str, snapshot: int) -> None:
         self.open(path).createTag(name, JLong(snapshot))
 
-    def expire(self, path: str | os.PathLike[str], keep: int) -> None:
-        """Expires all but the newest snapshots."""
+    def expire(self, path: str | os.PathLike[str], keep: int, changelogs: int | None = None) -> None:
+        """Expires all but the newest snapshots, and all but the newest changelogs where these are kept longer.
+
+        Java 1.4.2 fails if more changelogs are to be kept than there are ids.
+        """
         config = JClass("org.apache.paimon.options.ExpireConfig").builder()
         ended = config.snapshotRetainMax(JInt(keep)).snapshotRetainMin(JInt(keep))
-        ended = ended.snapshotTimeRetain(JClass("java.time.Duration").ZERO).snapshotMaxDeletes(JInt(1000)).build()
-        self.open(path).newExpireSnapshots().config(ended).expire()
+        ended = ended.snapshotTimeRetain(JClass("java.time.Duration").ZERO).snapshotMaxDeletes(JInt(1000))
+        if changelogs is not None:
+            number = JClass("java.lang.Integer").valueOf(JInt(changelogs))
+            ended = ended.changelogRetainMax(number).changelogRetainMin(number)
+        table = self.open(path)
+        table.newExpireSnapshots().config(ended.build()).expire()
+        if changelogs is not None:
+            table.newExpireChangelog().config(ended.build()).expire()
 
     def roll_back(self, path: str | os.PathLike[str], snapshot: int) -> None:
         self.open(path).rollbackTo(JLong(snapshot))

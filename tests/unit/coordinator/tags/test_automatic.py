@@ -26,7 +26,9 @@ NOON_MS = int(datetime(2026, 1, 2, 12, tzinfo=timezone.utc).timestamp() * 1000)
 
 def lived(hours: list[float], *, watermarks: bool = False, zone: str = "UTC") -> Table:
     """A table with a commit at each of these hours after noon of 2 January 2026, UTC."""
-    table = ll.create_table(f"memory://tagged-automatically-{next(COUNTER)}/t", SCHEMA, options={"sink.process-time-zone": zone})
+    table = ll.create_table(
+        f"memory://tagged-automatically-{next(COUNTER)}/t", SCHEMA, options={"sink.process-time-zone": zone}
+    )
     for value, hour in enumerate(hours):
         at_ms = NOON_MS + int(hour * HOUR_MS)
         table.append(pa.table({"v": [value]}), watermark_ms=at_ms if watermarks else None)
