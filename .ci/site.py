@@ -47,6 +47,7 @@ NAV = [
             "outcomes.md",
             "maintenance.md",
             "catalogs.md",
+            "partitions.md",
             "observability.md",
             "testing-your-pipeline.md",
             "many-writers.md",

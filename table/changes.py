@@ -256,13 +256,13 @@ class Changes(OpenTable):
 
     def drop_partitions(
         self,
-        partitions: Iterable[Mapping[str, Any]],
+        partitions: Iterable[Mapping[str, Any] | str],
         *,
         commit_user: str | None = None,
         identifier: int | None = None,
         isolation: Isolation = "snapshot",
     ) -> Receipt:
-        """Delete the rows of partitions, each given by all or some of its columns."""
+        """Delete the rows of partitions, each given by all or some of its columns: `{"month": 1}`, or `"month=1"`."""
         with self._begin(commit_user=commit_user, identifier=identifier, isolation=isolation) as tx:
             tx.drop_partitions(partitions)
         return tx.receipt

@@ -26,10 +26,9 @@ from ..coordinator.maintenance.quarantine import (
 from ..coordinator.surroundings import MACHINE
 from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
-from ..core.options import parse_duration_ms
 from .maintenance import Moment
 from .opened import OpenTable
-from .travel import epoch_millis
+from .travel import duration_ms, epoch_millis
 
 KEPT = "7 d"
 """How long a quarantine is kept."""
@@ -141,11 +140,3 @@ def orphans_until(now_ms: int, older_than: Moment) -> int:
             next_step="choose an earlier time: a day ago is the default",
         )
     return until_ms
-
-
-def duration_ms(text: str, name: str) -> int:
-    """A duration as milliseconds. Raises InvalidArgument, which names the argument."""
-    try:
-        return parse_duration_ms(text)
-    except (ValueError, AttributeError) as error:
-        raise InvalidArgument(f"{name}: {error}", next_step="give a number and a unit, such as '7 d'") from error

@@ -32,6 +32,7 @@ from .cleaning import Cleaning
 from .consumers import Consumers
 from .inspection import Inspection
 from .maintenance import Maintenance
+from .partitions import Partitions
 from .reading.arrow import arrow_schema_of, read_batches
 from .repair.methods import Repairs
 from .row_changes import RowChanges
@@ -51,7 +52,9 @@ if TYPE_CHECKING:
 Where = Predicate | str | None
 
 
-class Table(RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning):
+class Table(
+    RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning, Partitions
+):
     """One branch of one table. Made by `open_table` and `create_table`."""
 
     # -------------------------------------------------------------------------------------------------- what it is
@@ -92,11 +95,6 @@ class Table(RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consum
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
         timeline, snapshot, schema = self._seen()
         return system.files_table(schema, timeline.paths, self._live(timeline, snapshot))
-
-    def partitions(self) -> pa.Table:
-        """One row per partition: its path, rows, bytes, files."""
-        timeline, snapshot, schema = self._seen()
-        return system.partitions_table(schema, self._live(timeline, snapshot))
 
     def explain(self, commit: int | tuple[str, int] | Snapshot | None = None) -> str:
         """The history of one commit as text: its base, its attempts, the commits that it lost to, its changes.

@@ -18,6 +18,7 @@ from ..coordinator.tags.creation import list_tags
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
+from ..core.options import parse_duration_ms
 from ..core.rows.literals import Nanos, coerce_literal
 from ..core.rows.types import timestamp as timestamp_type
 from ..core.rows.values import NANOS_PER_MILLI
@@ -221,3 +222,15 @@ def _text(millis: int) -> str:
         )
     except (ValueError, OverflowError, OSError):
         return f"{millis} ms"
+
+
+def duration_ms(text: str, name: str) -> int:
+    """A duration as milliseconds. Raises InvalidArgument, which names the argument.
+
+    >>> duration_ms("90 d", "older_than")
+    7776000000
+    """
+    try:
+        return parse_duration_ms(text)
+    except (ValueError, AttributeError) as error:
+        raise InvalidArgument(f"{name}: {error}", next_step="give a number and a unit, such as '7 d'") from error

@@ -6,6 +6,6 @@ Must not know: how a commit is made, how tables are printed. Begin with `read`; 
 
 from __future__ import annotations
 
-from .listings import files_table, history_row, partitions_table
+from .listings import PartitionTotal, files_table, history_row, partition_totals, partitions_table
 
-__all__ = ["files_table", "history_row", "partitions_table"]
+__all__ = ["PartitionTotal", "files_table", "history_row", "partition_totals", "partitions_table"]

@@ -7,12 +7,13 @@ Source: format/snapshot §6 (names of columns).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from ...coordinator.commit.attempt import lost_attempts
-from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ...core.paths import TablePaths, format_of
@@ -62,17 +63,54 @@ def _path(paths: TablePaths, partition: str, entry: ManifestEntry) -> str:
     return entry.file.external_path or paths.data_file(partition, entry.bucket, entry.file.file_name)
 
 
+@dataclass(frozen=True)
+class PartitionTotal:
+    """What a partition holds.
+
+    Attributes:
+        partition: its bytes, as in manifests.
+        path: its name, such as `month=1`.
+        rows, size, files: of its live files; the size in bytes.
+        last_creation_ms: when its newest file was made, by the wall clock of its writer, as if that were UTC; None if unknown.
+    """
+
+    partition: bytes
+    path: str
+    rows: int
+    size: int
+    files: int
+    last_creation_ms: int | None
+
+
+def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> list[PartitionTotal]:
+    """What each partition holds, in the order of their paths."""
+    codec = codec_of(schema)
+    of_partition: dict[bytes, list[DataFile]] = {}
+    for entry in entries:
+        of_partition.setdefault(entry.partition, []).append(entry.file)
+    totals = [
+        PartitionTotal(
+            partition,
+            codec.path(partition),
+            sum(file.row_count for file in files),
+            sum(file.file_size for file in files),
+            len(files),
+            max((file.creation_time for file in files if file.creation_time is not None), default=None),
+        )
+        for partition, files in of_partition.items()
+    ]
+    return sorted(totals, key=lambda total: (total.path, total.partition))
+
+
 def partitions_table(schema: TableSchema, entries: Sequence[ManifestEntry]) -> pa.Table:
     """One row per partition, in the order of their paths."""
-    codec = codec_of(schema)
-    totals: dict[bytes, list[int]] = {}
-    for entry in entries:
-        total = totals.setdefault(entry.partition, [0, 0, 0])
-        total[0] += entry.file.row_count
-        total[1] += entry.file.file_size
-        total[2] += 1
-    rows = sorted((codec.path(partition), *total) for partition, total in totals.items())
-    names = ("record_count", "file_size_in_bytes", "file_count")
-    columns = {"partition": pa.array([row[0] for row in rows], pa.string())}
-    columns |= {name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names, 1)}
-    return pa.table(columns)
+    totals = partition_totals(schema, entries)
+    return pa.table(
+        {
+            "partition": pa.array([total.path for total in totals], pa.string()),
+            "record_count": pa.array([total.rows for total in totals], pa.int64()),
+            "file_size_in_bytes": pa.array([total.size for total in totals], pa.int64()),
+            "file_count": pa.array([total.files for total in totals], pa.int64()),
+            "last_creation_time_ms": pa.array([total.last_creation_ms for total in totals], pa.int64()),
+        }
+    )

@@ -222,7 +222,7 @@ class Transaction:
         self._begin_write()
         self._operation_name, self._rows_read = operation, read
 
-    def drop_partitions(self, partitions: Iterable[Mapping[str, Any]]) -> None:
+    def drop_partitions(self, partitions: Iterable[Mapping[str, Any] | str]) -> None:
         """Delete the rows of partitions."""
         codec = codec_of(self._schema)
         specs = [codec.parse_spec(p) for p in partitions]

@@ -132,6 +132,36 @@ def test_clean_moves_aside_and_restores(run: Any, flights: ll.Table) -> None:
         assert run("clean", flights.url, *wrong).code == 2
 
 
+def test_partitions_are_listed_dropped_expired_and_marked(run: Any, flights: ll.Table) -> None:
+    """`drop` and `expire` show first, and commit with --apply."""
+    names = [row["partition"] for row in flights.partitions().to_pylist()]
+    shown = run("partitions", "list", flights.url)
+    assert shown.out.splitlines()[0].split() == ["partition", "rows", "bytes", "files", "last", "file"]
+    assert [line.split()[0] for line in shown.out.splitlines()[1:]] == names
+    one = run("partitions", "list", flights.url, "--where", "month = 3", "--json").json
+    assert (one["partition"], one["file_count"]) == ("month=3", 1)
+    assert run("partitions", "list", flights.url, "--where", "carrier = 'AA'").code == 2
+    shown = run("partitions", "drop", flights.url, "month=3")
+    assert shown.out.splitlines()[1].split()[0] == "month=3"
+    assert "--apply" in shown.err
+    assert flights.partitions().num_rows == len(names)
+    done = run("partitions", "drop", flights.url, "month=3", "--apply", "--json").json
+    assert (done["applied"], done["receipt"]["kind"]) == (True, "OVERWRITE")
+    assert "month=3" not in flights.partitions()["partition"].to_pylist()
+    arguments = ("partitions", "expire", flights.url, "--older-than", "0 s", "--strategy", "update-time", "--max", 1)
+    shown = run(*arguments)
+    assert shown.out.startswith("1 partitions expire: ")
+    assert shown.out.splitlines()[1].startswith("  month=")
+    assert run(*arguments, "--apply", "--json").json["partitions"][0]["partition"] == "month=1"
+    assert flights.partitions().num_rows == len(names) - 2
+    assert run("partitions", "expire", flights.url).code == 2
+    assert run("partitions", "mark-done", flights.url, "month=9").out == "1 partitions marked as done: month=9\n"
+    assert Path(flights.url, "month=9/_SUCCESS").exists()
+    assert run("partitions", "mark-done", flights.url, "--idle", "0 s", "--json").json["actions"] == ["success-file"]
+    assert run("partitions", "mark-done", flights.url).code == 2
+    assert run("verify", flights.url).code == 0
+
+
 def test_compact_shows_first_and_rewrites_with_apply(run: Any, flights: ll.Table) -> None:
     for _ in range(5):
         flights.append(flights.to_arrow(limit=1))

@@ -1,0 +1,198 @@
+"""The methods of `Table` for its partitions: list them, drop those that are too old, mark those that are done.
+
+Owns: these methods. Must not know: which partitions are too old. Source: architecture §7; format/commit §9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from ..coordinator.maintenance.deletion import Progress
+from ..coordinator.surroundings import MACHINE
+from ..core import options as opt
+from ..core.errors import InvalidArgument
+from ..core.metadata.data_file import ManifestEntry
+from ..core.metadata.schema import TableSchema
+from ..core.predicates.predicate import Predicate
+from . import system
+from .compaction.key_plan import live_files
+from .compaction.plan import chosen_partitions
+from .opened import OpenTable
+from .partition_upkeep import (
+    MarkedPartitions,
+    PartitionExpiry,
+    actions_of,
+    idle_partitions,
+    mark_partition,
+    named_partitions,
+    plan_partition_expiry,
+)
+from .travel import duration_ms
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Partitions(OpenTable):
+    """The methods of `Table` for its partitions."""
+
+    def partitions(self, where: Predicate | str | None = None) -> pa.Table:
+        """One row per partition: its path, rows, bytes, files, and when its newest file was made.
+
+        The time is in milliseconds since 1970 of the wall clock of the file's writer, as if that were UTC, which is what the
+        format stores; null if it is unknown.
+
+        Args:
+            where: a predicate on partition columns, or its text, that chooses the partitions.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> rows = pa.table({"month": [1, 2], "v": [3, 4]})
+        >>> table = ll.create_table("memory://partitions-doctest/t", rows.schema, partition_by=["month"])
+        >>> receipt = table.append(rows)
+        >>> table.partitions("month = 2").select(["partition", "record_count", "file_count"]).to_pylist()
+        [{'partition': 'month=2', 'record_count': 1, 'file_count': 1}]
+        """
+        schema, entries = self._partition_files(where)
+        return system.partitions_table(schema, entries)
+
+    def expire_partitions(
+        self,
+        *,
+        older_than: str | None = None,
+        strategy: str | None = None,
+        max_partitions: int | None = None,
+        time_zone: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> PartitionExpiry:
+        """Drop the partitions that are too old. Their files go when the snapshots that hold them expire.
+
+        A partition is as old as the time that its values stand for: its first column as `yyyy-MM-dd`, also with ` HH:mm:ss`, or
+        what options `partition.timestamp-pattern` and `partition.timestamp-formatter` say. Values that stand for no time never
+        expire. Rows that other jobs append meanwhile are kept. If a run is cut off, run it again to finish it.
+
+        Args:
+            older_than: how old partitions may become, as a duration such as `90 d`; option `partition.expiration-time`.
+            strategy: `values-time`, or `update-time` for the time at which a partition's newest file was made; option
+                `partition.expiration-strategy`.
+            max_partitions: drop at most this many in one run; option `partition.expiration-max-num`, 100 by default.
+            time_zone: the zone of the partitions' times, such as `Europe/Berlin`; by default that of this machine.
+            dry_run: change nothing.
+            progress: called with the number of partitions dropped so far and their total.
+
+        Returns:
+            What was dropped, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            InvalidArgument: the table has no partitions, or nothing says how old they may become.
+            Unsupported: an option has a date pattern or a strategy that is not supported; names it.
+            CommitConflict: another job replaced one of the partitions meanwhile; run it again.
+
+        Source: format/commit §9.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> rows = pa.table({"dt": ["2020-01-01", "2999-01-01"], "v": [3, 4]})
+        >>> table = ll.create_table("memory://expire-partitions-doctest/t", rows.schema, partition_by=["dt"])
+        >>> receipt = table.append(rows)
+        >>> [one.partition for one in table.expire_partitions(older_than="90 d").partitions]
+        ['dt=2020-01-01']
+        """
+        self._check_not_pinned()
+        self.refresh()
+        schema, entries = self._partition_files(None)
+        totals = system.partition_totals(schema, entries)
+        kept_ms = None if older_than is None else duration_ms(older_than, "older_than")
+        plan = plan_partition_expiry(
+            schema, totals, MACHINE.wall_ms, zone_of(time_zone), kept_ms, strategy, max_partitions
+        )
+        if dry_run:
+            return plan
+        receipts, done = [], 0
+        for batch in plan.batches:
+            with self.transaction() as tx:
+                tx.drop_partitions(batch)
+            receipts.append(tx.receipt)
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(plan.partitions))
+        return replace(plan, receipts=tuple(receipts))
+
+    def mark_done(
+        self,
+        partitions: Sequence[Mapping[str, Any] | str] | None = None,
+        *,
+        idle: str | None = None,
+        time_zone: str | None = None,
+        dry_run: bool = False,
+    ) -> MarkedPartitions:
+        """Mark partitions as done, for jobs that wait for them, as option `partition.mark-done-action` says.
+
+        Action `success-file` writes a file `_SUCCESS` into the folder of the partition, as Apache Paimon does. It holds the times
+        of the first and of the last mark.
+
+        Args:
+            partitions: their names, such as ``["dt=2026-01-01"]`` or ``[{"dt": "2026-01-01"}]``. A name by some of the columns
+                chooses all partitions that fit. None: those that got no file for the time of `idle`, and are not marked since.
+            idle: a duration such as `15 min`; option `partition.idle-time-to-done`. With option `partition.time-interval` a
+                partition is not idle before the interval that it stands for is over.
+            time_zone: the zone of the partitions' and files' times; by default that of this machine.
+            dry_run: change nothing.
+
+        Returns:
+            The partitions that were marked, or with `dry_run` would be.
+
+        Raises:
+            InvalidArgument: a name does not fit the table; or neither `partitions`, nor `idle`, nor the option was given.
+            Unsupported: the option names an action that needs a metastore, a service or a Java class; names it.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> rows = pa.table({"month": [1, 2], "v": [3, 4]})
+        >>> table = ll.create_table("memory://mark-done-doctest/t", rows.schema, partition_by=["month"])
+        >>> print(table.mark_done([{"month": 1}]))
+        1 partitions marked as done: month=1
+        """
+        self._check_not_pinned()
+        self.refresh()
+        schema, now_ms, zone = self._schema, MACHINE.wall_ms, zone_of(time_zone)
+        if not schema.partition_keys:
+            raise InvalidArgument("the table has no partitions")
+        actions = actions_of(schema)
+        if partitions is not None and idle is not None:
+            raise InvalidArgument("mark_done takes partitions or idle=, not both")
+        totals = system.partition_totals(*self._partition_files(None))
+        if partitions is not None:
+            paths = named_partitions(schema, totals, partitions)
+        else:
+            option = schema.options.get(opt.PARTITION_IDLE_TIME_TO_DONE)
+            idle_ms = option if idle is None else duration_ms(idle, "idle")
+            if idle_ms is None:
+                raise InvalidArgument(
+                    "nothing says which partitions are done",
+                    next_step=f"name them, pass idle=, or set option '{opt.PARTITION_IDLE_TIME_TO_DONE.key}'",
+                )
+            paths = idle_partitions(schema, self.store, totals, now_ms, idle_ms, zone)
+        if not dry_run and actions:
+            self.timeline.parallel(lambda path: mark_partition(self.store, path, now_ms), paths)
+        return MarkedPartitions(tuple(paths), actions)
+
+    def _partition_files(self, where: Predicate | str | None) -> tuple[TableSchema, list[ManifestEntry]]:
+        """The live files of the partitions that a predicate chooses."""
+        timeline, snapshot, schema = self._seen()
+        chosen = chosen_partitions(where, schema)
+        return schema, [] if snapshot is None else live_files(timeline, snapshot, schema, chosen)
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """A time zone by its name; None for that of this machine. Raises InvalidArgument where there is none of this name."""
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise InvalidArgument(
+            f"time_zone {name!r} is not known", next_step="use a name such as Europe/Berlin"
+        ) from error
