@@ -13,15 +13,23 @@ from ..core.errors import Unsupported
 
 if TYPE_CHECKING:
     from .change_scan import changes
+    from .cleaning import clean
     from .compaction import compact
     from .scan import read
     from .source import register
     from .write_job import write
 
-__all__ = ["changes", "compact", "read", "register", "write"]
+__all__ = ["changes", "clean", "compact", "read", "register", "write"]
 
 # No module may have the name of a function: importing the module would overwrite the function.
-_HOMES = {"changes": "change_scan", "compact": "compaction", "read": "scan", "write": "write_job", "register": "source"}
+_HOMES = {
+    "changes": "change_scan",
+    "clean": "cleaning",
+    "compact": "compaction",
+    "read": "scan",
+    "write": "write_job",
+    "register": "source",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -304,6 +304,13 @@ def _data_folder(schema: TableSchema) -> str:
     return f"{directory.strip('/')}/" if directory else ""
 
 
+def raised_again(error: BaseException, told: str) -> BaseException:
+    """lakelatch's error from an executor, with something more to tell, if Spark's error holds one; else Spark's."""
+    found = _OURS.findall(str(error))
+    kind = _RAISED_AGAIN.get(found[-1][0]) if found else None
+    return error if kind is None else kind(f"{found[-1][1]}; {told}", next_step="")
+
+
 def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseException:
     """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
     told = (
@@ -311,14 +318,9 @@ def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseExcept
         if left
         else "nothing was committed"
     )
-    found = _OURS.findall(str(error))
-    kind = _RAISED_AGAIN.get(found[-1][0]) if found else None
-    if kind is not None:
-        raised: BaseException = kind(f"{found[-1][1]}; {told}", next_step="")
-    else:
-        raised = error
-        if hasattr(error, "add_note"):
-            error.add_note(f"lakelatch: {told}; all data files of this job begin with {prefix}")
+    raised = raised_again(error, told)
+    if raised is error and hasattr(error, "add_note"):
+        error.add_note(f"lakelatch: {told}; all data files of this job begin with {prefix}")
     try:
         raised.left_files = left  # type: ignore[attr-defined]
     except AttributeError:

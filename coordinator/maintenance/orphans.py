@@ -21,7 +21,16 @@ from ...backends.store import ObjectInfo, Store
 from ...core import options as opt
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
-from ...core.paths import IDENTITY_DIR, INDEX_DIR, MANIFEST_DIR, SCHEMA_DIR, STATISTICS_DIR, TablePaths, version_of
+from ...core.paths import (
+    IDENTITY_DIR,
+    INDEX_DIR,
+    MANIFEST_DIR,
+    SCHEMA_DIR,
+    STATISTICS_DIR,
+    UNTAGGED_DIR,
+    TablePaths,
+    version_of,
+)
 from ...core.places import named_locations, plain_url
 from ...core.rows.partition import escape_path_name
 from ..history.timeline import Timeline
@@ -46,6 +55,8 @@ _ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
 _TEMPORARY = re.compile(
     r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
 )
+_UNTAGGED = re.compile(rf"^{UNTAGGED_DIR}/.")
+"""Records of deleted tags: what they still hold are orphans, too."""
 _JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
 _SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
 
@@ -164,7 +175,7 @@ def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> 
 
 def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
     """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
-    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _JOURNAL))
+    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL))
 
 
 def _locations(timeline: Timeline, schema: TableSchema, schemas: Iterable[str]) -> list[str]:
@@ -205,11 +216,16 @@ def data_pattern(schema: TableSchema) -> re.Pattern[str]:
 # ------------------------------------------------------------------------------------------------------------ deletion
 
 
-def apply_clean(plan: OrphanPlan, progress: Progress | None = None, delete: DeleteFiles | None = None) -> OrphanPlan:
+def apply_clean(
+    plan: OrphanPlan,
+    progress: Progress | None = None,
+    delete: DeleteFiles | None = None,
+    at_once: int | None = None,
+) -> OrphanPlan:
     """Delete the orphans. New roots are looked at before the first file is deleted, and again and again until the last.
 
     Args:
-        delete: deletes in another way than with threads of this process.
+        delete, at_once: delete in another way than with threads of this process, so many batches together.
 
     Returns:
         The plan as it was carried out.
@@ -222,7 +238,7 @@ def apply_clean(plan: OrphanPlan, progress: Progress | None = None, delete: Dele
     def deleted(batches: Sequence[Sequence[str]]) -> None:
         timeline.parallel(lambda batch: delete_located(timeline.store, batch), batches)
 
-    for batches in still_unused(plan):
+    for batches in still_unused(plan, at_once):
         (delete or deleted)([[info.key for info in batch] for batch in batches])
         for batch in batches:
             done.extend(batch)
@@ -231,12 +247,16 @@ def apply_clean(plan: OrphanPlan, progress: Progress | None = None, delete: Dele
     return replace(plan, files=done)
 
 
-def still_unused(plan: OrphanPlan) -> Iterator[list[list[ObjectInfo]]]:
-    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10)."""
+def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[list[ObjectInfo]]]:
+    """The orphans in rounds of batches, without those that roots reach which came after the plan was made (H10).
+
+    The roots are looked at again after `LOOK_EVERY` rounds, or before each, if a round has another size than usual.
+    """
     seen = set(plan.seen)
+    every = LOOK_EVERY if at_once is None else 1
     chunks = plan.files.chunks() if isinstance(plan.files, FileSpool) else in_groups(plan.files, CHUNK)
-    for number, round_ in enumerate(in_groups(chunks, DELETED_AT_ONCE)):
-        if number % LOOK_EVERY == 0:
+    for number, round_ in enumerate(in_groups(chunks, at_once or DELETED_AT_ONCE)):
+        if number % every == 0:
             look_again(plan.used, seen)
         batches = [list(_unused([chunk], plan.used)) for chunk in round_]
         yield [batch for batch in batches if batch]

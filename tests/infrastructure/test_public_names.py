@@ -13,7 +13,7 @@ NAMES = """
     open_table recover remove_option rename_column rename_table set_comment set_option update_comment update_default
     update_nullability update_type
 """
-SPARK_NAMES = "changes compact read register write"
+SPARK_NAMES = "changes clean compact read register write"
 TABLE_NAMES = """
     alter append apply_changes arrow_schema at auto_tag branch branches changes clean committer compact consumers
     count
