@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .core.predicates.predicate import col
     from .table.catalog.catalog import Catalog, open_catalog
     from .table.create import Schema, create_table, drop_table, is_table, open_table, rename_table
+    from .table.migration.migrate import migrate
     from .table.table import Table
 
 _HOMES = {
@@ -64,6 +65,7 @@ _HOMES = {
     "coordinator.commit.receipt": "Receipt",
     "coordinator.recovery.recover": "RecoveredCommit Recovery recover",
     "table.catalog.catalog": "Catalog open_catalog",
+    "table.migration.migrate": "migrate",
     "table.create": "Schema create_table drop_table is_table open_table rename_table",
     "table.table": "Table",
 }
@@ -96,6 +98,7 @@ __all__ = [
     "drop_table",
     "is_table",
     "lit",
+    "migrate",
     "move_column",
     "open_catalog",
     "open_table",

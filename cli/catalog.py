@@ -1,4 +1,4 @@
-"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`.
+"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`.
 
 Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
 Invariant: without `--apply`, `drop` and `maintain` only show the plan and change nothing.
@@ -50,6 +50,25 @@ def register(commands: Commands) -> None:
         "Delete a table with its rows, snapshots, tags and branches. Jobs that write to it meanwhile get an error. Shows what"
         " goes; --apply deletes it. A drop that was cut off is finished by running it again.",
         "lakelatch drop s3://lake/air.db/flights\nlakelatch drop s3://lake/air.db/flights --apply",
+    )
+    add_apply(parser)
+    parser = add_command(
+        commands,
+        "migrate",
+        migrate,
+        "Make a table of a folder of plain files, with or without Hive partitions, without rewriting a row. Shows the plan;"
+        " --apply carries it out. A run that was cut off is continued by running it again.",
+        "lakelatch migrate s3://lake/raw/flights s3://lake/air.db/flights\n"
+        "lakelatch migrate raw/flights lake/air.db/flights --files move --apply",
+        url="where the files are: a path, s3://bucket/path, …",
+    )
+    parser.add_argument("new_url", metavar="TABLE_URL", help="the table to make")
+    parser.add_argument("--format", default="parquet", choices=("parquet", "orc"), help="of the files (parquet)")
+    parser.add_argument(
+        "--files",
+        default="copy",
+        choices=("copy", "move", "reference"),
+        help="copy them into the table, move them, or leave them where they are (copy)",
     )
     add_apply(parser)
     parser = add_command(
@@ -113,6 +132,28 @@ def drop(args: argparse.Namespace, output: Output) -> int:
     output.line(f"{plan}, deleted" if args.apply else str(plan))
     if not args.apply:
         output.note("nothing was deleted; use --apply to delete")
+    return OK
+
+
+def migrate(args: argparse.Namespace, output: Output) -> int:
+    from ..table.migration.migrate import migrate
+
+    done = migrate(
+        args.url,
+        args.new_url,
+        format=args.format,
+        files=args.files,
+        dry_run=not args.apply,
+        storage_options=storage_options_of(args),
+        progress=progress("copied") if args.apply else None,
+    )
+    if output.as_json:
+        output.record({"applied": args.apply, **done.to_dict()})
+        return OK
+    output.line(str(done))
+    if not args.apply:
+        output.facts(done.to_dict()["columns"])
+        output.note("nothing was changed; use --apply to carry it out")
     return OK
 
 

@@ -226,3 +226,18 @@ def test_tables_of_a_catalog_are_listed_dropped_and_renamed(run: Any, tmp_path: 
     assert run("drop", new_url, "--apply", "--json").json["applied"] is True
     assert list(lake) == []
     assert run("drop", new_url, "--apply").code == 2
+
+
+def test_a_folder_is_migrated(run: Any, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    (tmp_path / "raw/month=1").mkdir(parents=True)
+    pq.write_table(pa.table({"v": [1, 2]}), tmp_path / "raw/month=1/x.parquet")
+    shown = run("migrate", tmp_path / "raw", tmp_path / "table")
+    assert shown.out.splitlines()[1:] == ["v      BIGINT", "month  INT"]
+    assert "--apply" in shown.err
+    done = run("migrate", tmp_path / "raw", tmp_path / "table", "--files", "move", "--apply", "--json").json
+    assert (done["applied"], done["rows"], done["snapshot_id"], done["partition_keys"]) == (True, 2, 1, ["month"])
+    assert not (tmp_path / "raw").exists()
+    assert ll.open_table(str(tmp_path / "table")).count() == 2
+    assert run("migrate", tmp_path / "none", tmp_path / "other").code == 2
