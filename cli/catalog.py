@@ -1,4 +1,4 @@
-"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`.
+"""The commands for whole tables and catalogs: `ls`, `maintain`, `drop`, `rename`, `migrate`, `clone`, `export`.
 
 Owns: their arguments and the stable keys of their JSON. Must not know: what belongs to a table, or how it is deleted.
 Invariant: without `--apply`, `drop` and `maintain` only show the plan and change nothing.
@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..core.errors import InvalidArgument
-from .arguments import Commands, add_command, storage_options_of
+from .arguments import Commands, add_command, open_table_of, storage_options_of
 from .exit_codes import OK, PROBLEMS
 from .maintenance import add_apply, progress
 from .output import Output
@@ -71,6 +71,30 @@ def register(commands: Commands) -> None:
         help="copy them into the table, move them, or leave them where they are (copy)",
     )
     add_apply(parser)
+    parser = add_command(
+        commands,
+        "clone",
+        clone,
+        "Copy a table with all snapshots, tags and branches to another place; within one store, by the store itself where it can."
+        " Jobs may write meanwhile. Shows the plan; --apply carries it out, and continues a run that was cut off.",
+        "lakelatch clone s3://lake/air.db/flights s3://lake/trial.db/flights --apply",
+    )
+    parser.add_argument("new_url", metavar="NEW_URL", help="where the copy will be")
+    add_apply(parser)
+    parser = add_command(
+        commands,
+        "export",
+        export,
+        "Write the rows of a snapshot into a folder of plain files, in Hive's layout.",
+        "lakelatch export s3://lake/air.db/flights /data/flights --tag eod\n"
+        'lakelatch export lake/flights plain --where "month = 1" --format csv',
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="an empty folder")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--snapshot", type=int, metavar="N", help="as of this snapshot")
+    which.add_argument("--tag", metavar="NAME", help="as of this tag")
+    parser.add_argument("--where", metavar="TEXT", help='only these rows, such as "month >= 3"')
+    parser.add_argument("--format", default="parquet", choices=("parquet", "orc", "csv"), help="of the files (parquet)")
     parser = add_command(
         commands,
         "rename",
@@ -154,6 +178,29 @@ def migrate(args: argparse.Namespace, output: Output) -> int:
     if not args.apply:
         output.facts(done.to_dict()["columns"])
         output.note("nothing was changed; use --apply to carry it out")
+    return OK
+
+
+def clone(args: argparse.Namespace, output: Output) -> int:
+    told = progress("copied") if args.apply else None
+    plan = open_table_of(args).clone(args.new_url, dry_run=not args.apply, progress=told)
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict()})
+        return OK
+    output.line(f"{plan}, copied" if args.apply else str(plan))
+    if not args.apply:
+        output.note("nothing was copied; use --apply to copy")
+    return OK
+
+
+def export(args: argparse.Namespace, output: Output) -> int:
+    done = open_table_of(args).export(
+        args.folder, snapshot=args.snapshot, tag=args.tag, where=args.where, format=args.format
+    )
+    if output.as_json:
+        output.record(done.to_dict())
+    else:
+        output.line(str(done))
     return OK
 
 

@@ -30,6 +30,7 @@ from .changelog.reading import read_changes
 from .changelog.window import window_of
 from .cleaning import Cleaning
 from .consumers import Consumers
+from .copies import Copies
 from .inspection import Inspection
 from .maintenance import Maintenance
 from .partitions import Partitions
@@ -53,7 +54,7 @@ Where = Predicate | str | None
 
 
 class Table(
-    RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning, Partitions
+    RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning, Partitions, Copies
 ):
     """One branch of one table. Made by `open_table` and `create_table`."""
 

@@ -104,13 +104,14 @@ def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
                 f"{store.url} was not dropped: another table lies below it, at {found['above'].rstrip('/')}",
                 next_step="move that table away first",
             )
-    own = tuple(info for info in listed if _is_own(info.key, data_directory))
-    foreign = tuple(key for key in keys if not _is_own(key, data_directory))
+    own = tuple(info for info in listed if is_own(info.key, data_directory))
+    foreign = tuple(key for key in keys if not is_own(key, data_directory))
     snapshots = sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in own)
     return DropPlan(store.url, own, foreign, snapshots, data_directory)
 
 
-def _is_own(key: str, data_directory: str) -> bool:
+def is_own(key: str, data_directory: str) -> bool:
+    """Whether a key is that of a file of the format."""
     folder = data_directory.strip("/")
     return bool(_OWN.match(key)) or (bool(folder) and key.startswith(f"{folder}/"))
 
@@ -129,7 +130,7 @@ def apply_drop(
     _mark(store, around)
     done, total = 0, len(plan.files)
     for _ in range(_ROUNDS):
-        left = [i.key for i in store.list("") if i.key != _FIRST and _is_own(i.key, plan.data_directory)]
+        left = [i.key for i in store.list("") if i.key != _FIRST and is_own(i.key, plan.data_directory)]
         if not left:
             break
         for batch in _in_order(left):

@@ -22,6 +22,8 @@ from ...core.rows.types import AtomicType, Field, sql, string, with_nullable
 from ..formats.orc_reader import tail_of
 
 FORMATS = ("parquet", "orc", "avro")
+_NULLS = (DEFAULT_NAME, "__HIVE_DEFAULT_PARTITION__")
+"""The names of folders whose partition value is null: Apache Paimon's, and that of Hive and Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,12 @@ class SourceFile:
     Attributes:
         key: relative to the folder.
         size: in bytes.
-        partition: its partition columns with their texts, unescaped, in the order of the path.
+        partition: its partition columns with their texts, unescaped, in the order of the path; None for null.
     """
 
     key: str
     size: int
-    partition: tuple[tuple[str, str], ...]
+    partition: tuple[tuple[str, str | None], ...]
 
 
 def list_source(store: Store) -> list[SourceFile]:
@@ -63,9 +65,11 @@ def list_source(store: Store) -> list[SourceFile]:
     return found
 
 
-def _partition(key: str) -> tuple[tuple[str, str], ...]:
+def _partition(key: str) -> tuple[tuple[str, str | None], ...]:
     parts = (part.partition("=") for part in key.split("/")[:-1] if "=" in part)
-    return tuple((unescape_path_name(name), unescape_path_name(value)) for name, _, value in parts)
+    return tuple(
+        (unescape_path_name(name), None if value in _NULLS else unescape_path_name(value)) for name, _, value in parts
+    )
 
 
 def _names(file: SourceFile) -> tuple[str, ...]:
@@ -81,8 +85,8 @@ def partition_fields(files: Sequence[SourceFile]) -> tuple[tuple[str, AtomicType
     return tuple((name, _type_of([file.partition[i][1] for file in files])) for i, name in enumerate(_names(files[0])))
 
 
-def _type_of(texts: Sequence[str]) -> AtomicType:
-    values = [text for text in texts if text != DEFAULT_NAME]
+def _type_of(texts: Sequence[str | None]) -> AtomicType:
+    values = [text for text in texts if text is not None]
     if values and all(_is_number(text) for text in values):
         return AtomicType("INT" if all(abs(int(text)) < 1 << 31 for text in values) else "BIGINT")
     return AtomicType("DATE") if values and all(map(_is_date, values)) else string()

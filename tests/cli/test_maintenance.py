@@ -241,3 +241,15 @@ def test_a_folder_is_migrated(run: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "raw").exists()
     assert ll.open_table(str(tmp_path / "table")).count() == 2
     assert run("migrate", tmp_path / "none", tmp_path / "other").code == 2
+
+
+def test_a_table_is_cloned_and_exported(run: Any, flights: ll.Table, tmp_path: Path) -> None:
+    shown = run("clone", flights.url, tmp_path / "copy")
+    assert ("3 snapshots" in shown.out, "--apply" in shown.err) == (True, True)
+    assert not ll.is_table(str(tmp_path / "copy"))
+    assert run("clone", flights.url, tmp_path / "copy", "--apply", "--json").json["snapshots"] == 3
+    assert ll.open_table(str(tmp_path / "copy")).to_arrow().equals(flights.to_arrow())
+    assert run("clone", flights.url, tmp_path / "copy", "--apply").code == 2
+    done = run("export", flights.url, tmp_path / "plain", "--snapshot", 1, "--format", "csv", "--json").json
+    assert done["rows"] == flights.at(snapshot=1).count()
+    assert run("export", flights.url, tmp_path / "plain").code == 2

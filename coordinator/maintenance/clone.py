@@ -1,0 +1,208 @@
+"""Clones a whole table: a copy of all of its files at another URL, with the same history.
+
+Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decision 66; H10, H21.
+Invariants: snapshots are listed before the files that they name, so that each one of the plan has all of its files in the plan.
+They are copied after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. If files of
+the source disappeared meanwhile (an expiry), the copy is planned again before any snapshot is copied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...backends.folders import copy
+from ...backends.store import Created, ObjectInfo, ObjectNotFound, Store
+from ...core import options as opt
+from ...core.errors import InvalidArgument, RetriesExhausted, StoreUnavailable, TableExists, Unsupported, missing
+from ...core.html_text import ShownAsText
+from ...core.metadata.schema import TableSchema
+from ...core.paths import BRANCH_DIR, CHANGELOG_DIR, CONSUMER_DIR, SCHEMA_DIR, SNAPSHOT_DIR, TAG_DIR, TablePaths
+from ...core.places import named_locations
+from ..history.timeline import READ_THREADS, Timeline
+from ..surroundings import MACHINE
+from .deletion import Progress
+from .drop import is_own
+
+_ROOT_DIRS = f"(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR}|{SCHEMA_DIR})"
+_ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{_ROOT_DIRS}/[^./][^/]*$")
+_TEMPORARY = re.compile(r"(?:^|/)\.[^/]+\.tmp$")
+_FIRST = TablePaths().schema(0)
+_LATEST = "LATEST"
+_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class ClonePlan(ShownAsText):
+    """What a clone copies.
+
+    Attributes:
+        url: of the table.
+        target: of the copy.
+        files: data, manifests, and what else snapshots name.
+        roots: schemas, snapshots, tags, changelogs, consumers and hints, of all branches.
+    """
+
+    url: str
+    target: str
+    files: tuple[ObjectInfo, ...]
+    roots: tuple[ObjectInfo, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes that are copied."""
+        return sum(info.size for info in (*self.files, *self.roots))
+
+    @property
+    def snapshots(self) -> int:
+        """How many snapshots the copy has, of all branches."""
+        return sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in self.roots)
+
+    def __str__(self) -> str:
+        count = len(self.files) + len(self.roots)
+        return f"{self.url} to {self.target}: {self.snapshots} snapshots, {count} files, {self.size} bytes"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "url": self.url,
+            "target": self.target,
+            "snapshots": self.snapshots,
+            "files": len(self.files) + len(self.roots),
+            "bytes": self.size,
+        }
+
+
+def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> ClonePlan:
+    """What a clone of the table would copy. Changes nothing.
+
+    Raises:
+        Unsupported: the table has files outside of its folder.
+        RetriesExhausted: expiries kept deleting snapshots.
+    """
+    locations = named_locations(schema.options)
+    if locations:
+        raise Unsupported(
+            f"{timeline.store.url} has files outside of its folder, in {locations[0]} (option '{opt.EXTERNAL_PATHS.key}'): both"
+            " tables would own them",
+            next_step="export() the rows, or append them to a new table",
+        )
+    store, directory = timeline.store, schema.options.get(opt.DATA_FILE_DIRECTORY)
+    for _ in range(_ROUNDS):
+        listed = [info.key for info in store.list("") if _ROOT.match(info.key)]  # before the files that they name
+        every = {i.key: i for i in store.list("") if is_own(i.key, directory) and not _TEMPORARY.search(i.key)}
+        if all(key in every for key in listed):
+            break
+    else:
+        raise _moving(store)
+    files = tuple(info for key, info in every.items() if not _ROOT.match(key))
+    return ClonePlan(store.url, target.url, files, tuple(every[key] for key in listed))
+
+
+def _moving(store: Store) -> RetriesExhausted:
+    return RetriesExhausted(
+        f"{store.url} was not cloned: its files are being deleted meanwhile",
+        next_step="run it again when no expiry is running",
+    )
+
+
+def check_target(store: Store, target: Store) -> None:
+    """Check that a clone may be made, or continued, at the target.
+
+    Raises:
+        TableExists: there is a table.
+        InvalidArgument: there are other files, or the target lies within the table.
+    """
+    try:
+        first = store.get(_FIRST)
+    except ObjectNotFound:
+        raise missing(_FIRST) from None
+    for info in target.list(""):
+        if info.key == _FIRST and target.get(_FIRST) != first:
+            raise TableExists(f"there is another table at {target.url}", next_step="choose another URL")
+        if info.key == _FIRST:
+            raise TableExists(f"{target.url} has been cloned already", next_step="drop it first, to clone it again")
+        if not is_own(info.key, ""):
+            raise InvalidArgument(f"{target.url} holds other files, such as {info.key}", next_step="choose another URL")
+
+
+def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress: Progress | None = None) -> ClonePlan:
+    """Clone the table.
+
+    Returns:
+        What was copied.
+
+    Raises:
+        RetriesExhausted: expiries kept deleting files of the table: run it again.
+        StoreUnavailable: a store failed midway: run it again, which copies only what is missing.
+    """
+    store = timeline.store
+    for _ in range(_ROUNDS):
+        plan = plan_clone(timeline, schema, target)
+        held = _read(store, plan.roots)
+        there = {info.key: info.size for info in target.list("")}
+        gone = _copied(store, target, [i for i in plan.files if there.get(i.key) != i.size], len(plan.files), progress)
+        still = {info.key for info in store.list("")}
+        if held is not None and not gone and all(info.key in still for info in plan.files):
+            break
+    else:
+        raise _moving(store)
+    wanted = {info.key for info in plan.files} | held.keys()
+    target.delete_many([i.key for i in target.list("") if i.key not in wanted])  # of an earlier try, and deleted since
+    first = held.pop(_FIRST)
+    _write(target, held)
+    made = target.put_if_absent(_FIRST, first)
+    if not isinstance(made, Created) and target.get(_FIRST) != first:
+        raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
+    return plan
+
+
+def _read(store: Store, roots: Sequence[ObjectInfo]) -> dict[str, bytes] | None:
+    """The bytes of the roots, which are small; None if one has disappeared. Hints are written anew."""
+
+    def one(key: str) -> bytes | None:
+        try:
+            return store.get(key)
+        except ObjectNotFound:
+            return None
+
+    keys = [info.key for info in roots if not info.key.endswith(f"/{_LATEST}")]
+    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+        found = dict(zip(keys, pool.map(one, keys), strict=True))
+    held = {key: data for key, data in found.items() if data is not None}
+    return held if len(held) == len(keys) else None
+
+
+def _write(target: Store, held: Mapping[str, bytes]) -> None:
+    """Write the roots, schemas last, and LATEST."""
+    timeline = Timeline(target, TablePaths())
+    newest = max((number for key in held if (number := timeline.snapshot_id_of(key)) is not None), default=None)
+    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+        for schemas in (False, True):
+            keys = [key for key in held if (f"{SCHEMA_DIR}/" in key) == schemas]
+            list(pool.map(lambda key: target.put(key, held[key]), keys))
+    if newest is not None:
+        target.put(timeline.paths.hint(_LATEST), str(newest).encode())
+
+
+def _copied(
+    store: Store, target: Store, todo: Sequence[ObjectInfo], total: int, progress: Progress | None
+) -> list[str]:
+    """Copy files, several at a time. Returns the keys of those that no longer exist."""
+
+    def one(info: ObjectInfo) -> str | None:
+        try:
+            copy(store, info.key, target, info.key, info.size)
+        except ObjectNotFound:
+            return info.key
+        return None
+
+    gone = []
+    with MACHINE.executor(READ_THREADS, "lakelatch-clone") as pool:
+        for done, missing in enumerate(pool.map(one, todo), start=1):
+            gone += [missing] if missing is not None else []
+            if progress is not None:
+                progress(total - len(todo) + done, total)
+    return gone

@@ -1,0 +1,131 @@
+"""The methods of `Table` that copy it: clone and export.
+
+Owns: these methods. Must not know: how files are copied or written. Source: decision 66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..backends.registry import open_beside, open_store
+from ..backends.store import Store
+from ..coordinator.history.timeline import Timeline
+from ..coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
+from ..coordinator.maintenance.deletion import Progress
+from ..core.errors import InvalidArgument
+from ..core.paths import TablePaths
+from ..core.places import plain_url
+from ..core.predicates.predicate import Predicate
+from ..core.predicates.sql import parse_where
+from .export.plain_files import Export, export_rows
+from .opened import OpenTable
+from .scan.plan import plan_scan
+from .travel import schema_at, snapshot_at
+
+ROWS_PER_FILE = 4_000_000
+
+
+class Copies(OpenTable):
+    """The methods of `Table` that copy it."""
+
+    def clone(
+        self,
+        url: str,
+        *,
+        dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> ClonePlan:
+        """Copy the table to another URL: its files, all snapshots, tags, branches and schemas.
+
+        Within one store the files are copied by the store itself, where it can. Jobs may write meanwhile: the copy has the
+        snapshots that existed when it began. Run it again to continue a run that was cut off; until it is finished there is no
+        table at the new URL.
+
+        Args:
+            url: where the copy will be.
+            dry_run: change nothing.
+            storage_options: options of the store of the copy; by default those of this table's store.
+            progress: called with the number of files copied so far and their total.
+
+        Returns:
+            What was, or with `dry_run` would be, copied. Prints as one line.
+
+        Raises:
+            TableExists: there is a table at the URL.
+            InvalidArgument: other files are there.
+            Unsupported: the table has files outside of its folder (option `data-file.external-paths`).
+            RetriesExhausted: expiries kept deleting files of the table.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://clone-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipts = [table.append(pa.table({"v": [n]})) for n in range(2)]
+        >>> table.clone("memory://clone-doctest/copy").snapshots
+        2
+        >>> ll.open_table("memory://clone-doctest/copy").at(snapshot=1).to_arrow()["v"].to_pylist()
+        [0]
+        """
+        self._check_not_pinned()
+        target = self._beside(url, storage_options)
+        here, there = plain_url(self.store.url).rstrip("/") + "/", plain_url(target.url).rstrip("/") + "/"
+        if here.startswith(there) or there.startswith(here):
+            raise InvalidArgument(f"{url} and {self.url} lie within each other", next_step="choose another URL")
+        main = Timeline(self.store, TablePaths())
+        schema = main.latest_schema()
+        check_target(self.store, target)
+        if dry_run:
+            return plan_clone(main, schema, target)
+        return apply_clone(main, schema, target, progress)
+
+    def export(
+        self,
+        folder: str,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        where: Predicate | str | None = None,
+        format: str = "parquet",  # noqa: A002 - the name that users of file formats expect
+        rows_per_file: int = ROWS_PER_FILE,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Export:
+        """Write the rows of a snapshot as plain files, in Hive's layout (`month=1/part-00000.parquet`).
+
+        `_SUCCESS` is written last. Run it again if it was cut off. `ll.migrate` makes a table of such a folder.
+
+        Args:
+            folder: an empty one.
+            snapshot, tag: the state; by default the newest, or the one that this table shows.
+            where: only these rows: a predicate, or its text.
+            format: `parquet`, `orc` or `csv`.
+            rows_per_file: a file is closed after about so many rows; memory holds the rows of one file.
+            storage_options: options of the folder's store; by default those of this table's store.
+            progress: called with the number of partitions written so far and their total.
+
+        Returns:
+            What was written. Prints as one line.
+
+        Raises:
+            InvalidArgument: the folder holds files, or a column has a type that the format lacks.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> rows = pa.table({"v": [1, 2], "p": [1, 2]})
+        >>> table = ll.create_table("memory://export-doctest/t", rows.schema, partition_by=["p"])
+        >>> receipt = table.append(rows)
+        >>> print(table.export("memory://export-doctest/plain"))
+        snapshot 1 in memory://export-doctest/plain: 2 files, 2 rows
+        """
+        if rows_per_file < 1:
+            raise InvalidArgument(f"rows_per_file={rows_per_file}: must be at least 1")
+        timeline, found, schema = self._seen()
+        if snapshot is not None or tag is not None:
+            found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag)
+            schema = schema_at(self.timeline, found, schema)
+        predicate = parse_where(where) if isinstance(where, str) else where
+        plan = plan_scan(timeline, found, schema, predicate)
+        store = self._beside(folder, storage_options)
+        return export_rows(store, timeline, plan, schema, format, rows_per_file, progress)
+
+    def _beside(self, url: str, storage_options: Mapping[str, Any] | None) -> Store:
+        return open_beside(self.store, url) if storage_options is None else open_store(url, storage_options)
