@@ -1,6 +1,6 @@
 """A whole warehouse is maintained beside its writers, killed at random and run again: nothing is lost, and all of it gets done.
 
-In `make test` the warehouse has 6 tables on a local disk; `LAKELATCH_NIGHTLY=1` makes 200 tables on S3.
+In `make test` the warehouse has 5 tables on a local disk; `LAKELATCH_NIGHTLY=1` makes 200 tables on S3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from report import tell
 
 import lakelatch as ll
 
-TABLES, COMMITS, KILLS, WRITERS = (200, 12, 25, 8) if NIGHTLY else (6, 7, 2, 2)
+TABLES, COMMITS, KILLS, WRITERS = (200, 12, 25, 8) if NIGHTLY else (5, 7, 1, 2)
 FIELDS = pa.schema([("v", pa.int64())])
 OPTIONS = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 ms"}
 KEYED = {**OPTIONS, "bucket": "1", "num-sorted-run.compaction-trigger": "3"}
