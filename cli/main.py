@@ -34,6 +34,7 @@ from . import (
     repair,
     rows,
     simulate,
+    system,
     tags,
     upserts,
 )
@@ -75,6 +76,7 @@ def build_parser() -> Parser:
         repair,
         outcomes,
         simulate,
+        system,
     ):
         group.register(commands)
     return parser

@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
     parser = add_command(commands, "read", read, "Show or export rows.", example)
     add_branch(parser)
     add_travel(parser, watermark=True)
-    _add_rows(parser)
+    add_rows(parser)
     example = (
         'lakelatch changes ./flights --start 3 --end 7 --where "month = 1"\n'
         "lakelatch changes ./flights --start eod-monday --end eod-tuesday --json\n"
@@ -59,7 +59,7 @@ def register(commands: Commands) -> None:
         default="auto",
         help="with a primary key: delta (rows as written) or changelog; diff compares two states (default: auto)",
     )
-    _add_rows(parser)
+    add_rows(parser)
     example = 'lakelatch plan s3://lake/flights --where "month = 1"'
     parser = add_command(
         commands, "plan", plan, "Show which files a read would open, and which it would skip and why.", example
@@ -69,7 +69,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
 
 
-def _add_rows(parser: Parser) -> None:
+def add_rows(parser: Parser) -> None:
     """Add the options that choose rows and say where they go."""
     parser.add_argument("--columns", metavar="A,B", help="read these columns, in this order")
     parser.add_argument("--where", metavar="TEXT", help="only rows for which this is true, as in SQL")
@@ -83,15 +83,15 @@ def _add_rows(parser: Parser) -> None:
 def read(args: argparse.Namespace, output: Output) -> int:
     from ..table.reading.arrow import arrow_schema_of
 
-    file_format, limit = _format(args), _limit(args, output)
+    file_format, limit = format_of(args), limit_of(args, output)
     table = open_as_of(args)
     columns = names(args.columns)
     batches = table.to_batches(columns, args.where, limit)
-    return _show(batches, arrow_schema_of(table.schema, columns), file_format, args, output)
+    return show_rows(batches, arrow_schema_of(table.schema, columns), file_format, args, output)
 
 
 def changes(args: argparse.Namespace, output: Output) -> int:
-    file_format, limit = _format(args), _limit(args, output)
+    file_format, limit = format_of(args), limit_of(args, output)
     reader = open_table_of(args).changes(
         _snapshot_or_tag(args.start),
         None if args.end is None else _snapshot_or_tag(args.end),
@@ -100,7 +100,7 @@ def changes(args: argparse.Namespace, output: Output) -> int:
         overwrites=not args.no_overwrites,
         mode=args.mode,
     )
-    return _show(_first(reader, limit), reader.schema, file_format, args, output)
+    return show_rows(_first(reader, limit), reader.schema, file_format, args, output)
 
 
 def _snapshot_or_tag(text: str) -> int | str:
@@ -119,7 +119,7 @@ def _first(batches: Iterable[Any], limit: int | None) -> Iterator[Any]:
             return
 
 
-def _limit(args: argparse.Namespace, output: Output) -> int | None:
+def limit_of(args: argparse.Namespace, output: Output) -> int | None:
     """The number of rows to read: one more than a terminal shows, where the user gave none."""
     if args.limit is not None and args.limit < 0:
         raise InvalidArgument(f"--limit {args.limit}: must not be negative")
@@ -127,10 +127,10 @@ def _limit(args: argparse.Namespace, output: Output) -> int | None:
 
 
 def _is_cut(args: argparse.Namespace, output: Output) -> bool:
-    return _format(args) == "table" and args.output is None and args.limit is None and output.on_terminal
+    return format_of(args) == "table" and args.output is None and args.limit is None and output.on_terminal
 
 
-def _show(batches: Iterator[Any], schema: Any, file_format: str, args: argparse.Namespace, output: Output) -> int:
+def show_rows(batches: Iterator[Any], schema: Any, file_format: str, args: argparse.Namespace, output: Output) -> int:
     """Write rows to where the user wants them."""
     from .sinks import open_sink
 
@@ -150,7 +150,7 @@ def _show(batches: Iterator[Any], schema: Any, file_format: str, args: argparse.
     return OK
 
 
-def _format(args: argparse.Namespace) -> str:
+def format_of(args: argparse.Namespace) -> str:
     """The output format: from `--json`, from `--format`, or from the extension of the output file."""
     if args.json:
         if args.format not in (None, "json"):

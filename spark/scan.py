@@ -30,6 +30,7 @@ from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import ScanPlan, count_rows
 from ..table.scan.split import Split
+from ..table.system.rows import read_optimized_plan
 from ..table.table import Table
 from ..table.travel import epoch_millis
 from .hadoop import hadoop_options
@@ -37,6 +38,7 @@ from .native import paths_without_job, scan_files
 from .predicate import Untranslatable, column_of, to_column
 from .session import FILE_SYSTEMS, has_time_type, is_connect, parallelism, setting, tells_case
 from .shipping import shipped
+from .system import system_frame
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
 from .vectors import file_by_file, has_only_deleted_rows, live_rows, worth_it
@@ -65,6 +67,7 @@ def read(
     snapshot: int | None = None,
     tag: str | None = None,
     timestamp: str | int | datetime | None = None,
+    system: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     branch: str = DEFAULT_BRANCH,
 ) -> Any:
@@ -79,6 +82,8 @@ def read(
             times of `spark.sql.session.timeZone`, as in Spark's SQL.
         snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment. A
             timestamp without a zone is one of the session's zone, too.
+        system: read this system table instead, such as "tags" or "files"; `columns` and `where` are then about its columns. One
+            task reads it, but the rows of "ro" are read as those of a table.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
         branch: the branch of the table that is read.
 
@@ -98,6 +103,11 @@ def read(
         moment = None if timestamp is None else epoch_millis(timestamp, zone=zone)
         table = table.at(snapshot=snapshot, tag=tag, timestamp=moment)
     names = None if columns is None else list(columns)
+    if system is not None and system.lower() != "ro":
+        return system_frame(spark, table, system, names, where, zone)
+    if system is not None:
+        plan = read_optimized_plan(table.system_view(), bound_in(zone, where, table.schema), names)
+        return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
     plan = table.plan(bound_in(zone, where, table.schema), names)
     return Scan(spark, table, plan, names, dict(storage_options or {})).frame()
 

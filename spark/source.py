@@ -26,6 +26,7 @@ from ..table.reading.arrow import SplitReader, fields_of
 from ..table.scan.fallback import file_schemas_of
 from ..table.scan.plan import plan_scan
 from ..table.scan.split import Split
+from ..table.system.read import system_fields
 from ..table.table import Table
 from .catalog import NAME, marked, options_of_mark, options_of_statement
 from .change_scan import ChangeTask, packed_steps, planned
@@ -36,6 +37,7 @@ from .source_options import SourceOptions
 from .source_streams import NoStreamReader, refuse_stream_writer
 from .source_writer import TableSourceWriter
 from .statements import Statements
+from .system import SystemTask, system_task
 from .tasks import ReadTask
 from .types import spark_schema
 from .worker_errors import one_sentence
@@ -91,14 +93,16 @@ class TableSource(DataSource):
     def schema(self) -> spark.StructType:
         stated = options_of_statement(self.options)
         options = self._options() if stated is None else SourceOptions(stated, self.folder)
+        if options.system is not None and stated is None:
+            return spark_schema(system_fields(options.system, options.table_to_read().schema, options.columns))
         fields = fields_of(options.table_to_read().schema, options.columns)
         schema = spark_schema(fields if options.changes is None else (*fields, *DESCRIPTION_FIELDS))
         if stated is None:
             return schema
-        if (options.where, options.columns, options.changes) != (None, None, None):
+        if (options.where, options.columns, options.changes, options.system) != (None, None, None, None):
             raise InvalidArgument(
-                "options 'where', 'columns' and 'incremental-between' do not go with CREATE TABLE, because rows can be inserted"
-                " into the table",
+                "options 'where', 'columns', 'system' and 'incremental-between' do not go with CREATE TABLE, because rows can be"
+                " inserted into the table",
                 next_step="CREATE TEMPORARY VIEW ... USING lakelatch OPTIONS (...)",
             )
         return marked(schema, stated)
@@ -109,6 +113,8 @@ class TableSource(DataSource):
             given = {**options_of_mark(schema), **given}
         options = SourceOptions(given, self.folder)
         table = options.table_to_read()
+        if options.system is not None:
+            return SystemSourceReader(table, schema, options)
         where = options.wanted_rows(table.schema)
         if options.changes is not None:
             return ChangeSourceReader(table, schema, where, options)
@@ -213,6 +219,36 @@ class ChangeSourceReader(Carried, DataSourceReader):
         if isinstance(partition, StepPartition):
             with one_sentence():
                 yield from partition.task.read(partition.steps)
+
+
+@dataclass
+class SystemPartition(InputPartition):
+    """The one task of a read of a system table."""
+
+    task: SystemTask
+
+
+class SystemSourceReader(Carried, DataSourceReader):
+    """Reads the system table that option `system` names.
+
+    Args:
+        schema: the columns that Spark wants, by name.
+    """
+
+    def __init__(self, table: Table, schema: spark.StructType, options: SourceOptions) -> None:
+        assert options.system is not None
+        names = [f.name for f in schema.fields]
+        with one_sentence():
+            self._task = system_task(table, options.system, names, options.where, options.zone)
+
+    @one_sentence()
+    def partitions(self) -> Sequence[InputPartition]:
+        return [SystemPartition(self._task.before_it_is_sent())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        if isinstance(partition, SystemPartition):
+            with one_sentence():
+                yield from partition.task.read()
 
 
 def _nullable(data_type: spark.DataType) -> str:

@@ -47,6 +47,7 @@ KNOWN = (
     "partitionoverwritemode",
     "mergeschema",
     "row-kind",
+    "system",
 )
 
 
@@ -65,6 +66,7 @@ class SourceOptions:
       `lakelatch.spark.changes`) |
     | `incremental-between-scan-mode` | reading | `auto` (default), `delta`, `changelog` or `diff`, for such a read |
     | `overwrites` | reading | `false`: such a read leaves out what overwrites changed, as Apache Paimon does |
+    | `system` | reading | a system table instead of the rows, such as `tags`; `where` and `columns` are then about its columns |
     | `timeZone` | both | the zone of times without one in other options; Spark does not tell a source the session's zone |
     | `commit-user`, `identifier` | writing | give both to commit exactly once, or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
@@ -107,6 +109,9 @@ class SourceOptions:
         self.tag, self.timestamp = given.get("tag"), given.get("timestamp")
         self.snapshot = _number(given, "snapshot")
         self.changes = _changes(given, (self.snapshot, self.tag, self.timestamp))
+        self.system = given.get("system")
+        if self.system is not None and self.changes is not None:
+            raise InvalidArgument("options 'system' and 'incremental-between' exclude each other")
         self.commit_user, self.identifier = given.get("commit-user"), _number(given, "identifier")
         self.isolation: Any = given.get("isolation", "snapshot")
         self.read_snapshot = _number(given, "read-snapshot")

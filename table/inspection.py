@@ -73,9 +73,10 @@ class Inspection(OpenTable):
         from .system.read import read_system
 
         predicate = parse_where(where) if isinstance(where, str) else where
-        return read_system(self._view(), name, columns, predicate, limit)
+        return read_system(self.system_view(), name, columns, predicate, limit)
 
-    def _view(self) -> View:
+    def system_view(self) -> View:
+        """What system tables are made of, as of now: for reading them in another process."""
         from .system.definition import View
 
         timeline, snapshot, schema = self._seen()

@@ -179,7 +179,7 @@ def _created(parts: Any, tag: Snapshot) -> int | None:
         given: list[int] = list(parts)
         year, month, day, hour, minute, second, nanos = given + [0] * (7 - len(given))
         moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.timezone.utc)
-        return int(moment.timestamp()) * 1000 + nanos // 1_000_000
+        return int(moment.timestamp()) * 1000 + int(nanos) // 1_000_000
     except (TypeError, ValueError) as error:
         raise TableCorrupt(f"{tag.read_from}: field 'tagCreateTime' is {parts!r}, not a time: {error}") from error
 

@@ -3,12 +3,14 @@
 Owns: `entry_chunks` and `live_chunks`; choosing manifests by what a predicate says of partition, bucket and level. Must not know:
 the columns of the tables. Source: format/manifests §3, §4.
 
-Invariants: An entry that is deleted is not live, wherever its DELETE is. Only entries that a DELETE concerns become objects.
+Invariants: An entry that is deleted is not live, wherever its DELETE is. Only entries that a DELETE concerns become objects. A
+DELETE whose ADD is in a manifest that was left out is left out too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from ...core.rows.types import AtomicType
 from ...core.statistics.pruning import split_predicate
 from ..scan.plan import may_hold
 from .definition import View, Wanted
+from .texts import partition_text
 
 CHUNK = 1 << 16
 """The entries that become rows at once."""
@@ -48,9 +51,21 @@ def live_chunks(view: View, wanted: Wanted) -> Iterator[FileColumns]:
             rows = np.flatnonzero(~concerned)
         for begin in range(0, len(rows), CHUNK):
             yield FileColumns(part, rows[begin : begin + CHUNK])
-    alive = live(special)
+    matches = _entry_test(view, wanted)
+    alive = live(e for e in special if matches(e.partition, e.bucket, e.file.level))
     for begin in range(0, len(alive), CHUNK):
         yield FileColumns(alive[begin : begin + CHUNK])
+
+
+def _entry_test(view: View, wanted: Wanted) -> Callable[[bytes, int, int], bool]:
+    """A test for wanted entries. A DELETE that is not wanted may have lost its ADD with a manifest that was left out."""
+    test, codec = wanted.test("partition", "bucket", "level"), codec_of(view.schema)
+
+    @cache
+    def matches(partition: bytes, bucket: int, level: int) -> bool:
+        return test(partition_text(codec, partition), bucket, level)
+
+    return matches
 
 
 def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.ndarray]]:

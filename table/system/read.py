@@ -1,6 +1,6 @@
 """Read a system table by its name.
 
-Owns: the list of system tables, `read_system`, `system_schema`. Must not know: how a table makes its rows.
+Owns: the list of system tables, `read_system`, `system_fields`. Must not know: how a table makes its rows.
 Source: format/snapshot §6.
 Invariants: Each row of the result was tested with the whole predicate. Rows are read as they are asked for.
 """
@@ -22,6 +22,8 @@ from . import files, history, rows
 from .definition import SystemTable, View, Wanted
 
 SYSTEM_TABLES: dict[str, SystemTable] = {t.name: t for t in (*history.TABLES, *files.TABLES, *rows.TABLES)}
+MADE_BY_THE_READER = frozenset(t.name for t in history.TABLES)
+"""Small tables, whose times are those of the zone of the machine that reads them."""
 
 
 def system_table(name: str) -> SystemTable:
@@ -36,9 +38,9 @@ def system_table(name: str) -> SystemTable:
     return found
 
 
-def system_schema(name: str, schema: TableSchema, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema of a read of a system table; errors as for `read_system`."""
-    return arrow_schema(_chosen(system_table(name), schema, columns))
+def system_fields(name: str, schema: TableSchema, columns: Sequence[str] | None = None) -> tuple[Field, ...]:
+    """The columns of a read of a system table; errors as for `read_system`."""
+    return _chosen(system_table(name), schema, columns)
 
 
 def read_system(

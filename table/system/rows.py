@@ -6,7 +6,7 @@ format/snapshot §6. Invariant: rows are streamed, so memory is that of an ordin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,14 +54,19 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Rows:
 def _read_optimized(view: View, wanted: Wanted) -> Rows:
     """The rows of a read; of a table with a primary key only those of the highest level, which need no merge."""
     names, where = _own(wanted, view.schema)
-    if merge_rules(view.schema) is None:
-        plan = plan_scan(view.timeline, view.snapshot, view.schema, where, names)
-    else:
-        plan = _plan_of_top_level(view, where)
+    plan = read_optimized_plan(view, where, names)
     return _tables(read_batches(view.timeline, plan, view.schema, names))
 
 
-def _plan_of_top_level(view: View, where: Predicate | None) -> ScanPlan:
+def read_optimized_plan(view: View, where: Predicate | None, columns: Sequence[str] | None) -> ScanPlan:
+    """The plan of a read of `ro`, for whoever reads its splits.
+
+    Args:
+        where: a bound predicate; None for all rows.
+        columns: the columns of the result; None for all.
+    """
+    if merge_rules(view.schema) is None:
+        return plan_scan(view.timeline, view.snapshot, view.schema, where, columns)
     schema, snapshot, timeline = view.schema, view.snapshot, view.timeline
     if snapshot is None:
         return ScanPlan(None, schema.id)

@@ -29,7 +29,20 @@ def rows_of(p: int, *keys: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def keyed() -> Table:
-    """Four snapshots in two partitions of two buckets, a deleted key, and the lowest bucket compacted."""
+    """Four snapshots in two partitions of two buckets, and a deleted key."""
+    return keyed_table()
+
+
+@pytest.fixture(scope="module")
+def compacted() -> Table:
+    """The same after a compaction, whose one manifest deletes files of manifests that have one partition and level only."""
+    table = keyed_table()
+    table.compact(full=True)
+    table.upsert(rows_of(1, 5))
+    return table
+
+
+def keyed_table() -> Table:
     url = f"memory://system-{next(COUNTER)}/t"
     table = ll.create_table(url, SCHEMA, partition_by=["p"], primary_key=["p", "k"], options={"bucket": "2"})
     for n in range(3):
@@ -75,6 +88,7 @@ FILTERS = [
     ("files", "partition = '{1}'"),
     ("files", "partition IN ('{1}', '{7}', 'p=0', '{null}') AND bucket = 0"),
     ("files", "partition = '{01}'"),
+    ("files", "level > 0"),
     ("files", "NOT partition = '{1}' AND level < 5"),
     ("files", "min_value_stats LIKE '%text 1%' AND record_count > 1"),
     ("buckets", "bucket = 1 AND partition = '{0}'"),
@@ -87,16 +101,20 @@ FILTERS = [
 ]
 
 
+@pytest.mark.parametrize("which", ["keyed", "compacted"])
 @pytest.mark.parametrize(("name", "where"), FILTERS)
-def test_a_filter_gives_what_the_whole_table_has(keyed: Table, name: str, where: str) -> None:
+def test_a_filter_gives_what_the_whole_table_has(
+    request: pytest.FixtureRequest, which: str, name: str, where: str
+) -> None:
     from lakelatch.core.predicates.arrow import to_arrow_mask
     from lakelatch.core.predicates.predicate import bind
     from lakelatch.core.predicates.sql import parse_where
 
-    fields = SYSTEM_TABLES[name].fields(keyed.schema)
-    whole = keyed.system(name)
+    table = request.getfixturevalue(which)
+    fields = SYSTEM_TABLES[name].fields(table.schema)
+    whole = table.system(name)
     expected = whole.filter(to_arrow_mask(bind(parse_where(where), fields), whole, fields))
-    assert sorted(map(repr, keyed.system(name, where=where).to_pylist())) == sorted(map(repr, expected.to_pylist()))
+    assert sorted(map(repr, table.system(name, where=where).to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
 def metered(table: Table) -> tuple[Table, MeteredStore]:
@@ -208,7 +226,7 @@ def test_many_entries_become_the_rows_that_few_become(monkeypatch: pytest.Monkey
 
     table = ll.create_table(f"memory://system-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
     table.append(rows_of(1, 1))
-    view = table._view()
+    view = table.system_view()
     as_columns = list(decode_manifests([(f"manifest-{i}", encode_manifest(half)) for i, half in enumerate(halves)]))
     monkeypatch.setattr(live_files, "CHUNK", 64)
     from dataclasses import replace

@@ -1,0 +1,40 @@
+"""`lakelatch system` shows system tables in every output format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+import lakelatch as ll
+
+
+def test_system_tables_in_the_shell(run: Any, flights: ll.Table, tmp_path: Path) -> None:
+    answer = run(
+        "system",
+        flights.url,
+        "snapshots",
+        "--json",
+        "--where",
+        "snapshot_id >= 2",
+        "--columns",
+        "snapshot_id,commit_kind",
+    )
+    assert answer.code == 0
+    assert [row["snapshot_id"] for row in answer.lines] == [s.id for s in flights.snapshots()][1:]
+    assert set(answer.lines[0]) == {"snapshot_id", "commit_kind"}
+    shown = run("system", flights.url, "options")
+    assert shown.code == 0 and shown.out.split()[:2] == ["key", "value"]
+    old = run("system", flights.url, "files", "--snapshot", "1", "--json")
+    assert len(old.lines) == flights.at(snapshot=1).files().num_rows
+    assert old.lines[0]["min_value_stats"].startswith("{")
+    target = tmp_path / "audit.parquet"
+    assert run("system", flights.url, "audit_log", "--output", target).code == 0
+    assert pq.read_table(target).num_rows == flights.count()
+    wrong = run("system", flights.url, "snapshot", "--json")
+    assert (
+        wrong.code == 2
+        and "no system table 'snapshot'" in wrong.error["message"]
+        and "snapshots" in wrong.error["next_step"]
+    )
