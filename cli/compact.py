@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ..core.errors import InvalidArgument
 from .arguments import Commands, add_branch, add_command, open_table_of
 from .exit_codes import OK
 from .maintenance import add_apply, progress
@@ -17,6 +18,7 @@ from .output import Output
 
 if TYPE_CHECKING:
     from ..table.compaction.plan import CompactionPlan
+    from ..table.table import Table
 
 
 def register(commands: Commands) -> None:
@@ -27,7 +29,8 @@ def register(commands: Commands) -> None:
         "Rewrite small files into large ones, partition by partition; in a table with a primary key, merge the files of each"
         " bucket. The rows stay the same. It can run while other jobs write; their commits are kept. Shows the plan; --apply"
         " carries it out.",
-        'lakelatch compact s3://lake/flights --where "month = 1"\nlakelatch compact s3://lake/flights --apply',
+        'lakelatch compact s3://lake/flights --where "month = 1"\nlakelatch compact s3://lake/flights --apply\n'
+        "lakelatch compact s3://lake/flights --manifests --apply",
     )
     add_branch(parser)
     parser.add_argument("--where", metavar="TEXT", help='the partitions to compact, such as "month >= 3"')
@@ -42,11 +45,18 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--min-files", type=int, metavar="N", help="the number of small files that are worth rewriting (5)"
     )
+    parser.add_argument(
+        "--manifests",
+        action="store_true",
+        help="merge the manifests instead: small ones, and those that name deleted files. No data file is touched",
+    )
     add_apply(parser)
 
 
 def compact(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
+    if args.manifests:
+        return _compact_manifests(table, args, output)
     done = table.compact(
         args.where,
         full=args.full,
@@ -64,6 +74,20 @@ def compact(args: argparse.Namespace, output: Output) -> int:
     if not args.apply and done.plan.groups:
         output.note("nothing was changed; use --apply to carry it out")
     table.committer.settle()
+    return OK
+
+
+def _compact_manifests(table: Table, args: argparse.Namespace, output: Output) -> int:
+    for option in ("where", "full", "target_size", "min_files"):
+        if getattr(args, option):
+            raise InvalidArgument(f"--manifests and --{option.replace('_', '-')} do not go together")
+    done = table.compact_manifests(dry_run=not args.apply)
+    if output.as_json:
+        output.record({"applied": args.apply, **done.to_dict()})
+        return OK
+    output.line(str(done))
+    if done.is_due and not args.apply:
+        output.note("nothing was changed; --apply does it")
     return OK
 
 

@@ -42,6 +42,7 @@ from .streams import Streams
 from .tags import Tags
 from .travel import schema_at, snapshot_at
 from .undo import Undo
+from .upkeep import Upkeep
 from .verify.whole import Depth, Which, verify_store
 
 if TYPE_CHECKING:
@@ -54,7 +55,20 @@ Where = Predicate | str | None
 
 
 class Table(
-    RowChanges, Streams, Inspection, Maintenance, Tags, Branches, Consumers, Undo, Repairs, Cleaning, Partitions, Copies
+    RowChanges,
+    Streams,
+    Inspection,
+    Maintenance,
+    Tags,
+    Branches,
+    Consumers,
+    Undo,
+    Repairs,
+    Cleaning,
+    Partitions,
+    Copies,
+    Changes,
+    Upkeep,
 ):
     """One branch of one table. Made by `open_table` and `create_table`."""
 

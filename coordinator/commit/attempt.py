@@ -213,7 +213,7 @@ def build_snapshot(
         delta_record_count=delta_rows,
         changelog_record_count=sum(e.file.row_count for e in changelog.entries) if changelog else None,
         watermark=max(watermarks, default=None),
-        statistics=base.statistics if base is not None and keeps_statistics else None,
+        statistics=request.remarks.statistics or (base.statistics if base is not None and keeps_statistics else None),
         properties={
             **request.remarks.properties,
             WRITER_PROPERTY: writer_id,

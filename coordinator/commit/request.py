@@ -1,7 +1,7 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
-Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `Undoing`, `ColumnUpdate`, `RowChange`, `ColumnChange`,
-`LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite replaces),
+Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ManifestMerge`, `Undoing`, `ColumnUpdate`, `RowChange`,
+`ColumnChange`, `LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite replaces),
 `Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a commit is carried out.
 """
 
@@ -85,11 +85,13 @@ class Remarks:
         operation: a word for it, such as `WRITE`.
         watermark_ms: the time up to which events are complete, in milliseconds since 1970.
         properties: of the caller.
+        statistics: the name of a file of statistics; None keeps those of the base.
     """
 
     operation: str | None = None
     watermark_ms: int | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    statistics: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class CommitRequest:
     remarks: Remarks = Remarks()
 
     restores: ClassVar[bool] = False
+    folds_manifests: ClassVar[bool] = False
     updates_rows: ClassVar[bool] = False
     settles_layout: ClassVar[bool] = False
     newest_schema: ClassVar[bool] = False
@@ -159,6 +162,13 @@ class Restoration(CommitRequest):
     """
 
     restores = True
+    folds_manifests = True
+
+
+class ManifestMerge(CommitRequest):
+    """A compaction of all manifests, and nothing else: its delta is empty."""
+
+    folds_manifests = True
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Settled:
         index_manifest: the name of its index manifest; None for none.
         new_index_files: the index manifest if it is new, after the index files that were made for it.
         next_row_id: the first free row id after this snapshot.
-        folded: for a rollback, the base without its deletions, to be written as the base list.
+        folded: for a rollback or a merge of manifests, the base without its deletions, to be written as the base list.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -147,7 +147,7 @@ class Settler:
         index = self._index(base.snapshot, files)
         if isinstance(index, Conflict):
             return index
-        folded = self._folded(base) if restores else None
+        folded = self._folded(base) if self.request.folds_manifests else None
         return Settled(entries, *index, next_row_id, folded, self.request.published_changelog, self.key_rules.new_data)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:

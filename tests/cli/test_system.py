@@ -38,3 +38,21 @@ def test_system_tables_in_the_shell(run: Any, flights: ll.Table, tmp_path: Path)
         and "no system table 'snapshot'" in wrong.error["message"]
         and "snapshots" in wrong.error["next_step"]
     )
+
+
+def test_statistics_and_manifests_in_the_shell(run: Any, flights: ll.Table) -> None:
+    tried = run("analyze", flights.url, "--dry-run", "--json")
+    assert tried.code == 0 and tried.json["row_count"] == flights.count() and not tried.json["committed"]
+    assert flights.statistics() is None
+    shown = run("analyze", flights.url, "--columns", flights.schema.names[0])
+    assert shown.code == 0 and "distinct" in shown.out
+    assert (known := flights.statistics()) is not None and list(known.columns) == [flights.schema.names[0]]
+
+    before = flights.snapshot()
+    plan = run("compact", flights.url, "--manifests")
+    assert plan.code == 0 and "would be merged" in plan.out and flights.snapshot() == before
+    done = run("compact", flights.url, "--manifests", "--apply", "--json")
+    assert done.json["manifests_after"] == 1 and done.json["snapshot_id"] == flights.snapshot().id  # type: ignore[union-attr]
+    assert "nothing to compact" in run("compact", flights.url, "--manifests").out
+    wrong = run("compact", flights.url, "--manifests", "--full")
+    assert wrong.code == 2 and "--manifests and --full" in wrong.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from golden_tables import packed, unpack
+from interop.domains import ATOMIC, columns
 from interop.system_tables import assert_system_tables_agree, java_system, our_system
+from values import decode_rows
 
 import lakelatch as ll
 
@@ -101,3 +104,44 @@ def test_columns_of_later_versions_come_last(tmp_path: Path, paimon_java: Any) -
     our_fields, rows = our_system(table, "snapshots")
     assert our_fields[: len(java_fields)] == java_fields
     assert dict(zip([name for name, _ in our_fields], rows[0], strict=True))["operation"] == "WRITE"
+
+
+def test_statistics_that_java_reads_and_carries_on(tmp_path: Path, paimon_java: Any) -> None:
+    """Every type: Java reads bounds as values of the columns' types, and gives the same file back."""
+    path = tmp_path / "t"
+    columns_of = [*columns(list(ATOMIC)), ("l", {"type": "ARRAY", "element": "INT"})]
+    table = ll.create_table(str(path), ll.Schema(columns_of))
+    rows = [[*(ATOMIC[n][1][i % len(ATOMIC[n][1])] for n in ATOMIC), None] for i in range(12)]
+    table.append(decode_rows(rows, table.schema.fields))
+    found = table.analyze()
+    read = paimon_java.open(path).statistics().get()
+    assert int(read.mergedRecordCount().getAsLong()) == 12
+    assert json.loads(str(read.toJson())) == json.loads(found.to_json())
+    bounded = [name for name, column in found.columns.items() if column.min is not None]
+    assert len(bounded) > 10 and all(read.colStats().get(name).min().isPresent() for name in bounded)
+    table.compact_manifests()
+    assert_system_tables_agree(paimon_java, path)
+    paimon_java.commit_rows(path, rows[:1])
+    assert table.statistics() == found
+    assert_system_tables_agree(paimon_java, path)
+
+
+def test_manifests_compacted_as_java_does(tmp_path: Path, paimon_java: Any) -> None:
+    """The same history, compacted by both: as many manifests, and the same files and rows."""
+    after = {}
+    for who in ("ours", "java"):
+        path = tmp_path / who
+        table = ll.create_table(str(path), pa.schema([("p", pa.int32()), ("v", pa.int64())]), partition_by=["p"])
+        for n in range(4):
+            table.append(pa.table({"p": pa.array([n % 2], pa.int32()), "v": [n]}))
+        table.overwrite(pa.table({"p": pa.array([1], pa.int32()), "v": [9]}), partition={"p": 1})
+        if who == "ours":
+            table.compact_manifests()
+        else:
+            paimon_java.compact_manifests(path)
+        newest = paimon_java.snapshots(path)[-1]
+        shown = table.system("manifests", ["num_added_files", "num_deleted_files", "min_partition_stats"]).to_pylist()
+        kept = ("commitKind", "totalRecordCount", "deltaRecordCount", "schemaId", "id")
+        after[who] = {key: newest[key] for key in kept}, shown, paimon_java.rows(path)
+        assert table.timeline.delta_manifests(table.snapshot()) == ()  # type: ignore[arg-type]
+    assert after["ours"] == after["java"]
