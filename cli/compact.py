@@ -1,8 +1,8 @@
-"""The command `compact`.
+"""The commands `compact` and `rewrite-file-index`.
 
-Owns: its arguments and the stable keys of its JSON.
+Owns: their arguments and the stable keys of their JSON.
 Must not know: which files are rewritten, or how.
-Invariant: without `--apply` it only shows the plan and changes nothing.
+Invariant: without `--apply` they only show the plan and change nothing.
 """
 
 from __future__ import annotations
@@ -51,6 +51,16 @@ def register(commands: Commands) -> None:
         help="merge the manifests instead: small ones, and those that name deleted files. No data file is touched",
     )
     add_apply(parser)
+    about = (
+        "Give existing data files the indexes that the table's options file-index.* name now; the files themselves stay as they"
+        " are. It can run while other jobs write. Shows the plan; --apply carries it out."
+    )
+    example = 'lakelatch rewrite-file-index s3://lake/flights --where "month >= 3" --apply'
+    parser = add_command(commands, "rewrite-file-index", rewrite_file_index, about, example)
+    add_branch(parser)
+    parser.add_argument("--where", metavar="TEXT", help='the partitions, such as "month >= 3"')
+    parser.add_argument("--full", action="store_true", help="also make anew the indexes of files that have them")
+    add_apply(parser)
 
 
 def compact(args: argparse.Namespace, output: Output) -> int:
@@ -74,6 +84,19 @@ def compact(args: argparse.Namespace, output: Output) -> int:
     if not args.apply and done.plan.groups:
         output.note("nothing was changed; use --apply to carry it out")
     table.committer.settle()
+    return OK
+
+
+def rewrite_file_index(args: argparse.Namespace, output: Output) -> int:
+    done = open_table_of(args).rewrite_file_index(
+        args.where, full=args.full, dry_run=not args.apply, progress=progress("indexed")
+    )
+    if output.as_json:
+        output.record({"applied": args.apply, **done.to_dict()})
+        return OK
+    output.line(str(done))
+    if done.plan.groups and not args.apply:
+        output.note("nothing was changed; --apply does it")
     return OK
 
 

@@ -15,10 +15,13 @@ from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.maintenance.manifests import ManifestPlan, compact_manifests, plan_manifests
 from ..coordinator.surroundings import MACHINE
 from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ..core.predicates.predicate import Predicate
 from ..core.statistics.table_statistics import TableStatistics
 from .analysis import analyzed, read_statistics
 from .opened import OpenTable
+from .reindexing import IndexRewrite, plan_indexes, rewrite_indexes
 from .writing.transaction import check_identity
+from .writing.writer import check_writable
 
 
 class Upkeep(OpenTable):
@@ -144,3 +147,52 @@ class Upkeep(OpenTable):
         if dry_run or not plan.is_due:
             return plan
         return compact_manifests(self.committer, timeline, plan, commit_user or new_commit_user(schema), identifier)
+
+    def rewrite_file_index(
+        self,
+        where: Predicate | str | None = None,
+        *,
+        full: bool = False,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> IndexRewrite:
+        """Give existing data files the indexes that the options `file-index.*` name now, without rewriting the files.
+
+        New files get their indexes when they are written. After an option was set, or changed, this makes those of the files that
+        were there before, and drops those that no option names any more. The rows stay the same. It can run while other jobs
+        write: what they append is kept, and files that they replace are left to them.
+
+        Args:
+            where: a predicate on partition columns, or its text, that chooses the partitions.
+            full: also make anew the indexes of files that have them, for example with another option `fpp`.
+            dry_run: change nothing.
+            progress: called with the number of files done so far and their total.
+
+        Returns:
+            What was done, or with `dry_run` would be. Prints as one line.
+
+        Raises:
+            Unsupported: the table has data evolution.
+            InvalidArgument: an option names a column that the table does not have.
+            TableCorrupt: a file is missing or damaged.
+            RetriesExhausted, StoreUnavailable, OutcomeUnknown: as for any commit; run it again.
+
+        Source: format/file-indexes §1; format/commit §3.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> table = ll.create_table("memory://index-doctest/t", pa.schema([("v", pa.int64())]))
+        >>> receipt = table.append(pa.table({"v": [1, 5, 9]}))
+        >>> table.alter(ll.set_option("file-index.bitmap.columns", "v")).id
+        1
+        >>> print(table.rewrite_file_index())
+        1 file got other indexes, snapshot 2
+        >>> table.plan(where="v = 4").files_pruned_by_index
+        1
+        """
+        self._check_not_pinned()
+        timeline, schema = self.timeline, self.timeline.latest_schema()
+        check_writable(schema, keyed=True)
+        plan = plan_indexes(timeline, schema, where, full)
+        if dry_run or not plan.groups:
+            return IndexRewrite(plan)
+        return rewrite_indexes(self.refresh().committer, timeline, schema, plan, progress)

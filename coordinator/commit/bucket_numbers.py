@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...core.metadata.change import owner_of
 from ...core.metadata.data_file import ADD, EMPTY_ROW, SOURCE_APPEND, ManifestEntry, PartitionBucket
 from ...core.metadata.folding import may_hold
 from ...core.metadata.manifest import ManifestFile
@@ -120,12 +121,13 @@ def counts_buckets(entry: ManifestEntry) -> bool:
 
 def numbered(entries: Iterable[ManifestEntry], buckets: Buckets) -> tuple[ManifestEntry, ...]:
     """The entries, with sequence numbers for each bucketed one that continue those of its bucket. Files with keys keep those of
-    their rows.
+    their rows, and so do files that stay and are only described anew.
     """
-    last = dict(buckets.last)
+    last, found = dict(buckets.last), list(entries)
+    kept = {owner_of(e) for e in found if e.kind != ADD}
     made = []
-    for entry in entries:
-        if is_bucketed(entry) and entry.file.min_key == EMPTY_ROW:
+    for entry in found:
+        if is_bucketed(entry) and entry.file.min_key == EMPTY_ROW and owner_of(entry) not in kept:
             bucket = (entry.partition, entry.bucket)
             first = last.get(bucket, -1) + 1
             last[bucket] = first + entry.file.row_count - 1

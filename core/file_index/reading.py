@@ -63,6 +63,11 @@ class FileIndex:
         self._parts = parse_container(fetch, length, where)
         self._readers: dict[tuple[str, str], IndexReader] = {}
 
+    @property
+    def kinds(self) -> frozenset[tuple[str, str]]:
+        """The indexes that there are: column (or `column[key]`) and kind."""
+        return frozenset((column, kind) for column, kinds in self._parts.items() for kind in kinds)
+
     def rows(self, asked: Asked) -> BitMap | None:
         """The rows that may be kept.
 

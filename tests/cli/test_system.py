@@ -56,3 +56,15 @@ def test_statistics_and_manifests_in_the_shell(run: Any, flights: ll.Table) -> N
     assert "nothing to compact" in run("compact", flights.url, "--manifests").out
     wrong = run("compact", flights.url, "--manifests", "--full")
     assert wrong.code == 2 and "--manifests and --full" in wrong.err
+
+
+def test_indexes_of_existing_files_in_the_shell(run: Any, flights: ll.Table) -> None:
+    column = next(f.name for f in flights.schema.fields if f.name not in flights.schema.partition_keys)
+    assert "nothing to index" in run("rewrite-file-index", flights.url).out
+    flights.alter(ll.set_option("file-index.bloom-filter.columns", column))
+    before, count = flights.snapshot(), flights.files().num_rows
+    plan = run("rewrite-file-index", flights.url)
+    assert plan.code == 0 and f"{count} of {count} files" in plan.out and flights.snapshot() == before
+    done = run("rewrite-file-index", flights.url, "--apply", "--json")
+    assert (done.json["files_indexed"], done.json["applied"]) == (count, True)
+    assert "nothing to index" in run("rewrite-file-index", flights.url, "--apply").out

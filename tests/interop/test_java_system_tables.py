@@ -145,3 +145,30 @@ def test_manifests_compacted_as_java_does(tmp_path: Path, paimon_java: Any) -> N
         after[who] = {key: newest[key] for key in kept}, shown, paimon_java.rows(path)
         assert table.timeline.delta_manifests(table.snapshot()) == ()  # type: ignore[arg-type]
     assert after["ours"] == after["java"]
+
+
+def test_java_uses_indexes_that_existing_files_got(tmp_path: Path, paimon_java: Any) -> None:
+    """Embedded and beside the file, after a schema change; Java commits and expires on top."""
+    path = tmp_path / "t"
+    table = ll.create_table(
+        str(path), pa.schema([("v", pa.int64()), ("s", pa.string())]), options={"metadata.stats-mode": "none"}
+    )
+    for n in range(3):
+        table.append(pa.table({"v": list(range(n, 60, 3)), "s": [f"t{v}" for v in range(n, 60, 3)]}))
+    table.alter(ll.rename_column("s", "text"), ll.set_option("file-index.bitmap.columns", "v,text"))
+    wanted = {"v": ["=", "v", 7], "text": ["=", "text", "t8"]}
+    for threshold in ("100 kb", "1 b"):
+        table.alter(ll.set_option("file-index.in-manifest-threshold", threshold))
+        assert table.rewrite_file_index(full=True).files == 3
+        for name, filtered in wanted.items():
+            assert len(paimon_java.rows(path, predicate=filtered)) == 1, (threshold, name)
+        if threshold == "100 kb":
+            assert sum(len(split["files"]) for split in paimon_java.plan(path, predicate=wanted["v"])) == 1
+        assert len(paimon_java.rows(path)) == 60
+    assert_system_tables_agree(paimon_java, path)
+    paimon_java.commit_rows(path, [[100, "new"]])
+    indexes = [path / "bucket-0" / name for e in table.entries() for name in e.file.extra_files]
+    paimon_java.expire(path, 1)
+    assert len(indexes) == 4 and all(index.exists() for index in indexes)
+    assert len(paimon_java.rows(path)) == 61 and table.verify(data="deep") == []
+    assert table.to_arrow(where="text = 't8'")["v"].to_pylist() == [8]
