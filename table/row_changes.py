@@ -5,17 +5,20 @@ Owns: these methods. Must not know: how rows are found and written. Source: arch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from ..coordinator.commit.receipt import Receipt
 from ..coordinator.commit.request import Isolation
-from ..core import options as opt
-from ..core.errors import InvalidArgument, Unsupported
+from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
 from .changes import Changes
+from .rowlevel.conditions import SOURCE, TARGET
 from .rowlevel.edit import Edit
+from .rowlevel.merge_builder import Merge, source_batch
 from .rowlevel.operation import Operation
 from .rowlevel.receipt import RowReceipt
 from .rowlevel.run import Opened, change_rows
@@ -64,7 +67,7 @@ class RowChanges(Changes):
         >>> table.to_arrow().to_pylist()
         [{'id': 2, 'note': 'b'}]
         """
-        if (keys is None) == (where is None):
+        if (keys is None) == (where is None) or isinstance(keys, (str, Predicate)):
             raise InvalidArgument(
                 "delete takes the keys of rows, or a condition",
                 next_step="pass keys= or where=; truncate() deletes all rows",
@@ -112,6 +115,57 @@ class RowChanges(Changes):
             lambda schema: Edit.of(schema, where, set), commit_user, identifier, isolation, properties
         )
 
+    def merge(
+        self,
+        data: Any,
+        on: Sequence[str] | str,
+        *,
+        commit_user: str | None = None,
+        identifier: int | None = None,
+        isolation: Isolation = "serializable",
+        properties: Mapping[str, str] | None = None,
+        evolve: bool = False,
+        target_alias: str = "t",
+        source_alias: str = "s",
+    ) -> Merge:
+        """Begin a MERGE: rows that a source matches are updated or deleted, and rows that match none are added.
+
+        Add clauses to what this returns, then call `execute()`, which makes one commit. The rows of the table are streamed; those
+        of the source are held in memory.
+
+        Args:
+            data: the source, in any form that `append` takes. It is read once.
+            on: the columns that must be equal, or a condition in SQL. A null matches nothing.
+            commit_user, identifier, isolation, properties: as for `delete`.
+            evolve: first add the columns that the table lacks, if a clause takes all columns of the source.
+            target_alias, source_alias: the names of the table and of the source in conditions and values.
+
+        Raises:
+            InvalidArgument: the source has no columns.
+
+        >>> import pyarrow as pa, lakelatch as ll
+        >>> schema = pa.schema([("id", pa.int64()), ("note", pa.string())])
+        >>> table = ll.create_table("memory://merge-doctest/t", schema)
+        >>> receipt = table.append(pa.table({"id": [1, 2, 3], "note": ["a", "b", "c"]}))
+        >>> news = pa.table({"id": [2, 3, 4], "note": ["B", "C", "D"]})
+        >>> merge = table.merge(news, on=["id"]).when_matched_delete("s.id = 3")
+        >>> receipt = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        >>> receipt.rows_deleted, receipt.rows_updated, receipt.rows_inserted
+        (1, 1, 1)
+        >>> sorted(table.to_arrow().column("note").to_pylist())
+        ['B', 'D', 'a']
+        """
+        self._check_not_pinned()
+
+        def run(operation_of: Callable[[TableSchema], Operation]) -> RowReceipt:
+            return self._change_rows(operation_of, commit_user, identifier, isolation, properties)
+
+        def add_columns(schema: pa.Schema) -> None:
+            self._evolve_to(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
+
+        aliases = {target_alias: TARGET, source_alias: SOURCE}
+        return Merge(source_batch(data), on, run, aliases, add_columns if evolve else None)
+
     def _change_rows(
         self,
         operation_of: Callable[[TableSchema], Operation],
@@ -121,7 +175,6 @@ class RowChanges(Changes):
         properties: Mapping[str, str] | None,
     ) -> RowReceipt:
         self._check_not_pinned()
-        _check_changeable(self._schema)
         opened = Opened(lambda: self.committer, self._seen, self._begin)
         return change_rows(
             opened,
@@ -130,18 +183,4 @@ class RowChanges(Changes):
             identifier=identifier,
             isolation=isolation,
             properties=properties,
-        )
-
-
-def _check_changeable(schema: TableSchema) -> None:
-    """Refuse tables whose rows cannot be changed by a condition yet."""
-    if schema.primary_keys:
-        raise Unsupported(
-            "changing rows by a condition in a table with a primary key is not supported yet",
-            next_step="read the rows with to_arrow(where=…), and upsert them or delete their keys",
-        )
-    if schema.options.get(opt.DATA_EVOLUTION):
-        raise Unsupported(
-            f"option '{opt.DATA_EVOLUTION.key}' = true: changing rows by a condition is not supported yet",
-            next_step="read _ROW_ID with to_arrow(where=…), and use update_columns",
         )

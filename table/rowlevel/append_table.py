@@ -86,6 +86,9 @@ class Planned:
 
 def changed_here(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileChange]:
     """Change files in this process, a few at a time."""
+    if len(splits) == 1:
+        yield changer.change(splits[0], str(uuid.uuid4()))
+        return
     with MACHINE.executor(THREADS, "lakelatch-rows") as pool:
         futures = [pool.submit(changer.change, split, str(uuid.uuid4())) for split in splits]
         try:

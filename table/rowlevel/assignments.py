@@ -20,7 +20,7 @@ from ...core.expressions.evaluate import Tables, evaluate, type_of
 from ...core.expressions.functions import rounded
 from ...core.expressions.names import Names
 from ...core.expressions.sql import parse_expression
-from ...core.expressions.tree import Expression, Literal, lit, references_of
+from ...core.expressions.tree import Expression, Literal, Reference, lit, references_of
 from ...core.rows.arrow import to_arrow
 from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
@@ -79,6 +79,8 @@ class Assignment:
             if isinstance(value, str):
                 about = f"{where}: column '{name}'"
                 values[name] = names.bound(parse_expression(value, about), about, only)
+            elif isinstance(value, Reference):
+                values[name] = value
             else:
                 values[name] = lit(value)
         made = Assignment(tuple(fields), values, keeps)

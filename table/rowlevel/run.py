@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from ...backends.store import Store
 from ...coordinator.commit.committer import Committer, new_commit_user
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import Isolation
@@ -22,6 +24,8 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..writing.transaction import Transaction, check_identity
 from .append_table import AppendChange, ChangeFiles, changed_here
+from .evolution import EvolvingChange
+from .key_table import KeyChange
 from .operation import Operation
 from .receipt import RowReceipt
 
@@ -55,7 +59,7 @@ def change_rows(
     properties: Mapping[str, str] | None = None,
     change_files: ChangeFiles = changed_here,
 ) -> RowReceipt:
-    """Change rows of a table without a primary key, in one commit.
+    """Change rows in one commit.
 
     Args:
         operation_of: makes the operation for a schema. It is called again if the table gets another schema.
@@ -69,13 +73,15 @@ def change_rows(
     if landed is not None:
         return landed
     retrying = Retrying(table.committer().schema)
-    change: AppendChange | None = None
+    if table.committer().schema.primary_keys:
+        return _with_keys(table, operation_of, retrying, commit_user, identifier, isolation, properties)
+    change: AppendChange | EvolvingChange | None = None
     while True:
         timeline, snapshot, schema = table.seen()
         if change is None or change.schema.id != schema.id:
-            if change is not None:
-                change.discard(everything=not retrying.sent)
-            change = AppendChange(timeline.store, schema, operation_of(schema), change_files)
+            if change is not None and not retrying.sent:
+                change.discard(everything=True)
+            change = _change_of(timeline.store, schema, operation_of(schema), change_files)
         try:
             planned = change.plan(timeline, snapshot)
             request = change.request(
@@ -104,6 +110,39 @@ def change_rows(
             raise
         else:
             return counted(receipt, planned.counts, retrying.plans)
+
+
+def _change_of(
+    store: Store, schema: TableSchema, operation: Operation, change_files: ChangeFiles
+) -> AppendChange | EvolvingChange:
+    if schema.options.get(opt.DATA_EVOLUTION):
+        return EvolvingChange(store, schema, operation)
+    return AppendChange(store, schema, operation, change_files)
+
+
+def _with_keys(
+    table: Opened,
+    operation_of: Callable[[TableSchema], Operation],
+    retrying: Retrying,
+    commit_user: str | None,
+    identifier: int | None,
+    isolation: Isolation,
+    properties: Mapping[str, str] | None,
+) -> RowReceipt:
+    """Change rows of a table with a primary key. Each attempt reads and writes anew."""
+    while True:
+        timeline, snapshot, schema = table.seen()
+        change = KeyChange(timeline.store, schema, operation_of(schema))
+        begin = partial(
+            table.begin, commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+        )
+        try:
+            tx, counts = change.written(timeline, snapshot, isolation, begin)
+        except CommitConflict as error:
+            if not retrying.again(error):
+                raise
+        else:
+            return counted(tx.receipt, counts, retrying.plans)
 
 
 def landed_before(
