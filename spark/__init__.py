@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .change_scan import changes
     from .cleaning import clean
     from .compaction import compact
+    from .lake_table import LakeTable
     from .scan import read
     from .source import register
     from .write_job import write
@@ -29,6 +30,16 @@ _HOMES = {
     "read": "scan",
     "write": "write_job",
     "register": "source",
+__all__ = ["LakeTable", "changes", "compact", "read", "register", "write"]
+
+# No module may have the name of a function: importing the module would overwrite the function.
+_HOMES = {
+    "LakeTable": "lake_table",
+    "changes": "change_scan",
+    "compact": "compaction",
+    "read": "scan",
+    "register": "source",
+    "write": "write_job",
 }
 
 

@@ -1,7 +1,7 @@
 """The tasks that run on executors: write rows to data files, read splits, and compact files. They are sent by pickle.
 
-Owns: `WriteTask`, `RewriteTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames, sessions, commits.
-Source: format/spark §3, §5.
+Owns: `WriteTask`, `RewriteTask`, `ChangeTask`, `ReadTask`, and the names of a task's files. Must not know: DataFrames,
+sessions, commits. Source: format/spark §3, §5.
 
 Invariants: Each attempt of a task has its own file names, so that a retried or speculative attempt never touches the files
 of another attempt. An attempt that fails deletes its files before it raises. An attempt without rows returns no message.
@@ -27,6 +27,7 @@ from ..core.rows.types import AtomicType, Field
 from ..core.rows.values import MILLIS_PER_DAY
 from ..table.compaction.run import AnyRewriter
 from ..table.reading.arrow import SplitReader
+from ..table.rowlevel.file_change import FileChange, FileChanger
 from ..table.scan.split import Split
 from ..table.writing.conform import Conformer
 from ..table.writing.overwrites import with_partition
@@ -166,6 +167,40 @@ class RewriteTask:
                 delete_located(self.store, keys_of(self.schema, messages))
             raise
         yield pa.record_batch({"message": pa.array([pickle.dumps(m) for m in messages], pa.binary())})
+
+
+@dataclass(frozen=True)
+class ChangeTask:
+    """Changes rows of the files of one task.
+
+    Attributes:
+        changer: holds the store, the schemas and the change.
+        job: as for `RewriteTask`.
+    """
+
+    changer: FileChanger
+    job: str
+
+    @property
+    def store(self) -> Store:
+        return self.changer.store
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.changer.schema
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Batches of `SPLIT_SCHEMA` to one batch of a pickled `FileChange` for each file."""
+        name = attempt_name(self.job)
+        files = (file for batch in batches for packed in batch.column(1) for file in pickle.loads(packed.as_py()))
+        changes: list[FileChange] = []
+        try:
+            changes.extend(self.changer.change(file, f"{name}-{i}") for i, file in enumerate(files))
+        except BaseException:
+            with suppress(StoreUnavailable):
+                delete_located(self.store, [key for change in changes for key in change.written])
+            raise
+        yield pa.record_batch({"message": pa.array([pickle.dumps(c) for c in changes], pa.binary())})
 
 
 @dataclass(frozen=True)

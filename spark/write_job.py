@@ -43,7 +43,7 @@ from .rows.numbering import Numbering
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
 from .session import overwrites_dynamically, parallelism, tells_case
 from .shipping import check_workers, shipped
-from .tasks import MESSAGE_SCHEMA, RewriteTask, WriteTask, file_prefix, messages_of
+from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, file_prefix, messages_of
 from .types import from_spark_schema
 from .zones import partition_in, session_zone
 
@@ -269,7 +269,7 @@ def _names(columns: Sequence[str] | str) -> tuple[str, ...]:
 # ----------------------------------------------------------------------------------------------------------- the job
 
 
-def run_job(frame: Any, task: WriteTask | RewriteTask) -> list[CommitMessage]:
+def run_job(frame: Any, task: WriteTask | RewriteTask | ChangeTask) -> list[Any]:
     """Run the one action and return its messages; after a failure, delete the job's files or name them in the error."""
     check_workers(frame.sparkSession)
     try:

@@ -16,6 +16,7 @@ from ..core.errors import InvalidArgument
 from ..core.metadata.schema import TableSchema
 from ..core.predicates.predicate import Predicate
 from .changes import Changes
+from .rowlevel.append_table import ChangeFiles, changed_here
 from .rowlevel.conditions import SOURCE, TARGET
 from .rowlevel.edit import Edit
 from .rowlevel.merge_builder import Merge, source_batch
@@ -160,11 +161,12 @@ class RowChanges(Changes):
         def run(operation_of: Callable[[TableSchema], Operation]) -> RowReceipt:
             return self._change_rows(operation_of, commit_user, identifier, isolation, properties)
 
-        def add_columns(schema: pa.Schema) -> None:
-            self._evolve_to(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
-
         aliases = {target_alias: TARGET, source_alias: SOURCE}
-        return Merge(source_batch(data), on, run, aliases, add_columns if evolve else None)
+        return Merge(source_batch(data), on, run, aliases, self._add_columns if evolve else None)
+
+    def _add_columns(self, schema: pa.Schema) -> None:
+        """Add the columns that the table lacks."""
+        self._evolve_to(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
 
     def _change_rows(
         self,
@@ -173,6 +175,7 @@ class RowChanges(Changes):
         identifier: int | None,
         isolation: Isolation,
         properties: Mapping[str, str] | None,
+        change_files: ChangeFiles = changed_here,
     ) -> RowReceipt:
         self._check_not_pinned()
         opened = Opened(lambda: self.committer, self._seen, self._begin)
@@ -183,4 +186,5 @@ class RowChanges(Changes):
             identifier=identifier,
             isolation=isolation,
             properties=properties,
+            change_files=change_files,
         )

@@ -301,9 +301,9 @@ class AppendChange:
                 partition,
                 bucket,
                 here[0].split.total_buckets,
-                new_files=tuple(file for c in replaced for file in c.new_files),
+                new_files=tuple(file for c in here for file in c.new_files),
                 deleted_files=tuple(c.split.files[0] for c in replaced),
-                uploads=(*(u for c in replaced for u in c.uploads), *uploads),
+                uploads=(*(u for c in here for u in c.uploads), *uploads),
                 index_entries=vectors,
             )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +26,7 @@ from ...core.rows.arrow import to_arrow
 from ...core.rows.literals import coerce_literal
 from ...core.rows.partition import closest
 from ...core.rows.types import AtomicType, Field
-from ...core.rows.values import to_arrow_scalar
+from ...core.rows.values import root_of, to_arrow_scalar
 from ..writing.conform import Conformer
 from .conditions import TARGET
 
@@ -56,6 +57,7 @@ class Assignment:
         *,
         keeps: bool,
         only: str | None = None,
+        zone: tzinfo | None = None,
     ) -> Assignment:
         """Assignments from what the caller gave.
 
@@ -64,6 +66,7 @@ class Assignment:
             schemas: the columns of each table, with their types.
             where: what they are for, for errors.
             only: the one table whose columns may be named.
+            zone: of values that are points in time and have none; None refuses them.
 
         Raises:
             InvalidArgument: there is no such column, or a type does not fit.
@@ -83,7 +86,7 @@ class Assignment:
                 values[name] = value
             else:
                 values[name] = lit(value)
-        made = Assignment(tuple(fields), values, keeps)
+        made = Assignment(tuple(fields), _in_zone(values, by_name, zone), keeps)
         made.check(schemas)
         return made
 
@@ -202,3 +205,17 @@ def _check_fits(given: pa.DataType, field: Field) -> None:
             f"column '{field.name}' is of type {target}, but its new value is of type {given}",
             next_step="CAST the value",
         )
+
+
+def _in_zone(
+    values: Mapping[str, Expression], by_name: Mapping[str, Field], zone: tzinfo | None
+) -> dict[str, Expression]:
+    """Texts that are assigned to points in time are read in a zone."""
+    if zone is None:
+        return dict(values)
+    made = dict(values)
+    for name, value in values.items():
+        field = by_name[name]
+        if isinstance(value, Literal) and isinstance(value.value, str) and root_of(field.type) == "TIMESTAMP_LTZ":
+            made[name] = Literal(coerce_literal(value.value, field.type, f"column '{name}'", zone))
+    return made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -42,12 +43,15 @@ class Where:
     rest: Expression | None = None
 
     @staticmethod
-    def of(given: Predicate | str | None, fields: Sequence[Field], names: Names | None = None) -> Where:
+    def of(
+        given: Predicate | str | None, fields: Sequence[Field], names: Names | None = None, zone: tzinfo | None = None
+    ) -> Where:
         """A condition from what the caller gave.
 
         Args:
             given: a predicate made with `ll.col`, SQL text, or None for all rows.
             names: the names that text may use; by default those of the columns.
+            zone: of times that are points in time and have none; None refuses them.
 
         Raises:
             InvalidArgument: the text is no condition, or does not fit the columns.
@@ -55,7 +59,7 @@ class Where:
         if given is None:
             return Where()
         if isinstance(given, Predicate):
-            return Where(bind(given, fields))
+            return Where(bind(given, fields, zone))
         if not isinstance(given, str):
             raise InvalidArgument(
                 f"where is {given!r}",
@@ -70,7 +74,7 @@ class Where:
                 _check(bound, fields)
                 rest.append(bound)
             else:
-                predicates.append(bind(predicate, fields))
+                predicates.append(bind(predicate, fields, zone))
         joined = reduce(lambda a, b: Call("and", (a, b)), rest) if rest else None
         return Where(reduce(and_, predicates) if predicates else None, joined)
 

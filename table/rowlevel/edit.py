@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
@@ -36,20 +37,25 @@ class Edit:
 
     @staticmethod
     def of(
-        schema: TableSchema, where: Predicate | str | None, given: Mapping[str, Any] | None, alias: str | None = None
+        schema: TableSchema,
+        where: Predicate | str | None,
+        given: Mapping[str, Any] | None,
+        alias: str | None = None,
+        zone: tzinfo | None = None,
     ) -> Edit:
         """A change from what the caller gave.
 
         Args:
             given: the new values, for an update.
             alias: another name of the table in `where` and `given`.
+            zone: of times that are points in time and have none; None refuses them.
         """
         names = Names({TARGET: schema.names}, {alias: TARGET} if alias else {})
-        chosen = Where.of(where, schema.fields, names)
+        chosen = Where.of(where, schema.fields, names, zone)
         if given is None:
             return Edit(chosen)
         columns = {TARGET: arrow_schema(schema.fields)}
-        return Edit(chosen, Assignment.of(given, schema.fields, names, columns, "set", keeps=True))
+        return Edit(chosen, Assignment.of(given, schema.fields, names, columns, "set", keeps=True, zone=zone))
 
     @property
     def word(self) -> str:

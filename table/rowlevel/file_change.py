@@ -33,6 +33,8 @@ from ..writing.data_writer import DataFileWriter, FileSettings
 from .operation import DELETED, Found, Operation
 
 _NONE = np.zeros(0, np.int64)
+HELD_BYTES = 16 << 20
+"""The bytes of new rows of a file above which they get files of their own; others are collected."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ class FileChanger:
         if updated and (self.marks or self.moves):
             rows = self._new_rows(split, positions[~is_deleted], found, ~is_deleted)
         change = replace(change, positions=positions[leaving], rows=rows)
+        if rows is not None and not self.moves and rows.nbytes > HELD_BYTES:
+            change = self._with_files(replace(change, rows=None), iter(rows.to_batches()), f"{name}-new")
         if leaving.all() and not self._stays(split, len(positions)):
             return replace(change, is_gone=True)
         return change if self.marks else self._rewritten(change, positions, found, name)
@@ -176,13 +180,23 @@ class FileChanger:
         return FileSettings.of(self.schema, self.fields)
 
     def _rewritten(self, change: FileChange, positions: Any, found: Found, name: str) -> FileChange:
+        """The change with new files in the place of the old one."""
+        made = self._with_files(change, self._after(change.split, positions, found), name)
+        oldest = change.split.files[0].min_sequence_number
+        files = made.new_files
+        if self._tracked:
+            files = tuple(f._replace(min_sequence_number=oldest, max_sequence_number=0) for f in files)
+        return replace(made, is_rewritten=True, new_files=files)
+
+    def _with_files(self, change: FileChange, batches: Iterator[pa.RecordBatch], name: str) -> FileChange:
+        """The change with new files of some rows, beside the old one."""
         split = change.split
         paths = TablePaths(data_directory=self.schema.options.get(opt.DATA_FILE_DIRECTORY))
         folder = paths.bucket_dir(split.partition_path, split.bucket)
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
         writer = DataFileWriter(self.store, self._settings, folder, stem, travelling=True)
         try:
-            for batch in self._after(split, positions, found):
+            for batch in batches:
                 self._refuse_nulls(batch, split)
                 writer.write(batch)
             writer.finish()
@@ -193,15 +207,11 @@ class FileChanger:
             except StoreUnavailable:
                 pass  # they become orphans; the first error is reported
             raise
-        files, oldest = tuple(writer.files), split.files[0].min_sequence_number
-        if self._tracked:
-            files = tuple(f._replace(min_sequence_number=oldest, max_sequence_number=0) for f in files)
         return replace(
             change,
-            is_rewritten=True,
-            new_files=files,
-            uploads=tuple(writer.uploads),
-            written=tuple(writer.written_keys),
+            new_files=(*change.new_files, *writer.files),
+            uploads=(*change.uploads, *writer.uploads),
+            written=(*change.written, *writer.written_keys),
         )
 
     def _after(self, split: Split, positions: Any, found: Found) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import reduce
 from typing import Any
 
@@ -63,6 +64,7 @@ class Merge:
     run: Callable[[Callable[[TableSchema], Operation]], RowReceipt]
     aliases: Mapping[str, str]
     evolve: Callable[[pa.Schema], None] | None = None
+    zone: tzinfo | None = None
     clauses: tuple[_When, ...] = ()
 
     def when_matched_update(self, set: Mapping[str, Any], condition: str | None = None) -> Merge:  # noqa: A002
@@ -125,7 +127,7 @@ class Merge:
 
     def operation(self, schema: TableSchema) -> MergeRows:
         """The MERGE for a schema of the table, after all checks of names and types."""
-        bound = _Bound(schema, self.source, self.aliases)
+        bound = _Bound(schema, self.source, self.aliases, self.zone)
         keys, rest, chosen = bound.match(self.on)
         clauses = {kind: tuple(bound.clause(c) for c in self.clauses if c.kind == kind) for kind in _KINDS}
         return MergeRows(
@@ -146,8 +148,10 @@ _KINDS = (_MATCHED, _UNMATCHED, _ABSENT)
 class _Bound:
     """Names and types of the two tables."""
 
-    def __init__(self, schema: TableSchema, source: pa.RecordBatch, aliases: Mapping[str, str]) -> None:
-        self._schema, self._source = schema, source
+    def __init__(
+        self, schema: TableSchema, source: pa.RecordBatch, aliases: Mapping[str, str], zone: tzinfo | None
+    ) -> None:
+        self._schema, self._source, self._zone = schema, source, zone
         self._names = Names({TARGET: schema.names, SOURCE: source.schema.names}, aliases)
         self._schemas = {TARGET: arrow_schema(schema.fields), SOURCE: source.schema}
 
@@ -167,7 +171,7 @@ class _Bound:
                     continue
             predicate = as_predicate(part) if sides == {TARGET} else None
             if predicate is not None:
-                chosen.append(bind(predicate, self._schema.fields))
+                chosen.append(bind(predicate, self._schema.fields, self._zone))
             rest.append(part)
         joined = reduce(lambda a, b: Call("and", (a, b)), rest) if rest else None
         return tuple(keys), joined, reduce(lambda a, b: a & b, chosen) if chosen else None
@@ -202,7 +206,7 @@ class _Bound:
         where = "values" if when.kind == _ABSENT else "set"
         keeps = when.kind != _ABSENT
         assignment = Assignment.of(
-            given, self._schema.fields, self._names, self._schemas, where, keeps=keeps, only=only
+            given, self._schema.fields, self._names, self._schemas, where, keeps=keeps, only=only, zone=self._zone
         )
         return Clause(test, assignment)
 

@@ -1,7 +1,7 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline` and changes. The nightly run adds the habits of writers and readers, their page, times without
-a zone, tables of the catalog, errors, random conditions, golden tables and faults.
+Every run includes `test_pipeline`, changes, and changes of rows. The nightly run adds the habits of writers and readers, their
+page, times without a zone, tables of the catalog, errors, random conditions, golden tables and faults.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from report import tell
 
 HERE = Path(__file__).parent
-FILES = ["test_pipeline.py", "test_changes.py"]
+FILES = ["test_pipeline.py", "test_changes.py", "test_row_changes.py"]
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += ["test_writing_by_habit.py", "test_time_zones.py", "test_tables_of_the_catalog.py"]
     FILES += ["test_source_errors.py", "test_reading_by_habit.py", "test_habit_page.py"]
