@@ -175,11 +175,12 @@ def _register_write(commands: Commands) -> None:
     add_commit(parser)
 
 
-def add_files(parser: Parser, option: str | None = None) -> None:
+def add_files(parser: Parser, option: str | None = None, required: bool = True) -> None:
     """Add the arguments that name files with rows.
 
     Args:
         option: the files follow this option, instead of the URL.
+        required: the option must be given.
     """
     about: dict[str, Any] = {
         "nargs": "+",
@@ -189,7 +190,7 @@ def add_files(parser: Parser, option: str | None = None) -> None:
     if option is None:
         parser.add_argument("files", **about)
     else:
-        parser.add_argument(option, dest="files", required=True, **about)
+        parser.add_argument(option, dest="files", required=required, **about)
     parser.add_argument("--format", choices=_FILE_FORMATS, help="the format of all files (default: by extension)")
     parser.add_argument(
         "--null", action="append", default=[], metavar="TEXT", help="a text that means null in CSV, such as NA"

@@ -1,4 +1,4 @@
-"""The commands `upsert` and `delete`, which change the rows of tables with a primary key.
+"""The commands `upsert`, `delete` and `update`, which change rows: by their keys, or by a condition.
 
 Owns: their arguments. Must not know: file formats (see `sources`), or how a commit is made.
 Invariant: one command is one commit, however many files it reads. Rows are streamed.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from .arguments import Commands, add_branch, add_command, open_table_of, pairs
+from ..core.errors import InvalidArgument
+from .arguments import Commands, Parser, add_branch, add_command, open_table_of, pairs
 from .changes import CountedRows, add_commit, add_files, keep_journal, show_receipt
 from .exit_codes import OK
 from .output import Output
@@ -33,12 +34,40 @@ def register(commands: Commands) -> None:
         help="the column that says what each row does: +I, -U, +U, -D, or c, r, u, d; it need not be in the table",
     )
     add_commit(parser)
-    example = "lakelatch delete s3://lake/orders --keys cancelled.csv"
-    about = "Delete the rows with some keys from a table with a primary key. One commit."
+    example = (
+        'lakelatch delete s3://lake/flights --where "month = 1 AND carrier IS NULL"\n'
+        "lakelatch delete s3://lake/orders --keys cancelled.csv"
+    )
+    about = "Delete the rows for which a condition is true, or those with some primary keys. One commit."
     parser = add_command(commands, "delete", delete, about, example)
     add_branch(parser)
-    add_files(parser, "--keys")
+    parser.add_argument("--where", metavar="SQL", help="the rows to delete, in any table")
+    add_files(parser, "--keys", required=False)
+    _add_isolation(parser)
     add_commit(parser)
+    example = 'lakelatch update ./flights --where "carrier = \'AA\'" --set "delay = delay + 1" --set "note = \'late\'"'
+    about = "Give columns of the rows for which a condition is true new values. One commit."
+    parser = add_command(commands, "update", update, about, example)
+    add_branch(parser)
+    parser.add_argument("--where", metavar="SQL", help="the rows to update; all rows if it is left out")
+    parser.add_argument(
+        "--set",
+        action="append",
+        required=True,
+        metavar="COLUMN=SQL",
+        help="a column and its new value, which may be computed from the row; text goes in single quotes",
+    )
+    _add_isolation(parser)
+    add_commit(parser)
+
+
+def _add_isolation(parser: Parser) -> None:
+    parser.add_argument(
+        "--isolation",
+        choices=("serializable", "snapshot"),
+        default="serializable",
+        help="serializable: look again if other jobs add rows that the condition may concern",
+    )
 
 
 def upsert(args: argparse.Namespace, output: Output) -> int:
@@ -48,7 +77,38 @@ def upsert(args: argparse.Namespace, output: Output) -> int:
     return _commit(args, output, change, "written", args.row_kind)
 
 
+def update(args: argparse.Namespace, output: Output) -> int:
+    given = {name.strip(): value for name, value in pairs(args.set, "--set").items()}
+    return _changed(args, output, lambda table, about: table.update(args.where, set=given, **about))
+
+
+def _changed(args: argparse.Namespace, output: Output, change: Any) -> int:
+    """Commit a change of rows that a condition chooses."""
+    table = open_table_of(args)
+    journal = keep_journal(table, args.journal, output)
+    about = {
+        "commit_user": args.commit_user,
+        "identifier": args.identifier,
+        "isolation": args.isolation,
+        "properties": pairs(args.property, "--property"),
+    }
+    receipt = change(table, about)
+    if output.as_json:
+        output.record({**receipt.to_dict(), "journal": journal})
+    else:
+        output.line(str(receipt))
+    table.committer.settle()
+    return OK
+
+
 def delete(args: argparse.Namespace, output: Output) -> int:
+    if (args.where is None) == (args.files is None):
+        raise InvalidArgument(
+            "delete takes the keys of rows, or a condition", next_step="pass --keys FILE or --where SQL"
+        )
+    if args.where is not None:
+        return _changed(args, output, lambda table, about: table.delete(where=args.where, **about))
+
     def change(tx: Transaction, rows: Any) -> None:
         tx.delete(rows)
 

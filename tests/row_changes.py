@@ -67,11 +67,11 @@ KINDS = {
 class Case:
     """A table of lakelatch, and the same rows in DuckDB."""
 
-    def __init__(self, random: Random, kind: Kind, name: str) -> None:
+    def __init__(self, random: Random, kind: Kind, name: str, local: bool = False) -> None:
         self.random, self.kind, self.next_id, self.moved = random, kind, 0, 0
         options = {"write-only": "true"} if random.random() < 0.3 and not kind.key else {}
         self.table = ll.create_table(
-            f"memory://row-changes-random/{name}",
+            name if local else f"memory://row-changes-random/{name}",
             SCHEMA,
             partition_by=list(kind.partition_by),
             primary_key=list(kind.key),

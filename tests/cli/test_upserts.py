@@ -59,3 +59,18 @@ def test_files_and_show_know_sorted_runs(run: Any, orders: str, tmp_path: Path) 
     assert told["max_sequence_number"] - told["min_sequence_number"] == 1
     assert {"max_sequence_number", "delete_row_count"} <= set(run("files", orders).out.split())
     assert [m["list"] for m in told["manifests"]] == ["delta", "changelog"]
+
+
+def test_rows_are_deleted_and_updated_by_condition(run: Any, orders: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,note\n1,a\n2,b\n3,c\n")
+    assert run("upsert", orders, tmp_path / "a.csv").code == 0
+    identity = ("--commit-user", "etl", "--identifier", 1)
+    done = run("update", orders, "--where", "id < 3", "--set", "note = note || '='", *identity, "--json").json
+    assert (done["rows_updated"], done["rows_deleted"], done["replayed"]) == (2, 0, False)
+    assert run("update", orders, "--set", "note = 'x'", *identity, "--json").json["replayed"]
+    told = run("delete", orders, "--where", "note LIKE 'b%' OR id = 3").out
+    assert "2 deleted" in told
+    assert ll.open_table(orders).to_arrow().to_pylist() == [{"id": 1, "note": "a="}]
+    refused = run("update", orders, "--set", "nothing = 1", "--json")
+    assert refused.code == 2 and "no column 'nothing'" in refused.error["message"]
+    assert run("delete", orders, "--where", "id = 1", "--keys", tmp_path / "a.csv").code == 2
