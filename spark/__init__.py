@@ -18,27 +18,22 @@ if TYPE_CHECKING:
     from .lake_table import LakeTable
     from .scan import read
     from .source import register
+    from .streams.captured import apply_changes
+    from .streams.sink import sink
     from .write_job import write
 
-__all__ = ["changes", "clean", "compact", "read", "register", "write"]
-
-# No module may have the name of a function: importing the module would overwrite the function.
-_HOMES = {
-    "changes": "change_scan",
-    "clean": "cleaning",
-    "compact": "compaction",
-    "read": "scan",
-    "write": "write_job",
-    "register": "source",
-__all__ = ["LakeTable", "changes", "compact", "read", "register", "write"]
+__all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "write"]
 
 # No module may have the name of a function: importing the module would overwrite the function.
 _HOMES = {
     "LakeTable": "lake_table",
+    "apply_changes": "streams.captured",
     "changes": "change_scan",
+    "clean": "cleaning",
     "compact": "compaction",
     "read": "scan",
     "register": "source",
+    "sink": "streams.sink",
     "write": "write_job",
 }
 

@@ -29,9 +29,9 @@ from .tasks import SPLIT_SCHEMA
 from .types import arrow_field_for_spark, batch_for_spark, spark_schema
 from .zones import bound_in, session_zone
 
-_OPEN_BYTES = 1 << 20
+OPEN_BYTES = 1 << 20
 """The cost of opening a file, in bytes read, when steps are packed into tasks."""
-_LEAST_BYTES = 4 * _OPEN_BYTES
+LEAST_BYTES = 4 * OPEN_BYTES
 """Less than this is not worth a task of its own."""
 
 
@@ -132,8 +132,8 @@ class ChangeTask:
 
 def packed_steps(steps: Sequence[ChangeStep], tasks: int) -> list[list[ChangeStep]]:
     """Group steps into at most so many tasks of about the same size, and few where there is little to read."""
-    weights = [step.size + _OPEN_BYTES * sum(len(split.files) for split in step.splits) for step in steps]
-    count = min(len(steps), tasks, -(-sum(weights) // _LEAST_BYTES))
+    weights = [step.size + OPEN_BYTES * sum(len(split.files) for split in step.splits) for step in steps]
+    count = min(len(steps), tasks, -(-sum(weights) // LEAST_BYTES))
     groups: list[list[ChangeStep]] = [[] for _ in range(count)]
     loads = [0] * count
     for weight, step in sorted(zip(weights, steps, strict=True), key=lambda pair: -pair[0]):

@@ -34,9 +34,10 @@ from .saving import understand_save_as_table
 from .scan import TASK_BYTES, packed
 from .shipping import Carried, carried
 from .source_options import SourceOptions
-from .source_streams import NoStreamReader, refuse_stream_writer
 from .source_writer import TableSourceWriter
 from .statements import Statements
+from .streams.reader import TableStreamReader
+from .streams.writer import StreamSourceWriter
 from .system import SystemTask, system_task
 from .tasks import ReadTask
 from .types import spark_schema
@@ -96,7 +97,8 @@ class TableSource(DataSource):
         if options.system is not None and stated is None:
             return spark_schema(system_fields(options.system, options.table_to_read().schema, options.columns))
         fields = fields_of(options.table_to_read().schema, options.columns)
-        schema = spark_schema(fields if options.changes is None else (*fields, *DESCRIPTION_FIELDS))
+        described = options.changes is not None or options.stream.row_kinds
+        schema = spark_schema((*fields, *DESCRIPTION_FIELDS) if described else fields)
         if stated is None:
             return schema
         if (options.where, options.columns, options.changes, options.system) != (None, None, None, None):
@@ -112,6 +114,7 @@ class TableSource(DataSource):
         if "path" not in given:  # a table of the catalog
             given = {**options_of_mark(schema), **given}
         options = SourceOptions(given, self.folder)
+        options.check_batch("read")
         table = options.table_to_read()
         if options.system is not None:
             return SystemSourceReader(table, schema, options)
@@ -121,13 +124,15 @@ class TableSource(DataSource):
         return TableSourceReader(table, schema, where)
 
     def writer(self, schema: spark.StructType, overwrite: bool) -> Any:
-        return TableSourceWriter(self._options(), schema, overwrite)
+        options = self._options()
+        options.check_batch("write")
+        return TableSourceWriter(options, schema, overwrite)
 
     def streamReader(self, schema: spark.StructType) -> Any:  # noqa: N802 - Spark's name
-        return NoStreamReader()
+        return TableStreamReader(self.options, self.folder, schema)
 
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
-        refuse_stream_writer()
+        return StreamSourceWriter(self._options(), schema, overwrite)
 
 
 @dataclass

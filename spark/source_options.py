@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from ..backends.registry import scheme_of
@@ -24,6 +25,7 @@ from ..core.rows.partition import closest
 from ..table.create import open_table
 from ..table.table import Table
 from ..table.travel import epoch_millis
+from .streams.options import CHECKPOINT, READING, StreamOptions
 from .zones import bound_in, partition_in, zone_named
 
 STORAGE_PREFIX, PROPERTY_PREFIX = "storage.", "property."
@@ -48,6 +50,8 @@ KNOWN = (
     "mergeschema",
     "row-kind",
     "system",
+    *READING,
+    CHECKPOINT,
 )
 
 
@@ -112,6 +116,8 @@ class SourceOptions:
         self.system = given.get("system")
         if self.system is not None and self.changes is not None:
             raise InvalidArgument("options 'system' and 'incremental-between' exclude each other")
+        self.overwrites = _flag({"overwrites": "true", **given}, "overwrites", "overwrites")
+        self.stream, self.checkpoint = StreamOptions.of(given), given.get(CHECKPOINT)
         self.commit_user, self.identifier = given.get("commit-user"), _number(given, "identifier")
         self.isolation: Any = given.get("isolation", "snapshot")
         self.read_snapshot = _number(given, "read-snapshot")
@@ -140,6 +146,38 @@ class SourceOptions:
         if (self.snapshot, self.tag, self.timestamp) == (None, None, None):
             return table
         return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=self._moment())
+
+    def check_batch(self, what: str) -> None:
+        """Refuse the options that only streams have.
+
+        Args:
+            what: what is done, for the error.
+        """
+        self.stream.check_none(what)
+        if self.checkpoint is not None:
+            raise InvalidArgument(f"option 'checkpointLocation' goes with writeStream only, not with {what}")
+        if self.changes is None and not self.overwrites:
+            raise InvalidArgument("option 'overwrites' needs option 'incremental-between', or a stream")
+
+    def check_stream_reader(self) -> None:
+        """Refuse the options that a stream out of a table cannot have."""
+        if (self.snapshot, self.tag, self.timestamp, self.changes) != (None, None, None, None):
+            raise InvalidArgument(
+                "options 'snapshot', 'tag', 'timestamp' and 'incremental-between' do not go with readStream",
+                next_step="say with option 'from' where the stream begins: a snapshot id, a tag or a time",
+            )
+        if self.checkpoint is not None:
+            raise InvalidArgument("option 'checkpointLocation' goes with writeStream, not with readStream")
+
+    def start_moment(self, start: int | str) -> int | str:
+        """Option `from`: a text that is a time without a zone gets the zone of option `timeZone`."""
+        if isinstance(start, int) or self.zone is None or not start[:1].isdigit() or "@" in start:
+            return start
+        try:
+            millis = epoch_millis(start, "option 'from'", self.zone)
+        except InvalidArgument:
+            return start
+        return datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat()
 
     def wanted_rows(self, schema: TableSchema) -> Predicate | None:
         """Option `where`, bound to the columns of the table; None for all rows."""
@@ -182,10 +220,9 @@ class ChangeOptions:
 
 def _changes(given: Mapping[str, str], moment: tuple[Any, ...]) -> ChangeOptions | None:
     between = given.get("incremental-between")
-    more = [key for key in ("incremental-between-scan-mode", "overwrites") if key in given]
     if between is None:
-        if more:
-            raise InvalidArgument(f"option '{more[0]}' needs option 'incremental-between'")
+        if "incremental-between-scan-mode" in given:
+            raise InvalidArgument("option 'incremental-between-scan-mode' needs option 'incremental-between'")
         return None
     if moment != (None, None, None):
         raise InvalidArgument("option 'incremental-between' excludes 'snapshot', 'tag' and 'timestamp'")

@@ -30,7 +30,7 @@ from ..table.writing.beginning import Beginning
 from ..table.writing.overwrites import overwrite_spec, snapshot_read
 from ..table.writing.transaction import Transaction, check_identity
 from ..table.writing.writer import keys_of
-from .columns import match_columns
+from .columns import Columns, match_columns
 from .evolving import with_new_columns
 from .rows.numbering import Numbering
 from .rows.routing import check_written_by_spark
@@ -67,30 +67,8 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
 
     def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
         check_identity(options.commit_user, options.identifier)
-        if (options.where, options.columns) != (None, None):
-            raise InvalidArgument(
-                "options 'where' and 'columns' go with reading only",
-                next_step="choose rows and columns of the frame itself",
-            )
         self._options, self._overwrite = options, overwrite
-        table = options.table()
-        check_written_by_spark(table.schema, shuffles=False)
-        if not overwrite and (options.partition, options.read_snapshot) != (None, None):
-            raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
-        if options.merge_schema:
-            filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
-            named = spark.StructType([f for f in schema.fields if f.name != options.row_kind])
-            table = with_new_columns(options.table, named, filled)
-        spec = (overwrite_spec(table.schema, options.replaced(table.schema), False) if overwrite else None) or {}
-        columns = match_columns(schema, table.schema, tuple(spec), options.row_kind)
-        if options.row_kind is not None and (overwrite or not table.schema.primary_keys):
-            raise InvalidArgument("option 'row-kind' goes with mode append on a table with a primary key only")
-        for name, cast in zip(columns.names, columns.casts, strict=True):
-            if cast is not None:
-                raise InvalidArgument(
-                    f"column '{name}' is {schema[name].dataType.simpleString()}, the table needs {cast.simpleString()}",
-                    next_step="cast it in the frame, or write with lakelatch.spark.write",
-                )
+        table, columns, spec = checked_write(options, schema, overwrite)
         self._before = table.timeline.latest()
         self._read = (
             self._before if options.read_snapshot is None else snapshot_read(table.timeline, options.read_snapshot)
@@ -178,6 +156,40 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
         latest = table.timeline.latest()
         found = (table.timeline.find(i) for i in range(first, (latest.id if latest is not None else 0) + 1))
         return any(s is None or s.commit_user == self._user for s in found)
+
+
+def checked_write(
+    options: SourceOptions, schema: spark.StructType, overwrite: bool
+) -> tuple[Table, Columns, dict[str, Any]]:
+    """The table of a write, its columns as the rows have them, and the values of columns that the rows omit.
+
+    Raises:
+        InvalidArgument: The options or the columns do not fit. Nothing was written.
+    """
+    if (options.where, options.columns) != (None, None):
+        raise InvalidArgument(
+            "options 'where' and 'columns' go with reading only",
+            next_step="choose rows and columns of the frame itself",
+        )
+    table = options.table()
+    check_written_by_spark(table.schema, shuffles=False)
+    if not overwrite and (options.partition, options.read_snapshot) != (None, None):
+        raise InvalidArgument("options 'partition' and 'read-snapshot' go with mode overwrite only")
+    if options.merge_schema:
+        filled = [part.partition("=")[0] for part in (options.partition or "").split("/")]
+        named = spark.StructType([f for f in schema.fields if f.name != options.row_kind])
+        table = with_new_columns(options.table, named, filled)
+    spec = (overwrite_spec(table.schema, options.replaced(table.schema), False) if overwrite else None) or {}
+    columns = match_columns(schema, table.schema, tuple(spec), options.row_kind)
+    if options.row_kind is not None and (overwrite or not table.schema.primary_keys):
+        raise InvalidArgument("option 'row-kind' goes with mode append on a table with a primary key only")
+    for name, cast in zip(columns.names, columns.casts, strict=True):
+        if cast is not None:
+            raise InvalidArgument(
+                f"column '{name}' is {schema[name].dataType.simpleString()}, the table needs {cast.simpleString()}",
+                next_step="cast it in the frame, or write with lakelatch.spark.write",
+            )
+    return table, columns, spec
 
 
 def overwrite_mode_of_session() -> str:

@@ -9,7 +9,7 @@ change of a key is the deletion of the old one and then the row with the new one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -23,9 +23,9 @@ from .writing.conform import batches_of
 Shape = Literal["auto", "plain", "debezium", "maxwell"]
 SHAPES: tuple[Shape, ...] = ("auto", "plain", "debezium", "maxwell")
 KIND = "_captured_kind"
-_DEBEZIUM = {"c": "+I", "r": "+I", "u": "+U"}
-_MAXWELL = {"insert": "+I", "bootstrap-insert": "+I", "update": "+U"}
-_MAXWELL_MARKS = ("bootstrap-start", "bootstrap-complete")
+DEBEZIUM = {"c": "+I", "r": "+I", "u": "+U"}
+MAXWELL = {"insert": "+I", "bootstrap-insert": "+I", "update": "+U"}
+MAXWELL_MARKS = ("bootstrap-start", "bootstrap-complete")
 
 
 def captured(
@@ -62,18 +62,28 @@ def captured(
 
 
 def shape_of(schema: pa.Schema, shape: str, kind: str | None) -> str:
-    """What the rows of a schema look like.
+    """What the rows of a schema look like; errors as for `looks_like`."""
+    types = {field.name: field.type for field in schema}
+    structs = {name: pa.types.is_struct(kind) or pa.types.is_null(kind) for name, kind in types.items()}
+    return looks_like(schema.names, structs, shape, kind)
+
+
+def looks_like(names: Sequence[str], structs: Mapping[str, bool], shape: str, kind: str | None) -> str:
+    """What rows with these columns look like.
+
+    Args:
+        structs: which columns are structs, or have no value at all.
+        shape, kind: as for `captured`.
 
     Raises:
         InvalidArgument: there is no such shape, or the columns do not fit it.
     """
     if shape not in SHAPES:
         raise InvalidArgument(f"shape {shape!r} is unknown", next_step=f"use {', '.join(SHAPES)}")
-    names = set(schema.names)
     looks = "plain"
-    if {"op", "before", "after"} <= names:
+    if {"op", "before", "after"} <= set(names):
         looks = "debezium"
-    elif {"type", "data"} <= names and pa.types.is_struct(schema.field("data").type):
+    elif {"type", "data"} <= set(names) and structs["data"]:
         looks = "maxwell"
     wanted = (looks if kind is None else "plain") if shape == "auto" else shape
     needed = {
@@ -81,16 +91,14 @@ def shape_of(schema: pa.Schema, shape: str, kind: str | None) -> str:
         "debezium": ("op", "before", "after"),
         "maxwell": ("type", "data"),
     }
+    why = "which names the kinds" if wanted == "plain" else f"which rows of {wanted} have"
     for name in needed[wanted]:
         if name not in names:
-            raise InvalidArgument(
-                f"the data has no column '{name}', which {'names the kinds' if wanted == 'plain' else f'rows of {wanted} have'}",
-                next_step=f"the columns are: {', '.join(schema.names)}",
-            )
+            raise InvalidArgument(f"the data has no column '{name}', {why}", next_step=f"it has {', '.join(names)}")
     for name in {"debezium": ("before", "after"), "maxwell": ("data",)}.get(wanted, ()):
-        if not (pa.types.is_struct(schema.field(name).type) or pa.types.is_null(schema.field(name).type)):
+        if not structs[name]:
             raise InvalidArgument(
-                f"column '{name}' is {schema.field(name).type}, and rows of {wanted} have a struct there",
+                f"column '{name}' is no struct, and rows of {wanted} have one there",
                 next_step="parse the JSON first, for example with from_json in Spark or pyarrow.json",
             )
     return wanted
@@ -107,7 +115,7 @@ def _debezium(batch: pa.RecordBatch, keys: Sequence[str], sequence: Sequence[str
     """`before`, `after` and `op`: c(reate), r(ead), u(pdate), d(elete); a row without `op` is a tombstone, and says nothing."""
     before, after = _struct(batch, "before", "after"), _struct(batch, "after", "before")
     ops = _texts(batch, "op")
-    kinds = _kinds(ops, _DEBEZIUM, "op", "c, r, u and d", ("d",), tombstones=True)
+    kinds = _kinds(ops, DEBEZIUM, "op", "c, r, u and d", ("d",), tombstones=True)
     moved = pc.and_kleene(pc.equal(ops, "u"), pc.and_(before.is_valid(), _keys_differ(before, after, keys)))
     deletes = pc.or_kleene(pc.equal(ops, "d"), moved)
     return _both(batch, before, "before", deletes, after, "after", kinds, sequence)
@@ -116,7 +124,7 @@ def _debezium(batch: pa.RecordBatch, keys: Sequence[str], sequence: Sequence[str
 def _maxwell(batch: pa.RecordBatch, keys: Sequence[str], sequence: Sequence[str]) -> pa.RecordBatch:
     """`data` and `type`: insert, update, delete; `old` has what an update changed."""
     data, types = _struct(batch, "data", "data"), _texts(batch, "type")
-    kinds = _kinds(types, _MAXWELL, "type", "insert, update and delete", ("delete", *_MAXWELL_MARKS))
+    kinds = _kinds(types, MAXWELL, "type", "insert, update and delete", ("delete", *MAXWELL_MARKS))
     deletes = pc.equal(types, "delete")
     gone = data
     if "old" in batch.schema.names and pa.types.is_struct(batch.schema.field("old").type):

@@ -67,7 +67,6 @@ class Table(
     Cleaning,
     Partitions,
     Copies,
-    Changes,
     Upkeep,
 ):
     """One branch of one table. Made by `open_table` and `create_table`."""

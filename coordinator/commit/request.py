@@ -1,8 +1,8 @@
 """The input of a commit: its changes, the partitions that it replaces, its isolation and its identity.
 
 Owns: `CommitRequest` and its kinds `RepeatableRequest`, `Restoration`, `ManifestMerge`, `Undoing`, `ColumnUpdate`, `RowChange`,
-`ColumnChange`, `LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite replaces),
-`Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a commit is carried out.
+`ColumnChange`, `LayoutDecision`; its parts `KeyedRows`, `RowsRead` and `Remarks`; `Target` (which partitions an overwrite
+replaces), `Isolation`, `Renumber` (writes rows again with larger sequence numbers). Must not know: how a commit is carried out.
 """
 
 from __future__ import annotations

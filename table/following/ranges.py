@@ -1,6 +1,6 @@
 """Reads a table's changes in ranges, as stream engines ask for them: an initial place, the latest one, and what lies between two.
 
-Owns: `Ranges` and `Limits`. Must not know: Spark, rows. Source: format/spark §6 (streams); format/snapshot §4.
+Owns: `Ranges` and `Limits`. Must not know: Spark, rows. Source: format/spark §8 (streams); format/snapshot §4.
 
 Invariants: A range that is asked for again is the same range, whatever was committed since, also if the engine forgot where it
 began: an engine that fails in its first batch asks for the initial place anew. So a stream that begins with what is newest has

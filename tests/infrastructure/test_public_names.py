@@ -9,11 +9,11 @@ from lakelatch.core.errors import ERRORS, LakelatchError
 NAMES = """
     Catalog CommitConflict Fenced InvalidArgument LakelatchError OutcomeUnknown ProtocolViolation Receipt
     RecoveredCommit Recovery RetriesExhausted Schema StoreUnavailable Table TableCorrupt TableExists TableNotFound
-    UnsafeBackend Unsupported add_column col create_table drop_column drop_table is_table lit migrate move_column open_catalog
-    open_table recover remove_option rename_column rename_table set_comment set_option update_comment update_default
-    update_nullability update_type
+    UnsafeBackend Unsupported add_column col create_table drop_column drop_table is_table lit migrate move_column
+    open_catalog open_table recover remove_option rename_column rename_table set_comment set_option update_comment
+    update_default update_nullability update_type
 """
-    "LakeTable "changes = SPARK_NAMES changes clean compact read register write"
+SPARK_NAMES = "LakeTable apply_changes changes clean compact read register sink write"
 TABLE_NAMES = """
     alter analyze append apply_changes arrow_schema at auto_tag branch branches changes clean clone committer compact
     compact_manifests consumers count create_branch create_tag delete delete_branch delete_consumer delete_tag

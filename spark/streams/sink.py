@@ -1,0 +1,120 @@
+"""The sink for `foreachBatch`: each batch of a stream is one commit, which a batch that is repeated does not make again.
+
+Owns: `sink`, `Sink`. Must not know: how rows become files, how a commit is made. Source: format/spark §8; H8.
+
+Invariants: The commit user is the id of the query, which its checkpoint keeps, and the identifier is the number of the batch. A
+compaction between two batches that fails does not fail the stream.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ...coordinator.commit.receipt import Receipt
+from ...core.errors import InvalidArgument, LakelatchError
+from ..compaction import compact
+from ..write_job import write
+from .captured import apply_changes
+from .writer import query_of_checkpoint
+
+_LOG = logging.getLogger("lakelatch.spark")
+
+
+def sink(
+    url: str,
+    *,
+    checkpoint: str | None = None,
+    query: str | None = None,
+    compact_every: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Sink:
+    """A function for `foreachBatch` that writes each batch into a table in one commit, exactly once.
+
+    The rows are written as by `lakelatch.spark.write`: brought together by partition or bucket, and into few files.
+
+    Args:
+        url: the URL of the table, which must mean the same on the driver and on the executors.
+        checkpoint: the `checkpointLocation` of the query. It holds the query's id, which is the commit user of the batches. It
+            may be moved or copied to another machine; a new checkpoint is another query, whose batches land anew.
+        query: a name to use instead of that id. It belongs to this checkpoint for ever: with a new checkpoint, batches are
+            numbered from 0 again, and would be refused or taken for repeated ones.
+        compact_every: after so many batches, compact the table's small files by another job and in a commit of its own. Tables
+            with a primary key compact what was written by themselves.
+        changes: the batches hold changes that were captured from a database; these are the arguments `keys`, `sequence`, `kind`
+            and `shape` of `lakelatch.spark.apply_changes`, of which none is required.
+        storage_options: as for `lakelatch.spark.write`; also for the checkpoint, if its URL has the same scheme.
+        how: any other arguments of `lakelatch.spark.write`, such as ``mode="overwrite"`` for output mode `complete`, or
+            ``row_kind="op"``, but for `commit_user` and `identifier`.
+
+    Returns:
+        A function of a batch and its number, which returns the receipt.
+
+    Raises:
+        InvalidArgument: Neither `checkpoint` nor `query` was given, or an argument has no meaning here.
+
+    Example:
+        ``rows.writeStream.foreachBatch(lakelatch.spark.sink(url, checkpoint=c)).option("checkpointLocation", c).start()``
+    """
+    if (checkpoint is None) == (query is None):
+        raise InvalidArgument(
+            "sink needs the checkpoint of the query, or a name for it, but not both",
+            next_step="pass the same location as option 'checkpointLocation', as checkpoint=",
+        )
+    for name in ("commit_user", "identifier"):
+        if name in how:
+            raise InvalidArgument(
+                f"sink sets {name} itself", next_step="leave it out; query= names the commit user of the batches"
+            )
+    if compact_every is not None and compact_every < 1:
+        raise InvalidArgument(f"compact_every={compact_every}", next_step="give 1 or more batches, or leave it out")
+    return Sink(url, checkpoint, query, compact_every, changes, dict(storage_options or {}), how)
+
+
+class Sink:
+    """What `sink` returns. It can be pickled, as Spark Connect does."""
+
+    def __init__(
+        self,
+        url: str,
+        checkpoint: str | None,
+        query: str | None,
+        compact_every: int | None,
+        changes: Mapping[str, Any] | None,
+        storage_options: dict[str, Any],
+        how: dict[str, Any],
+    ) -> None:
+        self._url, self._checkpoint, self._query, self._every = url, checkpoint, query, compact_every
+        self._changes = None if changes is None else dict(changes)
+        self._storage_options, self._how = storage_options, how
+
+    def __repr__(self) -> str:
+        return f"sink({self._url!r})"
+
+    def __call__(self, frame: Any, batch_id: int) -> Receipt:
+        """Write a batch; called by Spark."""
+        if self._query is None:
+            assert self._checkpoint is not None
+            self._query = query_of_checkpoint(self._checkpoint)
+        about: dict[str, Any] = {
+            "commit_user": self._query,
+            "identifier": batch_id,
+            "storage_options": self._storage_options,
+        }
+        if self._changes is not None:
+            receipt = apply_changes(frame, self._url, **self._changes, **about, **self._how)
+        else:
+            receipt = write(frame, self._url, **about, **self._how)
+        _LOG.info("batch %s: %s", batch_id, receipt)
+        if self._every is not None and not receipt.replayed and (batch_id + 1) % self._every == 0:
+            self._compact(frame.sparkSession)
+        return receipt
+
+    def _compact(self, session: Any) -> None:
+        try:
+            _LOG.info("%s", compact(session, self._url, storage_options=self._storage_options))
+        except LakelatchError as error:
+            _LOG.warning("%s was not compacted after a batch: %s", self._url, error)

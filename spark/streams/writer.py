@@ -1,0 +1,193 @@
+"""Streams into a table through the data source: `writeStream.format("lakelatch")`.
+
+Owns: `StreamSourceWriter`. Must not know: how rows become files, how a commit is made. Source: format/spark §8; H5, H8.
+
+Spark makes a writer for each batch in one process, which is sent to the tasks, and another one in a new process for the commit or
+the abort. Only tasks are told which query runs, so their messages say it.
+
+Invariants: The identity of a batch is the id of the query, which its checkpoint keeps, and the number of the batch. So a batch
+that is repeated lands once, also if another machine goes on with the checkpoint. The identity is looked up before anything is
+deleted, and no file of a commit that may have landed is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ...backends.elsewhere import delete_located
+from ...backends.registry import open_store
+from ...backends.store import ObjectNotFound
+from ...coordinator.commit.message import CommitMessage
+from ...core.errors import InvalidArgument, StoreUnavailable
+from ...core.metadata.snapshot import Snapshot
+from ...table.table import Table
+from ...table.writing.beginning import Beginning
+from ...table.writing.transaction import Transaction
+from ...table.writing.writer import keys_of
+from ..rows.numbering import Numbering
+from ..shipping import Carried
+from ..source_options import SourceOptions
+from ..source_writer import checked_write
+from ..tasks import WriteTask, partition_id
+from ..worker_errors import one_sentence
+
+_LOG = logging.getLogger("lakelatch.spark")
+QUERY_ID = "sql.streaming.queryId"
+"""The local property of a task that names its query; it stays the same for the lifetime of the checkpoint."""
+
+
+@dataclass
+class BatchMessage(WriterCommitMessage):
+    """What one task tells the commit.
+
+    Attributes:
+        messages: its commit messages.
+        query: the id of the query.
+        base: the newest snapshot when the batch began, told by the first task alone.
+    """
+
+    messages: list[CommitMessage]
+    query: str | None
+    base: Snapshot | None = None
+
+
+class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
+    """Writes one batch, or commits or aborts one.
+
+    Args:
+        options: the user's options.
+        schema: the schema of the rows; columns are matched by name.
+        overwrite: True for output mode `complete`, whose rows replace all others; False for `append` and `update`.
+    """
+
+    def __init__(self, options: SourceOptions, schema: spark.StructType, overwrite: bool) -> None:
+        if (options.commit_user, options.identifier) != (None, None):
+            raise InvalidArgument(
+                "options 'commit-user' and 'identifier' do not go with writeStream",
+                next_step="leave them out: the query's id, which its checkpoint keeps, and the number of the batch are used",
+            )
+        options.stream.check_none("writeStream")
+        self._options, self._schema, self._overwrite = options, schema, overwrite
+        self._task: WriteTask | None = None
+        self._base: Snapshot | None = None
+
+    def _prepare(self) -> None:
+        """Look the table up for a batch that begins; in the process that sends the writer to the tasks."""
+        table, columns, spec = checked_write(self._options, self._schema, self._overwrite)
+        task = WriteTask(
+            table.store, table.schema, str(uuid.uuid4()), columns.names, spec, row_kind=self._options.row_kind
+        )
+        if table.schema.primary_keys:
+            base = table.committer.base_numbers()
+            numbering = Numbering(Beginning.now(), base.largest_of_all(), shared=True)
+            task = replace(task, numbering=numbering, changelog=not self._overwrite)
+            self._base = base.snapshot
+        elif self._overwrite:
+            self._base = table.timeline.latest()
+        self._task = task
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with one_sentence():
+            self._prepare()
+        return super().__reduce__()
+
+    @one_sentence()
+    def write(self, iterator: Iterator[Any]) -> BatchMessage:
+        """Write the rows of one task; runs on an executor."""
+        assert self._task is not None
+        return BatchMessage(self._task.write(iterator), _query_of_task(), None if partition_id() else self._base)
+
+    @one_sentence()
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit a batch after all its tasks have succeeded; runs in a process of its own on the driver's host."""
+        told = [m for m in messages if isinstance(m, BatchMessage)]
+        given = [message for m in told for message in m.messages]
+        if not given and not self._overwrite:
+            return  # a batch without rows needs no snapshot
+        table = self._options.table()
+        base = next((m.base for m in told if m.base is not None), None)
+        transaction = Transaction(
+            table.committer,
+            table.timeline,
+            commit_user=self._query(told),
+            identifier=batchId,
+            isolation=self._options.isolation,
+            properties=self._options.properties,
+        )
+        with transaction as tx:
+            if self._overwrite:
+                tx.overwrite_messages(given, base, partition=self._options.replaced(table.schema))
+            else:
+                tx.append_messages(given, base)
+        if tx.replayed:
+            self._delete(table, given)  # the batch landed with other files, and no commit has named these
+        table.committer.settle()
+        _LOG.info("%s", tx.receipt)
+
+    @one_sentence()
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Clean up after a task has finally failed, or after `commit` has raised."""
+        if not any(m is None for m in messages):
+            return  # commit was called and has cleaned up; here it is not known whether it landed (H5)
+        told = [m for m in messages if isinstance(m, BatchMessage)]
+        if not told:
+            return
+        table = self._options.table()
+        if table.committer.lookup(self._query(told), batchId) is None:
+            self._delete(table, [message for m in told for message in m.messages])
+
+    def _delete(self, table: Table, given: Sequence[CommitMessage]) -> None:
+        try:
+            delete_located(table.store, keys_of(table.schema, given))
+        except StoreUnavailable as error:
+            _LOG.warning("files of a batch that is not needed could not be deleted: %s", error)
+
+    def _query(self, told: Sequence[BatchMessage]) -> str:
+        """The id of the query, which is the commit user of its batches."""
+        queries = {m.query for m in told if m.query}
+        if len(queries) == 1:
+            return str(queries.pop())
+        if self._options.checkpoint is not None:
+            return query_of_checkpoint(self._options.checkpoint)
+        raise InvalidArgument(
+            "no task has told the id of the query, so the batch has no identity",
+            next_step="set option 'checkpointLocation' on the stream itself",
+        )
+
+
+def _query_of_task() -> str | None:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.getLocalProperty(QUERY_ID) if context is not None else None
+
+
+def query_of_checkpoint(url: str, storage_options: Any = None) -> str:
+    """The id of a query, which Spark keeps in its checkpoint.
+
+    Args:
+        url: the checkpoint's location, as given to Spark.
+        storage_options: as for `open_table`.
+
+    Raises:
+        InvalidArgument: there is no query's metadata at the URL.
+    """
+    store = open_store(url, storage_options)
+    try:
+        found = json.loads(store.get("metadata"))["id"]
+    except ObjectNotFound:
+        raise InvalidArgument(
+            f"there is no query at the checkpoint {store.url}: it has no file 'metadata'",
+            next_step="give the same location as option 'checkpointLocation' of the query",
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidArgument(f"{store.url}/metadata is not the metadata of a query of Spark") from error
+    return str(found)
