@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
+from .followers import misread
 from .footprint import footprint
 from .invariants import Context, Reading, Violation, look, violations
 from .playing import Cast, Play
@@ -309,6 +310,7 @@ class Explorer:
         )
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]
+        found += [Violation("follow", text) for p in plays for text in misread(p.told, world.published)]
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found

@@ -29,6 +29,7 @@ from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_changes import CHANGES
+from .mutants_of_followers import FOLLOWERS
 from .mutants_of_keys import KEYS
 from .planting import Kill, Mutant, Patch
 from .simulated_store import SimulatedStore
@@ -303,6 +304,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
     *CHANGES,
+    *FOLLOWERS,
     *KEYS,
 )
 

@@ -6,6 +6,7 @@ Invariant: a scenario in `DAILY` is explored completely within its budget. The n
 
 from __future__ import annotations
 
+from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
 from .scenarios_keys import (
     deleting_beside_compaction,
@@ -62,6 +63,8 @@ from .scenarios_writers import (
 )
 
 DAILY: tuple[Scenario, ...] = (
+    followed_while_expiring(0),
+    followed_while_rolled_back(0),
     writers(2, 1),
     restarted(1),
     twins(1),
@@ -121,6 +124,8 @@ DAILY: tuple[Scenario, ...] = (
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
+    followed_while_expiring(1),
+    followed_while_rolled_back(1),
     writers(2, 2),
     writers(3, 1, faults=DISTINCT),
     *(rolled_back(1, lie) for lie in LIES),
