@@ -105,9 +105,9 @@ class Explorer:
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
         self._chronicle = Chronicle()
-        self._deleters = scenario.has("expirer", "cleaner", "dropper")
+        self._deleters = scenario.has("expirer", "cleaner", "dropper", "untagger")
         self._schemas_matter = scenario.has("alterer", "dropper")
-        self._tags_matter = scenario.has("restorer")
+        self._tags_matter = scenario.has("restorer", "tagger")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
     # ----------------------------------------------------------------------------------------------------- the world
@@ -303,7 +303,7 @@ class Explorer:
             published=world.published,
             gone=world.gone,
             troubled=world.faults > 0 or bool(self.scenario.slow) or self.scenario.has("dropper"),
-            deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper"),
+            deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper", "untagger"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,
             keyed=self.scenario.schema is not None and bool(self.scenario.schema.primary_keys),

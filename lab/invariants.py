@@ -12,11 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..core.errors import LakelatchError
+from ..core.metadata.snapshot import parse_snapshot
 from .keyed import Upsert, serial_order
 from .published import Published, chain, may_remove
 from .reading import Reading, View, look
+from .reading import view as read_view
 from .simulated_store import Objects
-from .stage import Told
+from .stage import PATHS, Told, read_only
 
 __all__ = ["Context", "Reading", "View", "Violation", "look", "violations"]
 
@@ -92,11 +95,34 @@ def violations(objects: Objects, reading: Reading, told: Iterable[Told], context
             )
         if line.outcome == "unknown" and not (context.troubled or context.deletes or context.foreign):
             found.append(Violation("honesty", f"{line.commit} was reported as unknown, although nothing had failed"))
+    found += _tags(objects, told)
     for group in context.twins:
         there = sorted(label for label in group if label in seen)
         if len(there) > 1:
             found.append(Violation("G3", f"one identity landed {len(there)} times: {', '.join(there)}"))
     return found
+
+
+def _tags(objects: Objects, told: Iterable[Told]) -> Iterator[Violation]:
+    """G7: a tag that was reported as made can be read, unless it was reported as deleted."""
+    told = list(told)
+    deleted = {line.commit for line in told if line.outcome == "deleted"}
+    for line in told:
+        if line.outcome != "tagged" or line.commit in deleted:
+            continue
+        key = PATHS.tag(line.commit)
+        if key not in objects:
+            yield Violation("G7", f"tag {line.commit} was reported as made, but it is gone")
+            continue
+        with read_only(objects) as timeline:
+            try:
+                needs = read_view(timeline, parse_snapshot(objects[key], key), objects).needs
+            except LakelatchError as error:
+                yield Violation("G7", f"tag {line.commit} was reported as made, but cannot be read: {error.message}")
+                continue
+        missing = sorted(needs - objects.keys())
+        if missing:
+            yield Violation("G7", f"tag {line.commit} was reported as made, but needs {missing[0]}, which is gone")
 
 
 def _acknowledged(line: Told, seen: frozenset[str], past: list[Published], context: Context) -> Iterator[Violation]:

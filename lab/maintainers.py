@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import patch
 
-from ..backends.store import ObjectInfo, Store
+from ..backends.store import ObjectInfo, ObjectNotFound, Store
 from ..coordinator.alteration import alter
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.identities import memory as identity
@@ -19,13 +19,16 @@ from ..coordinator.maintenance.expire import apply_expiry, plan_expiry
 from ..coordinator.maintenance.orphans import apply_clean, plan_orphans
 from ..coordinator.maintenance.retention import Retention
 from ..coordinator.maintenance.rollback import plan_rollback, protect
+from ..coordinator.tags.creation import create_tag
+from ..coordinator.tags.deletion import apply_untagging, plan_untagging
 from ..core.errors import LakelatchError
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.schema_changes import set_option
+from ..core.metadata.tag import Tag
 from .actors import Role, commit_once, writer
 from .published import COMMIT, READ, RESTORES
 from .simulated_store import Request
-from .stage import PATHS, Stage
+from .stage import PATHS, Stage, Told
 
 LONG_AGO_MS = 24 * 3_600_000
 
@@ -94,6 +97,35 @@ def restorer(to: int) -> Role:
         remarks = replace(request.remarks, properties={**request.remarks.properties, **said})
         request = replace(request, remarks=remarks)
         commit_once(stage, stage.committer(), request, f"{stage.name}1")
+
+    return role
+
+
+def tagger(name: str, of: int | str) -> Role:
+    """Make a tag with the shipped code, of a snapshot or of another tag. The caller is told only that it was made."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            snapshot = timeline.find(of) if isinstance(of, int) else timeline.tag(of)
+            if snapshot is not None:
+                create_tag(timeline, Tag(name, snapshot), stage.around)
+                stage.tell(Told(name, "tagged", "", None, ()))
+        except (LakelatchError, ObjectNotFound):
+            return  # the caller gets the error
+
+    return role
+
+
+def untagger(name: str) -> Role:
+    """Delete a tag, and what only it needs, with the shipped code."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            apply_untagging(timeline, plan_untagging(timeline, stage.schema, [name]))
+        except LakelatchError:
+            return
 
     return role
 

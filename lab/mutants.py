@@ -27,6 +27,7 @@ from ..coordinator.maintenance.roots import list_roots, read_roots
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
+from ..coordinator.tags import creation, deletion
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_changes import CHANGES
 from .mutants_of_followers import FOLLOWERS
@@ -296,6 +297,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "expiry does not say what goes",
         lambda: [(expire, "_raise_earliest", _silent_expiry)],
         (scenarios_upkeep.restored_while_expiring(0),),
+    ),
+    Mutant(
+        "a tag without a second look",
+        lambda: [(creation, "refuse_vanished", lambda *seen: None)],
+        (scenarios_upkeep.tagged_while_expiring(0),),
+    ),
+    Mutant(
+        "a tag's files go without a second look",
+        lambda: [(deletion, "second_look", lambda steps, seen, usage: steps)],
+        (scenarios_upkeep.copied_while_untagged(0),),
+    ),
+    Mutant(
+        "one look at what expires",
+        lambda: [(creation, "expires_below", lambda timeline: timeline.hint("EARLIEST") or 0)],
+        (scenarios_upkeep.tagged_while_expiring(1, "read snapshot/EARLIEST"),),
     ),
     Mutant(
         "a compaction of files that are gone",

@@ -37,6 +37,7 @@ from .scenarios_tables import altered, dropped
 from .scenarios_upkeep import (
     LIES,
     cleaned,
+    copied_while_untagged,
     crowded,
     delayed_duplicate,
     expired,
@@ -48,6 +49,7 @@ from .scenarios_upkeep import (
     rolled_back,
     slept,
     slow,
+    tagged_while_expiring,
     vanished_answer,
 )
 from .scenarios_writers import (
@@ -108,6 +110,9 @@ DAILY: tuple[Scenario, ...] = (
     cleaned(0),
     restored(1),
     restored_while_expiring(0),
+    tagged_while_expiring(0),
+    tagged_while_expiring(1, "read snapshot/EARLIEST"),
+    copied_while_untagged(0),
     altered("directory", 0),
     altered("buckets", 0),
     dropped(None, 0),
@@ -133,6 +138,8 @@ NIGHTLY: tuple[Scenario, ...] = (
     altered("buckets", 1),
     recovered(2),
     taken_over(1),
+    tagged_while_expiring(1),
+    copied_while_untagged(1),
     crowded(2),
     writers(3, 2),
     writers(3, 2, commits=3),

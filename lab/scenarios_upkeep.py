@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import chain
 
 from .actors import Actor, foreign, writer
-from .maintainers import cleaner, expirer, forgetful, hints, restorer, rollback
+from .maintainers import cleaner, expirer, forgetful, hints, restorer, rollback, tagger, untagger
 from .scenario import Scenario
 from .scenarios_writers import history
 from .simulated_store import FAULTS
@@ -151,6 +151,34 @@ def restored_while_expiring(budget: int) -> Scenario:
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (Actor("R", restorer(1), "restorer"), Actor("X", expirer(), "expirer"))
     return Scenario(f"restored while expiring, {budget} faults", actors, budget, before=before)
+
+
+def tagged_while_expiring(budget: int, strikes: str = "") -> Scenario:
+    """A tag is made of a snapshot that an expiry removes, while another writer commits.
+
+    Args:
+        strikes: prefix of the labels of the requests that faults may strike; the writer is then done when the expiry begins.
+    """
+    before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
+    actors = (
+        Actor("A", writer()),
+        Actor("T", tagger("eod", 1), "tagger"),
+        Actor("X", expirer(), "expirer", after=("A",) if strikes else ()),
+    )
+    name = ", ".join(filter(None, ["tagged while expiring", strikes, f"{budget} faults"]))
+    return Scenario(name, actors, budget, before=before, victims=frozenset("T"), strikes=strikes)
+
+
+def copied_while_untagged(budget: int) -> Scenario:
+    """A tag whose snapshot has expired is copied, while it is deleted with its files."""
+    before = (
+        *history(1),
+        Actor("first", tagger("eod", 1), "tagger"),
+        Actor("over", writer(overwrites=True), "overwriter"),
+        Actor("old", expirer(), "expirer"),
+    )
+    actors = (Actor("T", tagger("copy", "eod"), "tagger"), Actor("D", untagger("eod"), "untagger"))
+    return Scenario(f"copied while untagged, {budget} faults", actors, budget, before=before)
 
 
 def cleaned(budget: int) -> Scenario:

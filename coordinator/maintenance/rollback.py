@@ -24,6 +24,7 @@ from ...core.places import FileKeys, is_external
 from ..commit.request import Isolation, Remarks, Restoration
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline
+from .roots import expires_below
 
 ROLLED_BACK_TO = "rollback.snapshot"
 """Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""
@@ -171,7 +172,7 @@ def _check_there(timeline: Timeline, schema: TableSchema, plan: RollbackPlan) ->
     except ObjectNotFound:
         still = False
     if plan.key == timeline.paths.snapshot(plan.target.id):
-        still = still and (timeline.hint("EARLIEST") or 0) <= plan.target.id
+        still = still and expires_below(timeline) <= plan.target.id
     if not still:
         raise InvalidArgument(f"{plan.key} has expired, or is about to", next_step="choose a later snapshot, or a tag")
     keys = FileKeys(schema)

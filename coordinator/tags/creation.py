@@ -14,6 +14,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.metadata.tag import Tag, parse_tag
 from ..history.timeline import Timeline
+from ..maintenance.roots import expires_below
 from ..schema_commit import create_schema
 from ..surroundings import MACHINE, Surroundings
 from .deletion import free, plan_untagging, record, refuse_changed
@@ -96,8 +97,8 @@ def refuse_vanished(timeline: Timeline, snapshot: Snapshot, source: str) -> None
         except ObjectNotFound:
             return False
 
-    there, earliest = timeline.both(still, lambda: timeline.hint("EARLIEST"))
-    expiring = source == timeline.paths.snapshot(snapshot.id) and (earliest or 0) > snapshot.id
+    there, earliest = timeline.both(still, lambda: expires_below(timeline))
+    expiring = source == timeline.paths.snapshot(snapshot.id) and earliest > snapshot.id
     if expiring or not there:
         raise InvalidArgument(f"{source} has expired, or is about to", next_step="choose a later snapshot, or a tag")
 
