@@ -46,6 +46,7 @@ NAV = [
         [
             "outcomes.md",
             "maintenance.md",
+            "tags.md",
             "catalogs.md",
             "partitions.md",
             "observability.md",

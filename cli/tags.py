@@ -77,6 +77,16 @@ def register(commands: Commands) -> None:
     )
     add_branch(parser)
     add_apply(parser)
+    parser = add_command(
+        actions,
+        "auto",
+        auto,
+        "Make the automatic tags that are due, and delete those that the table's options no longer keep. Shows the plan; --apply"
+        " carries it out.",
+        "lakelatch tag auto s3://lake/flights --apply",
+    )
+    add_branch(parser)
+    add_apply(parser)
     _register_undo(commands)
 
 
@@ -166,6 +176,17 @@ def expire(args: argparse.Namespace, output: Output) -> int:
         older_than=moment_of(args.older_than), dry_run=not args.apply, progress=progress("deleted")
     )
     return _planned(args, output, plan)
+
+
+def auto(args: argparse.Namespace, output: Output) -> int:
+    plan = open_table_of(args).auto_tag(dry_run=not args.apply, progress=progress("deleted"))
+    if output.as_json:
+        output.record({"applied": args.apply, **plan.to_dict()})
+        return OK
+    output.line(str(plan))
+    if not args.apply and (plan.made or plan.deleted):
+        output.note("nothing was changed; use --apply to do it")
+    return OK
 
 
 def _planned(args: argparse.Namespace, output: Output, plan: UntaggingPlan) -> int:

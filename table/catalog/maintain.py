@@ -23,7 +23,7 @@ class Step:
     """One operation on one table.
 
     Attributes:
-        name: `compact`, `expire-partitions`, `tag`, `expire-tags`, `expire` or `clean`.
+        name: `compact`, `expire-partitions`, `tag`, `expire` or `clean`.
         due: whether there is, or was, something to do.
         told: what was done, or would be, on one line.
         error: why it failed.
@@ -168,6 +168,12 @@ def _compact(table: Table, dry_run: bool) -> Answer:
     return bool(done.plan.groups), str(done)
 
 
+def _tag(table: Table, dry_run: bool) -> Answer:
+    """Automatic tags that are due, and tags whose retention is over; before an expiry takes the snapshots away."""
+    plan = table.auto_tag(dry_run=dry_run)
+    return (True, str(plan)) if plan.made or plan.deleted else None
+
+
 def _expire(table: Table, dry_run: bool) -> Answer:
     plan = table.expire(dry_run=dry_run)
     return bool(plan.snapshot_ids), str(plan)
@@ -178,4 +184,9 @@ def _clean(table: Table, dry_run: bool) -> Answer:
     return len(plan.files) > 0, str(plan)
 
 
-_STEPS: dict[str, Callable[[Table, bool], Answer]] = {"compact": _compact, "expire": _expire, "clean": _clean}
+_STEPS: dict[str, Callable[[Table, bool], Answer]] = {
+    "compact": _compact,
+    "tag": _tag,
+    "expire": _expire,
+    "clean": _clean,
+}

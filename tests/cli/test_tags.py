@@ -35,6 +35,13 @@ def test_a_tag_from_its_beginning_to_its_end(run: Any, flights: ll.Table) -> Non
     assert names(flights) == [("newest", 3)]
     assert run("tag", "expire", url, "--older-than", 2**50, "--apply").code == 0
     assert names(flights) == []
+    flights.alter(ll.set_option("tag.automatic-creation", "batch"), ll.set_option("tag.batch.customized-name", "done"))
+    shown = run("tag", "auto", url)
+    assert shown.out == "new tags: done of snapshot 3\n"
+    assert "--apply" in shown.err
+    assert run("tag", "auto", url, "--apply", "--json").json["made"] == [{"tag": "done", "snapshot": 3}]
+    assert run("tag", "auto", url).out == "no new tag\n"
+    assert names(flights) == [("done", 3)]
 
 
 @pytest.mark.parametrize(

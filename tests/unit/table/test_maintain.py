@@ -49,6 +49,14 @@ def test_the_plan_changes_nothing_and_the_run_does_what_it_says(lake: ll.Catalog
         lake.maintain("air", tables=["air.a"])
 
 
+def test_automatic_tags_are_made_where_options_ask_for_them(lake: ll.Catalog) -> None:
+    lake["air.a"].alter(ll.set_option("tag.automatic-creation", "batch"), ll.set_option("write-only", "true"))
+    done = {one.table: one for one in lake.maintain("air").tables}
+    made = [step.told for step in done["air.a"].steps if step.name == "tag"]
+    assert made == [f"new tags: {tag.name} of snapshot {tag.snapshot.id}" for tag in lake["air.a"].tags()] != []
+    assert all(step.name != "tag" for step in done["air.b"].steps)
+
+
 def test_a_table_that_fails_does_not_stop_the_others(run_maintain: Any, lake: ll.Catalog) -> None:
     (Path(lake.url) / "air.db/b/schema/schema-0").write_text("{")
     manifest = next((Path(lake.url) / "air.db/a/manifest").glob("manifest-list-*-1"))

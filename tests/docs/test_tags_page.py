@@ -1,0 +1,25 @@
+"""Runs the code on the page about tags: first the Python blocks, then the shell block on the resulting tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pages import blocks, run_python, run_shell
+
+PAGE = "docs/tags.md"
+
+
+def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    printed = run_python("\n".join(blocks(PAGE, "python")), tmp_path).splitlines()
+    assert printed[:3] == [
+        "tag first: snapshot 1 with 1 rows, kept for 7 days, 0:00:00",
+        "tag eod: snapshot 3 with 3 rows",
+        "tag eom: 0 data files, 0 files of metadata",
+    ]
+    assert printed[3].startswith("without snapshot 2 (APPEND by etl), as snapshot 4: ")
+    assert printed[4].startswith("snapshot 3 cannot be undone: snapshot 6 (OVERWRITE by ")
+    assert printed[5] == "no new tag"
+    shown = run_shell("\n".join(blocks(PAGE, "sh")), tmp_path)
+    assert "tag eod: snapshot 2 with 2 rows" in shown
+    assert "tag eod: 0 data files, 0 files of metadata" in shown
+    assert "snapshot 8" in shown
