@@ -47,6 +47,7 @@ NAV = [
             "outcomes.md",
             "maintenance.md",
             "tags.md",
+            "branches.md",
             "catalogs.md",
             "partitions.md",
             "observability.md",

@@ -333,7 +333,7 @@ def test_a_repair_that_dies_at_any_request_is_finished_by_the_next(kind: str, ap
     store.requests = 0
     apply_repair(store, "main", plan, accept_loss=True)
     wanted, requests = values(ll.open_table(store.url)), store.requests
-    for last in range(1, requests + 1):
+    for last in range(1, requests + 1, 4 if kind == "drop" else 1):  # a commit dies at every request in other tests
         store = fresh()
         plan = plan_repair(store)
         store.requests, store.last, store.applied = 0, last, applied
