@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 from ...backends.store import AlreadyThere, Created, ObjectNotFound, Store
-from ...core.errors import OutcomeUnknown, TableCorrupt
+from ...core.errors import OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ...core.json_text import parse_json
 from ..surroundings import MACHINE, Surroundings, backoff_s
 from .names import branch_root
@@ -108,14 +108,18 @@ def create(store: Store, key: str, data: bytes, around: Surroundings = MACHINE) 
     for sends in range(_SENDS):
         if sends:
             around.sleep(backoff_s(sends))
-        answer = store.put_if_absent(key, data)
-        if isinstance(answer, Created):
-            return Answer.CREATED
-        unanswered = unanswered or not isinstance(answer, AlreadyThere) or answer.earlier_send
         try:
+            answer = store.put_if_absent(key, data)
+            if isinstance(answer, Created):
+                return Answer.CREATED
+            unanswered = unanswered or not isinstance(answer, AlreadyThere) or answer.earlier_send
             held = store.get(key)
         except ObjectNotFound:  # it may still arrive, or was deleted again
             continue
+        except StoreUnavailable:  # it proves that this request was not applied, but nothing about an earlier one
+            if unanswered:
+                continue
+            raise
         if held != data:
             return Answer.OTHER
         return Answer.CREATED if unanswered else Answer.SAME

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...backends.store import ObjectNotFound
-from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, StoreUnavailable
+from ...core.errors import (
+    CommitConflict,
+    InvalidArgument,
+    LakelatchError,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TableCorrupt,
+)
 from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import DEFAULT_BRANCH, TablePaths
@@ -69,7 +76,7 @@ class FastForward(ShownAsText):
         }
 
 
-def plan_fast_forward(main: Timeline, name: str) -> FastForward:
+def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE) -> FastForward:
     """Plan a fast-forward. Changes nothing.
 
     Raises:
@@ -80,12 +87,14 @@ def plan_fast_forward(main: Timeline, name: str) -> FastForward:
         raise InvalidArgument(
             "only main can be fast-forwarded, to another branch", next_step="open the table without branch="
         )
-    branch = Timeline(main.store, TablePaths(name, main.paths.data_directory))
+    branch = Timeline(main.store, TablePaths(name, main.paths.data_directory), around.executor)
     if not branch.schema_ids():
         raise no_branch(main.store, name)
     newest, end = main.both(main.latest, branch.latest)
     if end is None:
         raise InvalidArgument(f"branch '{name}' has no snapshot, so there is nothing to fast-forward to")
+    while (further := branch.find(end.id + 1)) is not None:  # a listing may lag behind
+        end = further
     ids = _new_ids(main, branch, name, newest, end)
     begin = newest
     if ids and _earliest(branch) > ids[0]:
@@ -105,6 +114,8 @@ def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | Non
     first = branch.find(begin + 1)
     if first is not None and _follows(name, branch, first, newest):
         return tuple(range(begin + 1, end.id + 1))
+    if newest is not None and _inherits(main, newest, branch, end):
+        return ()  # main has taken it over before, and expired it since
     claim = claim_of(main.store, name)
     forked = (
         claim is not None and newest is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
@@ -122,6 +133,15 @@ def _follows(name: str, branch: Timeline, first: Snapshot, newest: Snapshot | No
         return base_of(first) == ref_of(newest)
     claim = claim_of(branch.store, name)
     return claim is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
+
+
+def _inherits(main: Timeline, newest: Snapshot, branch: Timeline, end: Snapshot) -> bool:
+    """Whether main's newest snapshot names a manifest that the branch's newest one added."""
+    try:
+        added, held = main.both(lambda: branch.delta_manifests(end), lambda: main.manifests(newest))
+    except TableCorrupt:
+        return False
+    return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
 
 
 def _is(one: Snapshot, other: Snapshot | None) -> bool:
@@ -202,10 +222,11 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
 
     Raises:
         CommitConflict: another commit to main came first. If part of the branch's snapshots landed before it, the error says so.
-        StoreUnavailable, OutcomeUnknown: the store failed midway: run it again.
+        StoreUnavailable: the store failed, and no snapshot came into main: run it again.
+        OutcomeUnknown: it failed midway: run it again.
     """
     store = main.store
-    branch = Timeline(store, TablePaths(plan.branch, main.paths.data_directory))
+    branch = Timeline(store, TablePaths(plan.branch, main.paths.data_directory), around.executor)
     if plan.snapshot_ids or plan.schema_ids or plan.tags:
         ensure_safe(main, tuple(main.schema_ids()))
     for schema_id in plan.schema_ids:
@@ -220,7 +241,13 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
             create(store, main.paths.hint("EARLIEST"), str(unhinted).encode(), around)
     before = plan.begin
     for snapshot_id in plan.snapshot_ids:
-        before = _publish(main, branch, plan, snapshot_id, before, around)
+        try:
+            before = _publish(main, branch, plan, snapshot_id, before, around)
+        except StoreUnavailable as error:
+            if before is None or before.id < plan.snapshot_ids[0]:
+                raise
+            told = f"main has the branch's snapshots {plan.snapshot_ids[0]} to {before.id}, but not {snapshot_id}"
+            raise _unsure(f"{told}: {error.message}", before) from error
     if before is not None:  # an earlier run may have been cut off before this
         _hint(main, before.id)
     for tag in plan.tags:
@@ -255,9 +282,15 @@ def _publish(
     if isinstance(lineage, Fork):
         left = take_away(main, tried) if answer is Answer.CREATED else None
         raise CommitConflict(f"main has moved meanwhile: {lineage.reason}{told}" + (f"; {left}" if left else ""))
-    raise StoreUnavailable(
-        f"snapshot {snapshot_id} was created in main, but its place in the history could not be checked: {lineage.reason}",
-        next_step="run it again",
+    raise _unsure(
+        f"snapshot {snapshot_id} was created in main, but is not known to stay: {lineage.reason}{told}", snapshot
+    )
+
+
+def _unsure(message: str, snapshot: Snapshot) -> OutcomeUnknown[Any]:
+    identity = {"snapshot_id": snapshot.id, "snapshot_uuid": snapshot.uuid}
+    return OutcomeUnknown(
+        message, identity=identity, next_step="run the fast-forward again: it finishes what was begun"
     )
 
 

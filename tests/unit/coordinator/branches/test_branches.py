@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +17,15 @@ from dying_store import Died, DyingStore, contents
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
-from lakelatch.coordinator.branches.claim import claim_of
+from lakelatch.coordinator.branches.claim import Answer, claim_of, create
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import (
     CommitConflict,
     InvalidArgument,
     OutcomeUnknown,
+    StoreUnavailable,
     TableCorrupt,
     TableExists,
     TableNotFound,
@@ -92,6 +95,22 @@ def test_a_branch_begins_with_a_snapshot_a_tag_or_nothing(table: Table) -> None:
     assert listed["empty"].to_dict() | {"created_ms": 0} == {
         "branch": "empty", "created_ms": 0, "schema": 1, "snapshot": None, "tags": 0,
     }  # fmt: skip
+
+
+def test_schema_0_comes_last(table: Table) -> None:
+    """A branch can be opened once it has a schema, and is told from others by schema 0: everything else is there by then."""
+    table.alter(ll.add_column("x", "INT"))
+    table.append(pa.table({"v": [4], "x": pa.array([1], pa.int32())}))
+    table.store.put("tag/tag-new", table.store.get("snapshot/snapshot-4"))
+    order = []
+
+    class Watched(MemoryStore):
+        def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+            order.append(key.removeprefix("branch/branch-b/"))
+            return super().put_if_absent(key, data)
+
+    Table(Watched(table.url), table.schema).create_branch("b", tag="new")
+    assert order == ["lakelatch/origin", "tag/tag-new", "snapshot/snapshot-4", "schema/schema-1", "schema/schema-0"]
 
 
 def test_a_tag_outlives_its_snapshot(table: Table) -> None:
@@ -170,6 +189,25 @@ def test_of_several_creators_one_wins(same: bool) -> None:
         assert [i.key for i in table.store.list("branch/branch-b/snapshot/")] == [
             f"branch/branch-b/snapshot/snapshot-{begin}"
         ]
+
+
+def test_a_creator_that_the_same_call_overtakes_is_told(table: Table) -> None:
+    """Both found the claim to be of the same work; only the one that creates the last schema has made the branch."""
+
+    class Overtaken(MemoryStore):
+        hook: Callable[[], Any] | None = None
+
+        def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+            if self.hook is not None and key.endswith("snapshot/snapshot-2"):
+                hook, self.hook = self.hook, None
+                hook()
+            return super().put_if_absent(key, data)
+
+    store = Overtaken(table.url)
+    store.hook = lambda: ll.open_table(table.url).create_branch("b", snapshot=2)
+    with pytest.raises(TableExists, match="'b'"):
+        Table(store, table.schema).create_branch("b", snapshot=2)
+    assert values(table.branch("b")) == [1, 2]
 
 
 def test_an_expiry_at_the_same_time_takes_nothing_away(table: Table) -> None:
@@ -317,6 +355,9 @@ def test_what_else_a_fast_forward_refuses(table: Table) -> None:
     with pytest.raises(InvalidArgument, match="only main"):
         table.branch("s").fast_forward("t")
     table.branch("e").append(rows(31))
+    table.store.put("branch/branch-e/snapshot/EARLIEST", b"5")
+    with pytest.raises(InvalidArgument, match="snapshot 4 has expired"):
+        table.fast_forward("e")  # an expiry has announced it, and its files may be going
     expired(table.branch("e"))
     with pytest.raises(InvalidArgument, match="snapshot 4 has expired"):
         table.fast_forward("e")
@@ -403,6 +444,58 @@ def test_a_name_that_an_expiry_has_freed_is_given_back(table: Table) -> None:
     assert values(table) == [1, 2, 3, *range(100, 105)]
     assert table.timeline.snapshot_ids() == [8]
     assert table.verify(snapshots="all") == []
+
+
+def test_a_store_that_fails_midway_leaves_the_outcome_open(table: Table) -> None:
+    """What landed is told; the next run finishes, also where main has expired the snapshots since."""
+    table.create_branch("b", snapshot=3)
+    for value in (4, 5):
+        table.branch("b").append(rows(value))
+
+    class Failing(MemoryStore):
+        def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+            if key == "snapshot/snapshot-5":
+                raise StoreUnavailable("503")
+            return super().put_if_absent(key, data)
+
+    with pytest.raises(OutcomeUnknown, match="snapshots 4 to 4, but not 5"):
+        Table(Failing(table.url), table.schema).fast_forward("b")
+    assert table.fast_forward("b").snapshot_ids == (5,)
+    for value in (6, 7):
+        table.append(rows(value))
+    table.committer.settle()
+    expired(table)
+    assert table.fast_forward("b").snapshot_ids == (), "main has taken it over, and expired it since"
+    assert values(table) == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(("answers", "wanted"), [("?!", OutcomeUnknown), ("!", StoreUnavailable), ("?=", None)])
+def test_a_file_is_created_or_not_or_that_is_not_known(answers: str, wanted: type[Exception] | None) -> None:
+    """`?`: applied, and not answered; `!`: refused, with nothing applied; `=`: answered."""
+    plan = iter(answers)
+
+    class Answering(MemoryStore):
+        last = "="
+
+        def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+            self.last = next(plan, self.last)
+            if self.last == "!":
+                raise StoreUnavailable("503")
+            answer = super().put_if_absent(key, data)
+            return Unknown("timeout") if self.last == "?" else answer
+
+        def get(self, key: str) -> bytes:
+            if self.last != "=":
+                raise StoreUnavailable("503")
+            return super().get(key)
+
+    store = Answering(f"memory://branches-{next(COUNTER)}/t")
+    around = replace(MACHINE, sleep=lambda seconds: None)
+    if wanted is None:
+        assert create(store, "k", b"v", around) is Answer.CREATED
+    else:
+        with pytest.raises(wanted):
+            create(store, "k", b"v", around)
 
 
 # ------------------------------------------------------------------------------------------------------- shared files
