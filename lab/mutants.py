@@ -29,6 +29,7 @@ from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
 from ..coordinator.tags import creation, deletion
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
+from .mutants_of_branches import BRANCHES
 from .mutants_of_changes import CHANGES
 from .mutants_of_followers import FOLLOWERS
 from .mutants_of_keys import KEYS
@@ -320,6 +321,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a resend is another snapshot", lambda: [(run.CommitRun, "publish", _new_bytes_each_send)], (_ONE,)),
     *CHANGES,
+    *BRANCHES,
     *FOLLOWERS,
     *KEYS,
 )

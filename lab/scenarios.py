@@ -6,6 +6,7 @@ Invariant: a scenario in `DAILY` is explored completely within its budget. The n
 
 from __future__ import annotations
 
+from .branching import forwarding
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
 from .scenarios_keys import (
@@ -126,6 +127,8 @@ DAILY: tuple[Scenario, ...] = (
     marking_two_files(0),
     marking_beside_full(0),
     placing(0),
+    forwarding(0),
+    forwarding(0, expires=True, by_hand=True),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
@@ -170,4 +173,7 @@ NIGHTLY: tuple[Scenario, ...] = (
     marking_two_files(1),
     marking_beside_full(1),
     placing(1),
+    forwarding(1),
+    forwarding(0, expires=True),
+    forwarding(1, expires=True, by_hand=True),
 )
