@@ -264,6 +264,30 @@ def test_a_deleted_branch_leaves_its_data_to_the_cleaning(table: Table) -> None:
     assert values(table.branch("b")) == []
 
 
+def test_a_deletion_ends_with_what_keeps_files_and_its_name_is_held_until_then() -> None:
+    """Schemas go first, so that nobody opens it; snapshots and tags last; and no new branch takes the name in the midst of it."""
+    space = contents(prepared(MemoryStore(f"memory://branches-{next(COUNTER)}/t")).store)  # type: ignore[arg-type]
+    refused = 0
+    for last in itertools.count(1):
+        store = _copy_of(space)
+        table = _opened(store)
+        store.requests, store.last = 0, last
+        try:
+            table.delete_branch("b")
+            break
+        except Died:
+            store.last = 10**9
+        left = [key.split("/")[2] for key in contents(store) if key.startswith("branch/branch-b/")]
+        assert "schema" not in left or left.count("snapshot") == 5
+        assert left.count("snapshot") == 5 or "consumer" not in left
+        if left.count("schema") == 2:
+            continue
+        with pytest.raises(TableExists, match="is being deleted" if "schema" not in left else "branch 'b'"):
+            table.create_branch("b", snapshot=3)
+        refused += 1
+    assert refused > 5
+
+
 def test_a_branch_that_partitions_are_read_from_stays(table: Table) -> None:
     table.create_branch("b")
     for option in ("scan.fallback-branch", "scan.primary-branch"):
@@ -297,6 +321,8 @@ def test_a_renamed_branch_keeps_everything(table: Table) -> None:
     assert after == before
     assert list(table.branches()) == ["c", "taken"]
     table.create_branch("b")
+    with pytest.raises(TableExists, match="'c'"):
+        table.rename_branch("b", "c")  # another branch than the one that became c
     table.rename_branch("b", "d")
     assert values(table.branch("c")) == [1, 2, 20]
 
