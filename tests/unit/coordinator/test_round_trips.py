@@ -582,7 +582,7 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "create snapshot, 3 get manifest, get schema, get snapshot, put LATEST, put data, 2 put list, 2 put manifest"
     ),
     rollback: (
-        "create snapshot, create tags, get EARLIEST, 6 get list, 16 get manifest, get schema, 7 get snapshot, "
+        "create snapshot, create tags, 2 get EARLIEST, 6 get list, 16 get manifest, get schema, 7 get snapshot, "
         "2 list schemas, list snapshots, put LATEST, 2 put list, 2 put manifest"
     ),
     expire: (
@@ -591,8 +591,9 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "tags, put EARLIEST"
     ),
     clean: (
-        "delete manifest, 6 get list, get schema, 3 get snapshot, list , 2 list branches, 2 list changelog/, "
-        "list schemas, 2 list snapshots, 2 list tags, look at manifest, put manifest"
+        "delete manifest, 6 get list, 3 get manifest, get schema, 3 get snapshot, list , list branches, list changelog/, "
+        "list lakelatch/journal/, list lakelatch/quarantine/heads/, list schemas, list snapshots, list tags, look at manifest, "
+        "put manifest"
     ),
     alter: "create schema, 2 get schema, 4 get snapshot, list schemas, 2 list snapshots",
     alter_of_the_layout: (
