@@ -20,6 +20,6 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     assert printed[4].startswith("snapshot 3 cannot be undone: snapshot 6 (OVERWRITE by ")
     assert printed[5] == "no new tag"
     shown = run_shell("\n".join(blocks(PAGE, "sh")), tmp_path)
-    assert "tag eod: snapshot 2 with 2 rows" in shown
+    assert "tag eod: snapshot 2 with 2 rows, kept for 7 days, 0:00:00" in shown
     assert "tag eod: 0 data files, 0 files of metadata" in shown
     assert "snapshot 8" in shown
