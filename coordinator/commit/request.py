@@ -184,6 +184,7 @@ class Undoing(CommitRequest):
     closed: frozenset[PartitionBucket] = frozenset()
 
     restores = True
+    folds_manifests = True
 
     @property
     def partitions(self) -> set[bytes]:
