@@ -23,7 +23,11 @@ def register(commands: Commands) -> None:
     )
     parser = add_command(commands, "repair", repair, about, "lakelatch repair s3://lake/flights --apply")
     add_branch(parser)
-    parser.add_argument("--data", action="store_true", help="also look into the data files")
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument(
+        "--data", action="store_true", help="also compare row counts and statistics with each file's footer"
+    )
+    depth.add_argument("--deep", action="store_true", help="also read every row")
     parser.add_argument(
         "--accept-loss",
         action="store_true",
@@ -37,19 +41,20 @@ def repair(args: argparse.Namespace, output: Output) -> int:
     from ..core.paths import TablePaths
     from ..table.repair.apply import apply_repair
     from ..table.repair.plan import plan_repair
-    from ..table.verify.whole import verify_store
+    from ..table.verify.whole import Depth, verify_store
 
     if args.accept_loss and not args.apply:
         raise InvalidArgument(
             "--accept-loss goes with --apply", next_step="without --apply, the plan says what would be lost"
         )
     store = open_store_of(args)
-    plan = plan_repair(store, args.branch, args.data)
+    data: Depth = "deep" if args.deep else args.data
+    plan = plan_repair(store, args.branch, data)
     done = apply_repair(store, args.branch, plan, accept_loss=args.accept_loss) if args.apply else ()
     left = [remedy.finding for remedy in plan.remedies]
     if args.apply:
         newest = Timeline(store, TablePaths(args.branch)).snapshot_ids()[-1:]
-        left = verify_store(store, branch=args.branch, snapshots=newest, data=args.data)
+        left = verify_store(store, branch=args.branch, snapshots=newest, data=data)
     errors = sum(finding.severity == "error" for finding in left)
     if output.as_json:
         told = {"url": store.url, "applied": args.apply, **plan.to_dict(), "done": [plan.steps.index(s) for s in done]}

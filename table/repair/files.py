@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ...core.errors import TableCorrupt, Unsupported
 from ...core.metadata.data_file import ADD, EntryIdentity, ManifestEntry
 from ...core.metadata.folding import fold
 from ...core.metadata.snapshot import Snapshot
@@ -34,6 +35,14 @@ def plan_files(draft: Draft) -> None:
         return
     keys = FileKeys(schema)
     state = {identity: e for identity, e in fold(entries).items() if e.kind == ADD}
+    if not all(_inside(keys, e) for e in entries):
+        for finding in draft.findings:
+            if finding.file.startswith("manifest/") and finding not in draft.mended:
+                draft.why_none[finding] = (
+                    "a manifest names a file outside of the table's folder, and somebody may have put the name there: compare the"
+                    " table with a backup"
+                )
+        return
     unreadable = {f.file for f in draft.findings if f.severity == "error" and f.field in ("", "_FILE_SIZE")}
     places = {key: e for e in state.values() for key in keys.data(e)[:1]}
     gone = {key: e for key, e in places.items() if key in unreadable}
@@ -92,17 +101,14 @@ def _rewrite(
     named = {f"manifest/{name}" for name in draft.survey.names_of(newest)}
     wrong = [f for f in draft.findings if f.file in named and f.field in _ABOUT_FILES and f not in draft.mended]
     wrong = [f for f in wrong if not f.message.endswith("already live")]  # readers count such a file once
-    if not all(_inside(e.file.file_name) for e in entries):
-        for finding in wrong:
-            draft.why_none[finding] = (
-                "a name leads out of the table's folder, and somebody may have put it there: compare the table with a backup"
-            )
-    elif committed := [
+    if not wrong:
+        return
+    if committed := [
         n for n, step in enumerate(draft.steps) if step.entries
     ]:  # that commit writes the manifests anew, too
         for finding in wrong:
             draft.mended[finding] = committed[-1:]
-    elif wrong:
+    else:
         told = f"write the manifests of the newest state anew, with a commit: the {len(state)} files that readers see"
         draft.add(Step("rewrite", told, entries=tuple(state.values())), wrong)
 
@@ -125,8 +131,13 @@ def _by_partition(draft: Draft, entries: Iterable[ManifestEntry]) -> tuple[Lost,
     )
 
 
-def _inside(name: str) -> bool:
-    return "/" not in name and name not in (".", "..")
+def _inside(keys: FileKeys, entry: ManifestEntry) -> bool:
+    """Whether a file lies where a table may have files (H16)."""
+    try:
+        keys.data(entry)
+    except (TableCorrupt, Unsupported):
+        return False
+    return True
 
 
 def _is_data(key: str) -> bool:

@@ -31,6 +31,7 @@ def plan_repair(store: Store, branch: str = DEFAULT_BRANCH, data: Depth = False)
 
     Raises:
         TableNotFound: there is neither a schema nor a snapshot.
+        Unsupported: the table uses a feature that is not supported, so it cannot be told what is damaged.
         StoreUnavailable: the store did not answer.
     """
     findings = verify_store(store, branch=branch, snapshots="all", data=data)

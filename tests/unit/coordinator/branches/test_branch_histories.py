@@ -20,7 +20,7 @@ from lakelatch.core.errors import CommitConflict, InvalidArgument
 
 COUNTER = itertools.count()
 SCHEMA = pa.schema([pa.field("p", pa.int32(), nullable=False), pa.field("v", pa.int64(), nullable=False)])
-SEEDS = range(300 if os.environ.get("LAKELATCH_NIGHTLY") else 7)
+SEEDS = range(300 if os.environ.get("LAKELATCH_NIGHTLY") else 4)
 STEPS = 14
 LATER_MS = 10 * 24 * 3_600_000
 NAMES = ("a", "b", "c")
