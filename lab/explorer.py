@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
+from .expiring import unheld
 from .followers import misread
 from .footprint import footprint
 from .invariants import Context, Reading, Violation, look, violations
@@ -107,7 +108,7 @@ class Explorer:
         self._chronicle = Chronicle()
         self._deleters = scenario.has("expirer", "cleaner", "dropper", "untagger")
         self._schemas_matter = scenario.has("alterer", "dropper")
-        self._tags_matter = scenario.has("restorer", "tagger")
+        self._tags_matter = scenario.has("restorer", "tagger", "consumer")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
     # ----------------------------------------------------------------------------------------------------- the world
@@ -311,6 +312,7 @@ class Explorer:
         found = violations(world.objects, reading, [t for p in plays for t in p.told], context)
         found += [v for p in plays for v in _lowered_late(p)]
         found += [Violation("follow", text) for p in plays for text in misread(p.told, world.published)]
+        found += [Violation("G7", text) for p in plays for text in unheld(p.told, world.objects)]
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found

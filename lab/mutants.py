@@ -31,6 +31,7 @@ from ..coordinator.tags import creation, deletion
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_branches import BRANCHES
 from .mutants_of_changes import CHANGES
+from .mutants_of_expiry import EXPIRY
 from .mutants_of_followers import FOLLOWERS
 from .mutants_of_keys import KEYS
 from .planting import Kill, Mutant, Patch
@@ -193,7 +194,7 @@ def _silent_expiry(timeline: Timeline, earliest_id: int) -> None:
     """The expiry is not announced before the last look for tags."""
 
 
-def _no_second_look(steps: Any, seen: Any, usage: Any) -> Any:
+def _no_second_look(steps: Any, *about: Any) -> Any:
     return steps
 
 
@@ -323,6 +324,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *CHANGES,
     *BRANCHES,
     *FOLLOWERS,
+    *EXPIRY,
     *KEYS,
 )
 

@@ -7,6 +7,7 @@ Invariant: a scenario in `DAILY` is explored completely within its budget. The n
 from __future__ import annotations
 
 from .branching import forwarding
+from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
 from .scenarios_keys import (
@@ -111,6 +112,9 @@ DAILY: tuple[Scenario, ...] = (
     cleaned(0),
     restored(1),
     restored_while_expiring(0),
+    consumer_while_expiring(0),
+    expiring_beside_all(0),
+    expiring_after_a_rollback(0),
     tagged_while_expiring(0),
     tagged_while_expiring(1, "read snapshot/EARLIEST"),
     copied_while_untagged(0),

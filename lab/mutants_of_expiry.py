@@ -1,0 +1,51 @@
+"""Planted bugs in expiry.
+
+Owns: `EXPIRY`. Must not know: how scenarios are explored. Source: decisions 10, 56, 64; H10.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..coordinator.maintenance import consumers, expire
+from ..coordinator.maintenance.expired_files import Keeper
+from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
+from .planting import Mutant
+
+
+def _nothing(*about: Any) -> None:
+    return None
+
+
+def _nothing_came_back(*about: Any) -> set[str]:
+    """Overwrites that stay are not asked what they have brought back."""
+    return set()
+
+
+def _one_look(steps: Any, *about: Any) -> Any:
+    """Tags that were made since the plan are not asked."""
+    return steps
+
+
+EXPIRY: tuple[Mutant, ...] = (
+    Mutant(
+        "consumers are read once",
+        lambda: [(expire, "_refuse_needed", _nothing)],
+        (consumer_while_expiring(0),),
+    ),
+    Mutant(
+        "a consumer does not look again",
+        lambda: [(consumers, "_refuse_expired", _nothing)],
+        (consumer_while_expiring(0),),
+    ),
+    Mutant(
+        "what came back is not asked for",
+        lambda: [(Keeper, "_brought_back", _nothing_came_back)],
+        (expiring_after_a_rollback(0),),
+    ),
+    Mutant(
+        "tags are read once",
+        lambda: [(expire, "second_look", _one_look)],
+        (expiring_beside_all(0),),
+    ),
+)
