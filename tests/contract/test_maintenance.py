@@ -7,6 +7,7 @@ import pytest
 
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
+from lakelatch.coordinator.maintenance.quarantine import move_orphans, restore
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -38,6 +39,12 @@ def test_maintenance_works_on_every_store(kind: str, request: pytest.FixtureRequ
     for key in ("manifest/manifest-left-0", "p=a b/bucket-0/data-left-0.parquet"):
         store.put(key, b"left over")
     assert store_clock_ms(store, "contract") > 1_600_000_000_000
+    there = {info.key for info in store.list("")}
+    moved = move_orphans(plan_orphans(table.timeline, schema, NEVER_MS), 1, 1, "contract")
+    assert not {info.key for info in moved.files} & {info.key for info in store.list("")}
+    assert restore(table.timeline, schema).files == len(moved.files) >= 2
+    assert {info.key for info in store.list("")} == there
+    assert store.get("manifest/manifest-left-0") == b"left over"
     orphans = apply_clean(plan_orphans(table.timeline, schema, NEVER_MS))
     assert {"manifest/manifest-left-0", "p=a b/bucket-0/data-left-0.parquet"} <= {info.key for info in orphans.files}
     fresh = Table(store, schema)
