@@ -25,6 +25,8 @@ from .lines import OBJECT, Damage, Entry, Journal, MemoryJournal, line_of, read_
 from .shared_journal import OpenCommit, SharedJournal
 
 FOLDER = "lakelatch/journal/"
+JOURNAL_VARIABLE = "LAKELATCH_JOURNAL"
+"""The variable of the environment that names a journal, where nothing else does."""
 _SUFFIX = ".jsonl"
 _SENDS = 3
 
@@ -131,7 +133,7 @@ def open_journal(setting: str | Path | Journal | None, store: Store) -> Journal:
         store: the table's store.
     """
     if setting is None or setting == "":
-        setting = os.environ.get("LAKELATCH_JOURNAL") or None
+        setting = os.environ.get(JOURNAL_VARIABLE) or None
     if setting is None:
         return MemoryJournal()
     if setting == OBJECT:

@@ -22,6 +22,7 @@ from ...core import options as opt
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.paths import (
+    BRANCH_DIR,
     IDENTITY_DIR,
     INDEX_DIR,
     MANIFEST_DIR,
@@ -156,7 +157,7 @@ def _candidates(timeline: Timeline, schema: TableSchema, until_ms: int, external
         if 0 < info.modified_ms < until_ms and _is_candidate(info, is_data, until_ms):
             yield info
     if external:
-        for root in _locations(timeline, schema, schemas):
+        for root in external_locations(timeline, schema, schemas):
             yield from _elsewhere(timeline.store, root, is_data, until_ms)
 
 
@@ -178,10 +179,17 @@ def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
     return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL))
 
 
-def _locations(timeline: Timeline, schema: TableSchema, schemas: Iterable[str]) -> list[str]:
-    """The locations that any schema of any branch names, in one spelling."""
+def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable[str] | None = None) -> list[str]:
+    """The locations outside the table's folder that any schema of any branch names, in one spelling.
+
+    Args:
+        listed: the keys of all schemas, if they are known.
+    """
+    if listed is None:
+        folders = (f"{SCHEMA_DIR}/", f"{BRANCH_DIR}/")
+        listed = [i.key for folder in folders for i in timeline.store.list(folder) if _SCHEMA.match(i.key)]
     found = [schema]
-    for key in schemas:
+    for key in listed:
         folder, _, name = key.rpartition("/")
         number = version_of(name, "schema")
         if number is not None:

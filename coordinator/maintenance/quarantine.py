@@ -25,11 +25,11 @@ from ...core.html_text import ShownAsText
 from ...core.json_text import parse_json
 from ...core.metadata.schema import TableSchema
 from ...core.paths import safe_argument
-from ...core.places import FileKeys, is_external
+from ...core.places import is_external, plain_url
 from ..history.timeline import Timeline
 from .deletion import Progress
 from .names import FileSpool
-from .orphans import OrphanPlan, data_pattern, in_a_folder_of_the_format, look_again, still_unused
+from .orphans import OrphanPlan, data_pattern, external_locations, in_a_folder_of_the_format, look_again, still_unused
 
 FOLDER = "lakelatch/quarantine/"
 _HEADS, _LISTS, _FILES, _ELSEWHERE = (f"{FOLDER}{part}/" for part in ("heads", "lists", "files", "elsewhere"))
@@ -187,7 +187,7 @@ def restore(
     """
     chosen = chosen_quarantines(timeline.store, name)
     total, files, size, lost = sum(one.files for one in chosen), 0, 0, list[str]()
-    allowed = _allowed(schema)
+    allowed = _allowed(timeline, schema)
     for quarantine in chosen:
         for page, lines in _pages(timeline.store, quarantine.name, allowed):
             found = timeline.parallel(lambda line: _back(timeline.store, line), lines)
@@ -215,10 +215,18 @@ def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
     return chosen
 
 
-def _allowed(schema: TableSchema) -> Callable[[str], bool]:
+def _allowed(timeline: Timeline, schema: TableSchema) -> Callable[[str], bool]:
     """Whether a file may be brought back to a place: only to where orphans are looked for (H16)."""
-    keys, is_data = FileKeys(schema), data_pattern(schema)
-    return lambda key: bool(keys.deletable(key)) if is_external(key) else in_a_folder_of_the_format(key, is_data)
+    is_data, locations = data_pattern(schema), list[str]()
+
+    def allowed(key: str) -> bool:
+        if not is_external(key):
+            return in_a_folder_of_the_format(key, is_data)
+        if not locations:
+            locations.extend(external_locations(timeline, schema))
+        return ".." not in key.split("/") and plain_url(key).startswith(tuple(f"{root}/" for root in locations))
+
+    return allowed
 
 
 def _back(store: Store, line: _Line) -> bool:
@@ -241,7 +249,7 @@ def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
         The plan, with the names of these quarantines.
     """
     used, store, over = plan.used, plan.used.timeline.store, list[str]()
-    allowed, seen = _allowed(used.schema), set(plan.seen)
+    allowed, seen = _allowed(used.timeline, used.schema), set(plan.seen)
     for quarantine in quarantines(store):
         if quarantine.expires_ms > now_ms:
             continue

@@ -9,6 +9,7 @@ at a time, and a fingerprint of each name.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,9 +25,8 @@ from ...core.metadata.snapshot import parse_snapshot
 from ...core.places import FileKeys
 from ...core.typed import Array
 from ..history.timeline import Timeline
-from ..journal.file_journal import FileJournal
-from ..journal.lines import OBJECT, Damage, address_of
-from ..journal.object_journal import FOLDER, ObjectJournal
+from ..journal.lines import OBJECT, Damage, address_of, read_lines
+from ..journal.object_journal import FOLDER, JOURNAL_VARIABLE, ObjectJournal
 from ..recovery.past import Past, pasts
 from .names import NameSet, fingerprints
 from .reachable import Named, Reach
@@ -115,7 +115,8 @@ def named_files(timeline: Timeline, keys: FileKeys, manifest: str) -> Array | No
 def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     """The commits of this table in its journals whose outcome is not known: they may still be sent, with the files they name.
 
-    Read are the journal beside the table, and the file that option `commit.journal` names, if it is on this machine.
+    Read are the journal beside the table, and the files that option `commit.journal` and the environment's `LAKELATCH_JOURNAL`
+    name, if they are on this machine.
 
     Raises:
         TableCorrupt: a journal is damaged, so that the files of a commit under way are not known (H11).
@@ -124,8 +125,10 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     beside = ObjectJournal(store).lines()
     damage = next((line for line in beside if isinstance(line, Damage)), None)
     found = list(pasts(beside).values())
-    if setting not in ("", OBJECT) and Path(setting).is_file():
-        found += pasts(FileJournal(setting).lines(), address_of(store.url)).values()
+    for path in {setting, os.environ.get(JOURNAL_VARIABLE, "")} - {"", OBJECT}:
+        if Path(path).is_file():
+            lines = read_lines(Path(path).read_bytes().split(b"\n"), path)
+            found += pasts(lines, address_of(store.url)).values()
     found = [past for past in found if past.outcome is None]
     damage = damage or next((past.damage for past in found if past.damage is not None), None)
     if damage is not None:
