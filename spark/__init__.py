@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from .source import register
     from .streams.captured import apply_changes
     from .streams.sink import sink
+    from .views import use
     from .write_job import write
 
-__all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "write"]
+__all__ = ["LakeTable", "apply_changes", "changes", "clean", "compact", "read", "register", "sink", "use", "write"]
 
 # No module may have the name of a function: importing the module would overwrite the function.
 _HOMES = {
@@ -34,6 +35,7 @@ _HOMES = {
     "read": "scan",
     "register": "source",
     "sink": "streams.sink",
+    "use": "views",
     "write": "write_job",
 }
 
