@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
         commands,
         "maintain",
         maintain,
-        "Maintain every table of a catalog as its options say: compact, expire snapshots, delete files that no snapshot names."
+        "Maintain every table of a catalog as its options say: expire partitions, compact, tag, expire snapshots, delete orphans."
         " Shows what is due; --apply does it, beside jobs that write. A run that was cut off is finished by running it again. A"
         " table that fails does not stop the others; the exit code is 1 then.",
         "lakelatch maintain s3://lake\nlakelatch maintain s3://lake air --apply",

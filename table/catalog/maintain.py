@@ -23,7 +23,7 @@ class Step:
     """One operation on one table.
 
     Attributes:
-        name: `compact`, `expire-partitions`, `tag`, `expire` or `clean`.
+        name: `expire-partitions`, `compact`, `expire-consumers`, `tag`, `expire` or `clean`.
         due: whether there is, or was, something to do.
         told: what was done, or would be, on one line.
         error: why it failed.
@@ -168,6 +168,20 @@ def _compact(table: Table, dry_run: bool) -> Answer:
     return bool(done.plan.groups), str(done)
 
 
+def _expire_partitions(table: Table, dry_run: bool) -> Answer:
+    if "partition.expiration-time" not in table.options:
+        return None
+    plan = table.expire_partitions(dry_run=dry_run)
+    return bool(plan.partitions), str(plan)
+
+
+def _expire_consumers(table: Table, dry_run: bool) -> Answer:
+    if "consumer.expiration-time" not in table.options:
+        return None
+    gone = table.expire_consumers(dry_run=dry_run)
+    return bool(gone), ", ".join(one.name for one in gone) or "none"
+
+
 def _tag(table: Table, dry_run: bool) -> Answer:
     """Automatic tags that are due, and tags whose retention is over; before an expiry takes the snapshots away."""
     plan = table.auto_tag(dry_run=dry_run)
@@ -185,7 +199,9 @@ def _clean(table: Table, dry_run: bool) -> Answer:
 
 
 _STEPS: dict[str, Callable[[Table, bool], Answer]] = {
+    "expire-partitions": _expire_partitions,
     "compact": _compact,
+    "expire-consumers": _expire_consumers,
     "tag": _tag,
     "expire": _expire,
     "clean": _clean,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,39 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(lake: ll.Catalog) -> None:
     lake.drop_table("air.a")
     (one,) = lake.maintain(tables=["air.a"]).tables
     assert (one.failed, one.steps[0].told) == (False, "dropped meanwhile")
+
+
+def test_every_step_that_the_options_ask_for_is_taken(tmp_path: Path) -> None:
+    """Old partitions, consumers and tags go before the snapshots that they held back."""
+    lake = ll.open_catalog(str(tmp_path))
+    lake.create_database("air")
+    options = {
+        "partition.expiration-time": "90 d",
+        "partition.timestamp-formatter": "yyyy-MM-dd",
+        "consumer.expiration-time": "1 ms",
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+        "snapshot.time-retained": "1 ms",
+    }
+    fields = pa.schema([("dt", pa.string()), ("v", pa.int64())])
+    table = lake.create_table("air.a", fields, partition_by=["dt"], options=options)
+    for day in ("2020-01-01", "2999-01-01", "2999-01-01"):
+        table.append(pa.table({"dt": [day], "v": [1]}))
+    table.create_tag("short", snapshot=1, keep="1 ms")
+    table.create_tag("kept", snapshot=2)
+    table.set_consumer("slow", next_snapshot=1)
+    time.sleep(2.5)  # younger snapshots are kept: a running commit may need them
+    (plan,) = lake.maintain(dry_run=True).tables
+    due = [step.name for step in plan.steps if step.due]
+    assert due[:2] == ["expire-partitions", "expire-consumers"] and "tag" in due
+    (done,) = lake.maintain().tables
+    assert not done.failed, str(done)
+    time.sleep(2.5)
+    (again,) = lake.maintain().tables
+    assert not again.failed and table.consumers() == [] and [tag.name for tag in table.tags()] == ["kept"]
+    assert [s.id for s in table.snapshots()] == [4]
+    assert table.to_arrow()["dt"].to_pylist() == ["2999-01-01"] * 2
+    assert [step.name for step in lake.maintain(dry_run=True).tables[0].steps if step.due] == []
 
 
 def files_of(lake: ll.Catalog, name: str) -> int:
