@@ -21,11 +21,11 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any) -> No
     assert printed[1].startswith("[{'partition': '{2}', 'bucket': ") and printed[1].endswith("'level': 0}]")
     assert printed[2] == "[{'rowkind': '+I', 'month': 1, 'carrier': 'AA', 'delay': 4.0}]"
     assert printed[-2].startswith("2 manifests (") and printed[-2].endswith("of 2 would be merged")
-    assert printed[-1] == "3 of 3 files, 4 rows, get other indexes"
+    assert printed[-1] == "4 of 4 files, 4 rows, get other indexes"
     url = str(tmp_path / "lake" / "board")
     names: dict[str, Any] = {"board": ll.open_table(url)}
     exec(frames.replace("lake/board", url), names)
     assert names["frame"].columns[0] == "partition" and names["spark"] is spark
     shown = run_shell(blocks(PAGE, "sh")[0], tmp_path)
-    assert "distinct" in shown and "nothing to index: 3 files" in shown
+    assert "distinct" in shown and "nothing to index: 4 files" in shown
     assert "tag_name" in shown and '"partition": "{' in shown
