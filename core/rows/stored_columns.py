@@ -26,12 +26,14 @@ from .binary_row import (
 )
 from .java_text import float_text, timestamp_iso
 from .types import STRING_ROOTS, TIMESTAMP_ROOTS, AtomicType, DataType, sql
-from .values import NANOS_PER_UNIT, root_of, to_arrow_array
+from .values import NANOS_PER_SECOND, NANOS_PER_UNIT, root_of, to_arrow_array
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "DATE": 32, "TIME": 32}
 _PADDING = bytes(2 * SLOT_BYTES)
 _HEADER_BITS = 8
 _MILLIS_PER_DAY = 86_400_000
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""The years 1 to 9999."""
 
 
 class StoredRows:
@@ -152,18 +154,49 @@ def object_texts(array: Any, data_type: DataType) -> pa.Array:
     if root == "DATE" or root == "TIME":
         return array.cast(pa.int32()).cast(pa.string())
     if root in ("FLOAT", "DOUBLE"):
-        single = root == "FLOAT"  # each, because a dictionary holds 0.0 and -0.0 as one
-        return pa.array([None if v is None else float_text(v, single=single) for v in array.to_pylist()], pa.string())
+        return _floats(array, single=root == "FLOAT")
     if root == "DECIMAL":
         return _each(array, "{:f}".format)
     if root in TIMESTAMP_ROOTS:
-        nanos = NANOS_PER_UNIT[array.type.unit]
-        return _each(array.cast(pa.int64()), lambda value: timestamp_iso(value * nanos))
+        return _times(array)
     if pa.types.is_binary(array.type):
         return _each(array, lambda value: f"0x{value.hex()}")
     if root:
         return array.cast(pa.string())
     return _each(array, str)
+
+
+def _floats(array: Any, single: bool) -> pa.Array:
+    """Print each pattern of bits once: a dictionary of numbers would hold 0.0 and -0.0 as one."""
+    kind, bits = (np.float32, np.int32) if single else (np.float64, np.int64)
+    numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).astype(kind)
+    patterns = pa.array(numbers.view(bits), mask=np.asarray(array.is_null()))
+
+    def text(pattern: int) -> str:
+        return float_text(float(np.array([pattern], bits).view(kind)[0]), single=single)
+
+    return _each(patterns, text)
+
+
+def _times(array: Any) -> pa.Array:
+    """As `timestamp_iso` prints them. Years of four digits are printed by Arrow, and then lose what Java leaves out."""
+    counts, per_second = array.cast(pa.int64()), NANOS_PER_SECOND // NANOS_PER_UNIT[array.type.unit]
+    bounds = pc.min_max(counts)
+    if bounds["min"].is_valid and not (
+        _FIRST_SECOND * per_second <= bounds["min"].as_py() and bounds["max"].as_py() < _END_SECOND * per_second
+    ):
+        nanos = NANOS_PER_UNIT[array.type.unit]
+        return _each(counts, lambda value: timestamp_iso(value * nanos))
+    texts = counts.cast(pa.timestamp(array.type.unit)).cast(pa.string())
+    for pattern, left in (
+        (" ", "T"),
+        (r"000$", ""),
+        (r"(\.\d+)000$", r"\1"),
+        (r"\.$|\.000$", ""),
+        (r"^(.{16}):00$", r"\1"),
+    ):
+        texts = pc.replace_substring_regex(texts, pattern, left)
+    return texts
 
 
 def _each(array: Any, text: Any) -> pa.Array:

@@ -114,10 +114,11 @@ class _FileTexts:
     def _paths(self, files: FileColumns) -> pa.Array:
         partitions = files.column("partition").dictionary_encode()
         paths = [self._codec.path(data) for data in partitions.dictionary.to_pylist()]
-        places = np.stack([np.asarray(partitions.indices), np.asarray(files.column("bucket"))], axis=1)
-        known, which = np.unique(places, axis=0, return_inverse=True)
+        places = np.asarray(partitions.indices, np.int64) << 32 | np.asarray(files.column("bucket")).astype(np.uint32)
+        known, which = np.unique(places, return_inverse=True)
         folder = self._view.timeline.paths.bucket_dir
-        folders = [f"{self._view.root}/{folder(paths[p], bucket)}" for p, bucket in known.tolist()]
+        pairs = zip((known >> 32).tolist(), known.astype(np.int32).tolist(), strict=True)
+        folders = [f"{self._view.root}/{folder(paths[p], bucket)}" for p, bucket in pairs]
         inside = pc.binary_join_element_wise(
             pa.array(folders, pa.string()).take(pa.array(which.reshape(-1))), files.column("file_name"), ""
         )
@@ -172,7 +173,7 @@ def _of_partition(files: FileColumns, text: Callable[[bytes], str]) -> pa.Array:
 
 def _formats(names: pa.Array) -> pa.Array:
     """The format of each file, by the end of its name."""
-    endings = pc.extract_regex(names, r"(?P<end>[^.]*\.[^.]*$)").field("end")
+    endings = pc.extract_regex(names, r"(?P<end>(?:\.[A-Za-z0-9]{1,9})?\.[^.]*)$").field("end")
     encoded = pc.coalesce(endings, names).dictionary_encode()
     return pa.array([format_of(end) for end in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 

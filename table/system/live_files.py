@@ -31,6 +31,7 @@ from .texts import partition_text
 
 CHUNK = 1 << 16
 """The entries that become rows at once."""
+FIRST_CHUNK = 1 << 10
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN")
 _Parts = list[EntryColumns | list[ManifestEntry]]
 
@@ -49,12 +50,20 @@ def live_chunks(view: View, wanted: Wanted) -> Iterator[FileColumns]:
             concerned = (part.kind == DELETE) | part.named(deleted)
             special += part.entries(np.flatnonzero(concerned))
             rows = np.flatnonzero(~concerned)
-        for begin in range(0, len(rows), CHUNK):
-            yield FileColumns(part, rows[begin : begin + CHUNK])
+        for begin, end in _chunks(len(rows)):
+            yield FileColumns(part, rows[begin:end])
     matches = _entry_test(view, wanted)
     alive = live(e for e in special if matches(e.partition, e.bucket, e.file.level))
-    for begin in range(0, len(alive), CHUNK):
-        yield FileColumns(alive[begin : begin + CHUNK])
+    for begin, end in _chunks(len(alive)):
+        yield FileColumns(alive[begin:end])
+
+
+def _chunks(rows: int) -> Iterator[tuple[int, int]]:
+    """Parts of so many rows; the first ones are small, for whoever wants only a few rows."""
+    begin, size = 0, FIRST_CHUNK
+    while begin < rows:
+        yield begin, min(begin + size, rows)
+        begin, size = begin + size, min(4 * size, CHUNK)
 
 
 def _entry_test(view: View, wanted: Wanted) -> Callable[[bytes, int, int], bool]:
