@@ -142,12 +142,16 @@ def test_statistics_are_committed_exactly_once() -> None:
 
 def test_many_values_are_estimated() -> None:
     counter, exact = DistinctCounter(), DistinctCounter()
-    for begin in range(0, 400_000, 50_000):
-        counter.update(pa.array(np.arange(begin, begin + 100_000)))
-    exact.update(pa.array([f"text {n % SMALLEST}" for n in range(SMALLEST * 2)]))
-    exact.update(pa.array([None, "text 5", "text 6"]))
+    for begin in range(0, 400_000, 100_000):
+        counter.update(pa.array(np.arange(begin, begin + 150_000)))
+    exact.update(pa.array(np.arange(SMALLEST)))
+    exact.update(pa.array([None, 5, 6], pa.int64()))
     assert exact.count == SMALLEST
     assert abs(counter.count - 450_000) < 450_000 * 0.02
+    texts = DistinctCounter()
+    for _ in range(2):
+        texts.update(pa.array([f"text {n % 3000}" for n in range(4000)] + [None]))
+    assert texts.count == 3000
     floats = DistinctCounter()
     floats.update(pa.array([0.0, -0.0, float("nan"), float("nan"), None]))
     assert floats.count == 2
