@@ -8,7 +8,7 @@ sessions and under Spark Connect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from ..core.errors import InvalidArgument
 from ..core.expressions.sql import parse_expression
 from ..core.expressions.tree import references_of
 from ..core.metadata.schema import TableSchema
+from ..table.compaction.clustering import Clustering
 from ..table.compaction.run import Compaction
 from ..table.create import is_table, open_table
 from ..table.rowlevel.conditions import SOURCE, TARGET
@@ -300,6 +301,11 @@ class LakeOptimize:
     def executeCompaction(self) -> Compaction:  # noqa: N802
         """Join small files into larger ones."""
         return self.target.compact(self.condition)
+
+    def executeZOrderBy(self, *columns: str | Sequence[str], full: bool = False) -> Clustering:  # noqa: N802
+        """Sort the rows of files along a Z-order curve, in the driver; see `Table.optimize`."""
+        names = [name for given in columns for name in ([given] if isinstance(given, str) else given)]
+        return self.target.table.optimize(by=names, curve="zorder", where=self.condition, full=full)
 
 
 def _aliases(condition: str, target: LakeTable) -> dict[str, str]:

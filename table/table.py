@@ -33,6 +33,7 @@ from .consumers import Consumers
 from .copies import Copies
 from .inspection import Inspection
 from .maintenance import Maintenance
+from .optimizing import Optimizing
 from .partitions import Partitions
 from .reading.arrow import arrow_schema_of, read_batches
 from .repair.methods import Repairs
@@ -59,6 +60,7 @@ class Table(
     Streams,
     Inspection,
     Maintenance,
+    Optimizing,
     Tags,
     Branches,
     Consumers,

@@ -77,7 +77,7 @@ class Case:
             primary_key=list(kind.key),
             options=kind.options | options,
         )
-        self.peer = duckdb.connect()
+        self.peer = duckdb.connect(config={"threads": 1})
         self.peer.execute(
             "CREATE TABLE t (id BIGINT, p INT, k VARCHAR, a INT, b BIGINT, x DOUBLE, m DECIMAL(9, 2), d DATE)"
         )

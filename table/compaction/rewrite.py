@@ -73,7 +73,7 @@ class Rewriter:
         stem = f"{self.schema.options.get(opt.DATA_FILE_PREFIX)}{name}"
         writer = DataFileWriter(self.store, self._settings, folder, stem, travelling=False)
         try:
-            for batch in self._reader.batches(self.store, [group]):
+            for batch in self._rows(group):
                 self._refuse_nulls(batch, group)
                 writer.write(batch)
             writer.finish()
@@ -88,6 +88,10 @@ class Rewriter:
             compact_before=group.files,
             compact_after=tuple(self._described(writer.files, group.files[0])),
         )
+
+    def _rows(self, group: Split) -> Iterable[pa.RecordBatch]:
+        """The live rows of a group, in the order in which they are written."""
+        return self._reader.batches(self.store, [group])
 
     def _described(self, files: Iterable[DataFile], oldest: DataFile) -> Iterable[DataFile]:
         """Mark files as made by a compaction, and number their rows from the oldest file's number, like Apache Paimon."""

@@ -50,6 +50,8 @@ from .operation import Operation
 
 THREADS = 4
 """The number of files that are changed at once."""
+FEW_BYTES = 1 << 20
+"""Fewer bytes of a store on this machine are read one file after the other: threads would take longer to start."""
 KEPT_BYTES = 64 << 20
 """The bytes of new rows that are kept for a later plan. Others are read again."""
 
@@ -86,8 +88,9 @@ class Planned:
 
 def changed_here(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileChange]:
     """Change files in this process, a few at a time."""
-    if len(splits) == 1:
-        yield changer.change(splits[0], str(uuid.uuid4()))
+    is_near = changer.store.capabilities.native_scheme in ("file", "memory")
+    if len(splits) == 1 or (is_near and sum(split.size for split in splits) < FEW_BYTES):
+        yield from _one_by_one(changer, splits)
         return
     with MACHINE.executor(THREADS, "lakelatch-rows") as pool:
         futures = [pool.submit(changer.change, split, str(uuid.uuid4())) for split in splits]
@@ -101,6 +104,21 @@ def changed_here(changer: FileChanger, splits: Sequence[Split]) -> Iterator[File
             with suppress(StoreUnavailable):
                 delete_located(changer.store, [key for change in done for key in change.written])
             raise
+
+
+def _one_by_one(changer: FileChanger, splits: Sequence[Split]) -> Iterator[FileChange]:
+    done: list[str] = []
+    try:
+        for split in splits:
+            change = changer.change(split, str(uuid.uuid4()))
+            done += change.written
+            yield change
+    except GeneratorExit:
+        raise
+    except BaseException:
+        with suppress(StoreUnavailable):
+            delete_located(changer.store, done)
+        raise
 
 
 @dataclass

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...core.errors import TableCorrupt
 from ...core.metadata.data_file import DataFile, ManifestEntry
@@ -91,6 +92,11 @@ class FilePruner:
                 stats[name] = ColumnStats(value, value, 0 if value is not None else rows)
         trusted = all(format_of(file.file_name) in _TRUSTED_FLOATS for file in files)
         return may_match(self._predicate, stats, rows, trust_float_bounds=trusted)
+
+    def least(self, file: DataFile, column: str) -> Any:
+        """The lower bound of a column that the predicate tests; None if it is not known."""
+        found = self._stats(file).get(column)
+        return None if found is None else found.min
 
     def _run_stats(self, files: Sequence[DataFile], rows: int) -> dict[str, ColumnStats]:
         """The statistics of each column, from the file that gives the column."""

@@ -11,7 +11,7 @@ from row_changes import KINDS, Case
 
 from lakelatch.core.errors import InvalidArgument
 
-_TABLES, _CHANGES = (60, 8) if os.environ.get("LAKELATCH_NIGHTLY") else (3, 9)
+_TABLES, _CHANGES = (60, 8) if os.environ.get("LAKELATCH_NIGHTLY") else (2, 13)
 
 
 @pytest.mark.parametrize("name", KINDS)
