@@ -161,9 +161,9 @@ class SourceOptions:
 
     def check_stream_reader(self) -> None:
         """Refuse the options that a stream out of a table cannot have."""
-        if (self.snapshot, self.tag, self.timestamp, self.changes) != (None, None, None, None):
+        if (self.snapshot, self.tag, self.timestamp, self.changes, self.system) != (None,) * 5:
             raise InvalidArgument(
-                "options 'snapshot', 'tag', 'timestamp' and 'incremental-between' do not go with readStream",
+                "options 'snapshot', 'tag', 'timestamp', 'system' and 'incremental-between' do not go with readStream",
                 next_step="say with option 'from' where the stream begins: a snapshot id, a tag or a time",
             )
         if self.checkpoint is not None:

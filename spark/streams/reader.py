@@ -17,6 +17,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...coordinator.history.timeline import Timeline
+from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument
 from ...core.metadata.snapshot import Snapshot
 from ...table.changelog.key_changes import check_mode
@@ -37,6 +38,8 @@ except ImportError:
     _AvailableNow = object
 
 _TASKS = 4
+LEAST_POLL_S = 0.2
+"""Spark asks for the newest offset again at once where a stream has no trigger; each look costs requests."""
 _CAME = ("+I", "+U")
 
 
@@ -51,6 +54,7 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
     def __init__(self, given: Mapping[str, str], folder: str | None, schema: spark.StructType) -> None:
         self._given, self._folder, self._schema = dict(given), folder, schema
         self._opened: Ranges | None = None
+        self._looked_s = 0.0
 
     @property
     def _options(self) -> SourceOptions:
@@ -103,7 +107,10 @@ class TableStreamReader(Carried, DataSourceStreamReader, _AvailableNow):  # type
     @one_sentence()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch. Spark 4.1 gives no argument, so the reader remembers where it is."""
-        return self._ranges().latest(None if start is None else Position.from_json(start)).as_json()
+        ranges, now = self._ranges(), MACHINE.monotonic_s()
+        MACHINE.sleep(max(0.0, self._looked_s + LEAST_POLL_S - now))
+        self._looked_s = MACHINE.monotonic_s()
+        return ranges.latest(None if start is None else Position.from_json(start)).as_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, from 4.2 on
         """Read up to what is newest now, and then end."""

@@ -123,7 +123,9 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             properties=self._options.properties,
         )
         with transaction as tx:
-            if self._overwrite:
+            if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:
+                tx.overwrite_messages(given, base, dynamic=True)
+            elif self._overwrite:
                 tx.overwrite_messages(given, base, partition=self._options.replaced(table.schema))
             else:
                 tx.append_messages(given, base)
