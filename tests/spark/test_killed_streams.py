@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import stream_child
 from figures import NIGHTLY
 from report import tell
-from spark import stream_child
 
 import lakelatch as ll
 
