@@ -15,7 +15,7 @@ PAGE = "docs/streams.md"
 def test_the_page_runs(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(PAGE, "python"))
-    assert code.count('"checkpoints/') == 5
+    assert code.count('"checkpoints/') == 4
     names: dict[str, Any] = {}
     exec(code.replace('"checkpoints/', f'"{tmp_path}/checkpoints/'), names)
     assert names["mirror"].count() == 1

@@ -99,6 +99,7 @@ def test_a_batch_that_is_repeated_lands_once_also_from_a_copy_of_the_checkpoint(
     assert data_files(job.url) == files + 1
 
 
+@pytest.mark.slow
 def test_row_kinds_and_complete_mode(job: Job) -> None:
     table = ll.create_table(job.url, SCHEMA, primary_key=["k"], options={"bucket": "2", "write-only": "true"})
     table.upsert(rows(1, 2, v="old"))
@@ -134,6 +135,7 @@ def test_a_lost_answer_ends_the_query_and_the_batch_lands_once(job: Job) -> None
     assert data_files(url) == 2
 
 
+@pytest.mark.slow
 def test_changes_flow_from_table_to_table(job: Job) -> None:
     """Row kinds in the order of the snapshots, limits, replays, a consumer; and the state first by default."""
     source, target = str(job.folder / "source"), job.url
@@ -170,6 +172,7 @@ def test_changes_flow_from_table_to_table(job: Job) -> None:
     assert consumer.next_snapshot >= 5, "it is moved when the next batch begins"
 
 
+@pytest.mark.slow
 def test_starts_columns_filters_and_limits(job: Job) -> None:
     source = str(job.folder / "source")
     table = ll.create_table(source, SCHEMA)
@@ -200,6 +203,7 @@ def test_starts_columns_filters_and_limits(job: Job) -> None:
         job.spark.read.format("lakelatch").option("from", 1).load(source).count()
 
 
+@pytest.mark.slow
 def test_new_columns_appear_after_a_restart_and_a_dropped_one_ends_the_stream(job: Job) -> None:
     source = str(job.folder / "source")
     table = ll.create_table(source, SCHEMA)
@@ -245,7 +249,7 @@ def test_the_sink_of_foreach_batch_is_exactly_once_and_compacts(job: Job) -> Non
         lake.sink(job.url, checkpoint=str(job.folder / "none"))(job.spark.range(1), 0)
 
 
-@pytest.mark.parametrize("shape", ["debezium", "maxwell"])
+@pytest.mark.parametrize("shape", ["debezium", pytest.param("maxwell", marks=pytest.mark.slow)])
 def test_captured_changes_give_the_state_of_the_database(spark: Any, tmp_path: Path, shape: str) -> None:
     """As for `Table.apply_changes`, in any order; a repeated batch runs no job."""
     url, database = str(tmp_path / "table"), Database(7)
