@@ -8,17 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..coordinator.branches import forward
-from ..coordinator.branches.claim import Answer
+from ..coordinator.branches.claim import Answer, create
 from ..coordinator.history import lineage
 from .branching import forwarding
 from .planting import Mutant
 
-_create = forward.create
-
 
 def _taken_for_ours(*arguments: Any) -> Answer:
     """A name that another writer has taken is believed to hold the branch's snapshot."""
-    answer = _create(*arguments)
+    answer = create(*arguments)
     return Answer.SAME if answer is Answer.OTHER else answer
 
 

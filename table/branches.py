@@ -108,6 +108,8 @@ class Branches(OpenTable):
             CommitConflict: `main` has commits, schemas or tags that the branch lacks; names them. Nothing was changed, unless
                 another writer committed to `main` in the midst of it, which the error says.
             InvalidArgument: there is no such branch, or snapshots that `main` lacks have expired in it.
+            StoreUnavailable: the store failed before anything came into `main`.
+            OutcomeUnknown: it failed midway; the error says what came into `main`. Run it again to finish.
 
         Source: decision 55.
         """

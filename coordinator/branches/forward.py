@@ -278,7 +278,13 @@ def _publish(
     tried = SnapshotPrepared(SnapshotRef(snapshot.id, snapshot.identity), ref_of(before), data.decode())
     lineage = check_lineage(main, tried)
     if isinstance(lineage, Standing):
-        return snapshot
+        announced = branch.hint("EARLIEST") if answer is Answer.CREATED else None
+        if announced is None or announced <= snapshot_id:
+            return snapshot
+        # An expiry of the branch may have looked for roots before this one was there (decision 10).
+        if (left := take_away(main, tried)) is not None:
+            raise _unsure(f"snapshot {snapshot_id} is expiring in branch '{plan.branch}'; {left}{told}", snapshot)
+        raise _expired(plan.branch, snapshot_id)
     if isinstance(lineage, Fork):
         left = take_away(main, tried) if answer is Answer.CREATED else None
         raise CommitConflict(f"main has moved meanwhile: {lineage.reason}{told}" + (f"; {left}" if left else ""))

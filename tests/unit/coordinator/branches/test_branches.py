@@ -472,6 +472,21 @@ def test_a_name_that_an_expiry_has_freed_is_given_back(table: Table) -> None:
     assert table.verify(snapshots="all") == []
 
 
+def test_an_expiry_of_the_branch_at_the_same_time_takes_nothing_from_main(table: Table) -> None:
+    """H10: what the branch's expiry may have missed does not stay in main; what it must have seen does."""
+    table.create_branch("b", snapshot=3)
+    for value in (4, 5):
+        table.branch("b").append(rows(value))
+    store = Overtaking(table.url)
+    store.hooks = {5: lambda: store.put("branch/branch-b/snapshot/EARLIEST", b"6")}
+    with pytest.raises(InvalidArgument, match="snapshot 5 has expired"):
+        Table(store, table.schema).fast_forward("b")
+    assert table.timeline.snapshot_ids() == [1, 2, 3, 4]
+    assert values(table) == [1, 2, 3, 4]
+    store.put("branch/branch-b/snapshot/EARLIEST", b"4")
+    assert table.fast_forward("b").snapshot_ids == (5,)
+
+
 def test_a_store_that_fails_midway_leaves_the_outcome_open(table: Table) -> None:
     """What landed is told; the next run finishes, also where main has expired the snapshots since."""
     table.create_branch("b", snapshot=3)
