@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import InvalidArgument
@@ -19,15 +19,38 @@ if TYPE_CHECKING:
     from ..backends.store import Store
     from ..table.table import Table
 
+Commands = Any
+"""The return type of `add_subparsers`, for which argparse has no public name."""
+
 _PAIR = re.compile(r"([\w.-]+)=\S+")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises `InvalidArgument` and hides the values of secrets."""
+    """A parser that raises `InvalidArgument` and hides the values of secrets.
+
+    Attributes:
+        actions: the words of which one says what a command does, such as `create` and `list`; it and the URL may change places.
+        url_first: this parser takes the URL before such a word.
+    """
+
+    actions: Collection[str] = ()
+    url_first = False
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
+
+    def add_actions(self) -> Commands:
+        """Give a command commands of its own: `tag create URL`, which is understood as `tag URL create` too."""
+        commands = self.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+        self.actions = commands.choices
+        return commands
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = list(args or ())
+        if len(words) > 1 and (words[1 - self.url_first] in self.actions) > (words[self.url_first] in self.actions):
+            words[:2] = words[1], words[0]
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         from ..backends.storage_options import HIDDEN, is_secret
@@ -36,10 +59,6 @@ class Parser(argparse.ArgumentParser):
             return f"{found[1]}={HIDDEN}" if is_secret(found[1]) else found[0]
 
         raise InvalidArgument(_PAIR.sub(shown, message), next_step=f"see `{self.prog} --help`")
-
-
-Commands = Any
-"""The return type of `add_subparsers`, for which argparse has no public name."""
 
 
 def add_command(

@@ -25,7 +25,7 @@ def register(commands: Commands) -> None:
         "  lakelatch write s3://lake/flights new.parquet --branch staging\n"
         "  lakelatch branch fast-forward s3://lake/flights staging --apply",
     )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    actions = parser.add_actions()
     parser = add_command(
         actions,
         "create",

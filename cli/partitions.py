@@ -28,7 +28,7 @@ def register(commands: Commands) -> None:
         epilog="example:\n  lakelatch partitions list s3://lake/flights --where 'month > 3'\n"
         "  lakelatch partitions expire s3://lake/flights --older-than '90 d' --apply",
     )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    actions = parser.add_actions()
     parser = add_command(
         actions,
         "list",

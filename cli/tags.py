@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
         epilog="example:\n  lakelatch tag create s3://lake/flights eod --keep '7 d'\n"
         "  lakelatch read s3://lake/flights --tag eod\n  lakelatch tag delete s3://lake/flights eod --apply",
     )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    actions = parser.add_actions()
     for name, run, about in (
         ("create", create, "Make a tag, of the newest snapshot or another one."),
         ("replace", replace, "Let a tag name another snapshot, and delete the files that only the old one needed."),

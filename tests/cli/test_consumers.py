@@ -30,3 +30,15 @@ def test_what_a_consumer_command_lacks_is_said(run: Any, flights: ll.Table) -> N
     assert "--next" in run("consumer", flights.url, "set", "etl").err
     assert run("consumer", flights.url, "delete").code == 2
     assert run("consumer", flights.url, "set", "a/b", "--next", 1).code == 2
+
+
+def test_the_url_and_the_action_may_change_places(run: Any, flights: ll.Table) -> None:
+    """All commands take the URL first; those with commands of their own take it after these, too."""
+    run("tag", flights.url, "create", "first", "--snapshot", 1)
+    run("tag", "create", flights.url, "second", "--snapshot", 2)
+    assert [row["tag"] for row in run("tag", flights.url, "list", "--json").lines] == ["first", "second"]
+    run("consumer", "set", flights.url, "etl", "--next", 2)
+    for words in (("consumer", flights.url, "list"), ("consumer", "list", flights.url), ("consumer", flights.url)):
+        assert run(*words, "--json").json["consumer"] == "etl"
+    run("branch", flights.url, "create", "dev")
+    assert run("branch", "list", flights.url, "--json").json["branch"] == "dev"
