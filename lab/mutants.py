@@ -303,7 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a tag without a second look",
         lambda: [(creation, "refuse_vanished", lambda *seen: None)],
-        (scenarios_upkeep.tagged_while_expiring(0),),
+        (scenarios_upkeep.tagged_while_expiring(0, "read snapshot/EARLIEST"),),
     ),
     Mutant(
         "a tag's files go without a second look",
