@@ -8,6 +8,7 @@ that at each moment the main branch is in a state that the branch had. A commit 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ from .create import ensure_safe
 from .remove import no_branch
 
 _SHOWN = 5
+HOLD = "fast-forward-"
+"""The beginning of the names of tags in the branch that last as long as a fast-forward."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class FastForward(ShownAsText):
         schema_ids: the schemas that it gets, ascending.
         tags: the tags that it gets.
         rows: the number of rows afterwards.
+        held: tags in the branch that an earlier run has left.
     """
 
     branch: str
@@ -53,6 +57,7 @@ class FastForward(ShownAsText):
     schema_ids: tuple[int, ...]
     tags: tuple[str, ...]
     rows: int
+    held: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.snapshot_ids and not self.schema_ids and not self.tags:
@@ -99,9 +104,9 @@ def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE)
     begin = newest
     if ids and _earliest(branch) > ids[0]:
         raise _expired(name, ids[0])
-    return FastForward(
-        name, begin, ids, _new_schemas(main, branch, name), _new_tags(main, branch, name), end.total_record_count
-    )
+    schemas, tags = _new_schemas(main, branch, name), _new_tags(main, branch, name)
+    left = tuple(sorted(tag for tag in _tags(branch) if tag.startswith(HOLD)))
+    return FastForward(name, begin, ids, schemas, tags, end.total_record_count, left)
 
 
 def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
@@ -205,7 +210,7 @@ def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[str, ...]:
                 f"tag '{tag}' of main holds snapshot {one.id}, and that of branch '{name}' another snapshot {other.id}",
                 next_step="rename or delete one of them",
             )
-    return tuple(sorted(want - have))
+    return tuple(sorted(tag for tag in want - have if not tag.startswith(HOLD)))
 
 
 def _tags(timeline: Timeline) -> set[str]:
@@ -239,15 +244,12 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
         unhinted = main.look().unhinted
         if unhinted is not None:
             create(store, main.paths.hint("EARLIEST"), str(unhinted).encode(), around)
-    before = plan.begin
-    for snapshot_id in plan.snapshot_ids:
-        try:
-            before = _publish(main, branch, plan, snapshot_id, before, around)
-        except StoreUnavailable as error:
-            if before is None or before.id < plan.snapshot_ids[0]:
-                raise
-            told = f"main has the branch's snapshots {plan.snapshot_ids[0]} to {before.id}, but not {snapshot_id}"
-            raise _unsure(f"{told}: {error.message}", before) from error
+    held = _hold(branch, plan)
+    try:
+        before = _publish_all(main, plan, held, around)
+    except (CommitConflict, InvalidArgument):
+        _release(branch, plan)
+        raise
     if before is not None:  # an earlier run may have been cut off before this
         _hint(main, before.id)
     for tag in plan.tags:
@@ -255,19 +257,67 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
             create(store, main.paths.tag(tag), store.get(branch.paths.tag(tag)), around)
         except ObjectNotFound:  # deleted meanwhile
             continue
+        except StoreUnavailable as error:
+            if before is None:
+                raise
+            raise _unsure(
+                f"main has the branch's snapshots, but tag '{tag}' is missing: {error.message}", before
+            ) from error
+    _release(branch, plan)
     return plan
 
 
+def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
+    """The branch's snapshots. Tags keep their files from an expiry of the branch until main has them (H10, decision 10)."""
+
+    def read(snapshot_id: int) -> bytes:
+        try:
+            data = branch.store.get(branch.paths.snapshot(snapshot_id))
+        except ObjectNotFound:
+            raise _expired(plan.branch, snapshot_id) from None
+        branch.store.put(branch.paths.tag(f"{HOLD}{snapshot_id}"), data)
+        return data
+
+    ids = plan.snapshot_ids
+    if not ids:
+        return {}
+    try:
+        found = dict(zip(ids, branch.parallel(read, ids), strict=True))
+        if (branch.hint("EARLIEST") or 0) > ids[0]:  # it may have looked for tags before these were there
+            raise _expired(plan.branch, ids[0])
+    except InvalidArgument:
+        _release(branch, plan)
+        raise
+    return found
+
+
+def _release(branch: Timeline, plan: FastForward) -> None:
+    """Delete these tags, and those of an earlier run; where the store fails, the next run does."""
+    names = {*plan.held, *(f"{HOLD}{number}" for number in plan.snapshot_ids)}
+    with contextlib.suppress(LakelatchError):
+        branch.store.delete_many(map(branch.paths.tag, sorted(names)))
+
+
+def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], around: Surroundings) -> Snapshot | None:
+    """Create the snapshots in main, upwards. Returns main's newest one."""
+    before = plan.begin
+    for snapshot_id in plan.snapshot_ids:
+        try:
+            before = _publish(main, plan, snapshot_id, held[snapshot_id], before, around)
+        except StoreUnavailable as error:
+            if before is None or before.id < plan.snapshot_ids[0]:
+                raise
+            told = f"main has the branch's snapshots {plan.snapshot_ids[0]} to {before.id}, but not {snapshot_id}"
+            raise _unsure(f"{told}: {error.message}", before) from error
+    return before
+
+
 def _publish(
-    main: Timeline, branch: Timeline, plan: FastForward, snapshot_id: int, before: Snapshot | None, around: Surroundings
+    main: Timeline, plan: FastForward, snapshot_id: int, data: bytes, before: Snapshot | None, around: Surroundings
 ) -> Snapshot:
     """Create one snapshot of the branch in main, above `before`."""
-    key, source = main.paths.snapshot(snapshot_id), branch.paths.snapshot(snapshot_id)
-    try:
-        data = main.store.get(source)
-    except ObjectNotFound:
-        raise _expired(plan.branch, snapshot_id) from None
-    snapshot = parse_snapshot(data, source)
+    key = main.paths.snapshot(snapshot_id)
+    snapshot = parse_snapshot(data, key)
     landed = snapshot_id - plan.snapshot_ids[0]
     told = f"; {landed} of the branch's {len(plan.snapshot_ids)} snapshots are in main" if landed else ""
     answer = create(main.store, key, data, around)
@@ -278,13 +328,7 @@ def _publish(
     tried = SnapshotPrepared(SnapshotRef(snapshot.id, snapshot.identity), ref_of(before), data.decode())
     lineage = check_lineage(main, tried)
     if isinstance(lineage, Standing):
-        announced = branch.hint("EARLIEST") if answer is Answer.CREATED else None
-        if announced is None or announced <= snapshot_id:
-            return snapshot
-        # An expiry of the branch may have looked for roots before this one was there (decision 10).
-        if (left := take_away(main, tried)) is not None:
-            raise _unsure(f"snapshot {snapshot_id} is expiring in branch '{plan.branch}'; {left}{told}", snapshot)
-        raise _expired(plan.branch, snapshot_id)
+        return snapshot
     if isinstance(lineage, Fork):
         left = take_away(main, tried) if answer is Answer.CREATED else None
         raise CommitConflict(f"main has moved meanwhile: {lineage.reason}{told}" + (f"; {left}" if left else ""))

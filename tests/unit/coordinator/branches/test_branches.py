@@ -477,14 +477,26 @@ def test_an_expiry_of_the_branch_at_the_same_time_takes_nothing_from_main(table:
     table.create_branch("b", snapshot=3)
     for value in (4, 5):
         table.branch("b").append(rows(value))
+    branch = table.branch("b")
+    branch.overwrite(rows(6), partition={})
+    branch.committer.settle()
     store = Overtaking(table.url)
-    store.hooks = {5: lambda: store.put("branch/branch-b/snapshot/EARLIEST", b"6")}
-    with pytest.raises(InvalidArgument, match="snapshot 5 has expired"):
-        Table(store, table.schema).fast_forward("b")
-    assert table.timeline.snapshot_ids() == [1, 2, 3, 4]
-    assert values(table) == [1, 2, 3, 4]
-    store.put("branch/branch-b/snapshot/EARLIEST", b"4")
-    assert table.fast_forward("b").snapshot_ids == (5,)
+    store.hooks = {4: lambda: expired(branch)}
+    assert Table(store, table.schema).fast_forward("b").snapshot_ids == (4, 5, 6)
+    assert branch.timeline.snapshot_ids() == [6]
+    assert [values(table.at(snapshot=n)) for n in (4, 5, 6)] == [[1, 2, 3, 4], [1, 2, 3, 4, 5], [6]]
+    assert table.verify(snapshots="all") == []
+    branch.append(rows(7))
+    store.hooks = {
+        7: lambda: store.put("branch/branch-b/snapshot/EARLIEST", b"8")
+    }  # it will see the tag, and keep the files
+    assert Table(store, table.schema).fast_forward("b").snapshot_ids == (7,)
+    branch.append(rows(8))
+    store.put("branch/branch-b/snapshot/EARLIEST", b"9")  # it may have looked for tags already
+    with pytest.raises(InvalidArgument, match="snapshot 8 has expired"):
+        table.fast_forward("b")
+    assert not list(table.store.list("branch/branch-b/tag/"))
+    assert values(table) == [6, 7]
 
 
 def test_a_store_that_fails_midway_leaves_the_outcome_open(table: Table) -> None:
