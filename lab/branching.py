@@ -8,7 +8,8 @@ one that returned must have.
 from __future__ import annotations
 
 from ..coordinator.branches.create import create_branch, source_of
-from ..coordinator.branches.forward import apply_fast_forward, plan_fast_forward
+from ..coordinator.branches.forward import apply_fast_forward
+from ..coordinator.branches.forward_plan import plan_fast_forward
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.request import CommitRequest, Remarks
 from ..coordinator.history.timeline import Timeline, ref_of

@@ -7,7 +7,8 @@ Source: format/snapshot §5. Invariant: a branch shares the data files of the ta
 from __future__ import annotations
 
 from ..coordinator.branches.create import create_branch, source_of
-from ..coordinator.branches.forward import FastForward, apply_fast_forward, plan_fast_forward
+from ..coordinator.branches.forward import apply_fast_forward
+from ..coordinator.branches.forward_plan import FastForward, plan_fast_forward
 from ..coordinator.branches.names import Branch, list_branches
 from ..coordinator.branches.remove import BranchDeletion, apply_deletion, plan_deletion, rename_branch
 from ..coordinator.history.timeline import Timeline

@@ -1,0 +1,206 @@
+"""Plans a fast-forward: what the main branch takes over from another branch, or why it cannot.
+
+Owns: `FastForward`, `plan_fast_forward`. Must not know: how it is carried out.
+Source: format/snapshot §5; decision 55. Invariants: planning changes nothing. The branch must have been built on the newest
+snapshot of the main branch; otherwise the plan is a conflict that names what main has besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import CommitConflict, InvalidArgument, TableCorrupt
+from ...core.html_text import ShownAsText
+from ...core.metadata.snapshot import Snapshot
+from ...core.paths import DEFAULT_BRANCH, TablePaths
+from ..history.timeline import Timeline, base_of, ref_of
+from ..surroundings import MACHINE, Surroundings
+from .claim import claim_of
+from .remove import no_branch
+
+_SHOWN = 5
+HOLD = "fast-forward-"
+"""The beginning of the names of tags in the branch that last as long as a fast-forward."""
+
+
+@dataclass(frozen=True)
+class FastForward(ShownAsText):
+    """What the main branch takes over from another branch.
+
+    Attributes:
+        branch: the name of the other branch.
+        begin: the newest snapshot of the main branch; None for none.
+        snapshot_ids: the snapshots that it gets, ascending.
+        schema_ids: the schemas that it gets, ascending.
+        tags: the tags that it gets.
+        rows: the number of rows afterwards.
+        held: tags in the branch that an earlier run has left.
+    """
+
+    branch: str
+    begin: Snapshot | None
+    snapshot_ids: tuple[int, ...]
+    schema_ids: tuple[int, ...]
+    tags: tuple[str, ...]
+    rows: int
+    held: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.snapshot_ids and not self.schema_ids and not self.tags:
+            return f"branch '{self.branch}' has nothing that main lacks"
+        ids = self.snapshot_ids
+        which = (
+            "no snapshot" if not ids else f"snapshot {ids[0]}" if len(ids) == 1 else f"snapshots {ids[0]} to {ids[-1]}"
+        )
+        more = f", {len(self.schema_ids)} schemas, {len(self.tags)} tags"
+        return f"main gets {which} of branch '{self.branch}'{more}: {self.rows} rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan with stable keys, ready for JSON."""
+        return {
+            "branch": self.branch,
+            "from": 0 if self.begin is None else self.begin.id,
+            "snapshots": list(self.snapshot_ids),
+            "schemas": list(self.schema_ids),
+            "tags": list(self.tags),
+            "rows": self.rows,
+        }
+
+
+def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE) -> FastForward:
+    """Plan a fast-forward. Changes nothing.
+
+    Raises:
+        InvalidArgument: there is no such branch, or it has no snapshot, or not all of those that main lacks.
+        CommitConflict: the main branch has commits, schemas or tags that the branch does not have.
+    """
+    if main.paths.branch != DEFAULT_BRANCH or name == DEFAULT_BRANCH:
+        raise InvalidArgument(
+            "only main can be fast-forwarded, to another branch", next_step="open the table without branch="
+        )
+    branch = Timeline(main.store, TablePaths(name, main.paths.data_directory), around.executor)
+    if not branch.schema_ids():
+        raise no_branch(main.store, name)
+    newest, end = main.both(main.latest, branch.latest)
+    if end is None:
+        raise InvalidArgument(f"branch '{name}' has no snapshot, so there is nothing to fast-forward to")
+    while (further := branch.find(end.id + 1)) is not None:  # a listing may lag behind
+        end = further
+    ids = _new_ids(main, branch, name, newest, end)
+    begin = newest
+    if ids and _earliest(branch) > ids[0]:
+        raise expired_in_branch(name, ids[0])
+    schemas, tags = _new_schemas(main, branch, name), _new_tags(main, branch, name)
+    left = tuple(sorted(tag for tag in _tags(branch) if tag.startswith(HOLD)))
+    return FastForward(name, begin, ids, schemas, tags, end.total_record_count, left)
+
+
+def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
+    """The ids of the branch's snapshots above main's newest, if they were built on it."""
+    begin = 0 if newest is None else newest.id
+    if newest is not None and _is(newest, branch.find(newest.id)):
+        return tuple(range(begin + 1, end.id + 1))
+    if newest is not None and newest.id >= end.id and _is(end, main.find(end.id)):
+        return ()  # main has everything, and more
+    first = branch.find(begin + 1)
+    if first is not None and _follows(name, branch, first, newest):
+        return tuple(range(begin + 1, end.id + 1))
+    if newest is not None and _inherits(main, newest, branch, end):
+        return ()  # main has taken it over before, and expired it since
+    claim = claim_of(main.store, name)
+    forked = (
+        claim is not None and newest is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
+    )
+    if forked or (newest is None and _earliest(branch) > 1):
+        raise expired_in_branch(name, begin + 1)
+    raise _moved(main, branch, name, newest)
+
+
+def _follows(name: str, branch: Timeline, first: Snapshot, newest: Snapshot | None) -> bool:
+    """Whether a branch's snapshot was built on main's newest, which the branch no longer has."""
+    if newest is None:
+        return first.id == 1 and base_of(first) is None
+    if base_of(first) is not None:
+        return base_of(first) == ref_of(newest)
+    claim = claim_of(branch.store, name)
+    return claim is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
+
+
+def _inherits(main: Timeline, newest: Snapshot, branch: Timeline, end: Snapshot) -> bool:
+    """Whether main's newest snapshot names a manifest that the branch's newest one added."""
+    try:
+        added, held = main.both(lambda: branch.delta_manifests(end), lambda: main.manifests(newest))
+    except TableCorrupt:
+        return False
+    return not {m.file_name for m in added}.isdisjoint(m.file_name for m in held)
+
+
+def _is(one: Snapshot, other: Snapshot | None) -> bool:
+    return other is not None and one.identity == other.identity
+
+
+def _earliest(branch: Timeline) -> int:
+    ids = branch.snapshot_ids()
+    return max(min(ids, default=1), branch.hint("EARLIEST") or 0)
+
+
+def expired_in_branch(name: str, first: int) -> InvalidArgument:
+    return InvalidArgument(
+        f"branch '{name}' cannot be fast-forwarded to: its snapshot {first} has expired, and main lacks it",
+        next_step="overwrite main with the branch's rows; keep a branch's snapshots until then ('snapshot.time-retained')",
+    )
+
+
+def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None) -> CommitConflict:
+    """Main has commits that the branch lacks: which."""
+    ids = [i for i in main.snapshot_ids() if newest is None or i <= newest.id]
+    pairs = zip(main.parallel(main.find, ids), branch.parallel(branch.find, ids), strict=True)
+    own = [s for s, other in pairs if s is not None and not _is(s, other)]
+    claim = claim_of(main.store, name)
+    if claim is not None and claim.snapshot is not None and claim.source == DEFAULT_BRANCH:
+        own = [s for s in own if s.id > claim.snapshot]
+    told = ", ".join(f"{s.id} ({s.operation or s.commit_kind} by '{s.commit_user}')" for s in own[:_SHOWN])
+    more = f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
+    return CommitConflict(
+        f"main has moved since branch '{name}' was made: it has snapshot {told}{more}, which the branch lacks",
+        next_step="write the branch's rows to main as a commit of its own, or make a new branch from main",
+    )
+
+
+def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]:
+    """The schemas that main lacks; those that both have must be the same."""
+    have, want = main.both(main.schema_ids, branch.schema_ids)
+    both = sorted(set(have) & set(want))
+
+    def same(schema_id: int) -> bool:
+        key = main.paths.schema(schema_id), branch.paths.schema(schema_id)
+        return main.store.get(key[0]) == main.store.get(key[1])
+
+    for schema_id, equal in zip(both, main.parallel(same, both), strict=True):
+        if not equal:
+            raise CommitConflict(
+                f"main and branch '{name}' have different schemas {schema_id}: both were altered since the branch was made",
+                next_step="write the branch's rows to main as a commit of its own, or make a new branch from main",
+            )
+    return tuple(i for i in want if i not in have)
+
+
+def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[str, ...]:
+    """The tags that main lacks; those that both have must hold the same snapshot."""
+    have, want = main.both(lambda: _tags(main), lambda: _tags(branch))
+    both = sorted(have & want)
+    held = main.parallel(lambda tag: (main.tag(tag), branch.tag(tag)), both)
+    for tag, (one, other) in zip(both, held, strict=True):
+        if one.identity != other.identity:
+            raise CommitConflict(
+                f"tag '{tag}' of main holds snapshot {one.id}, and that of branch '{name}' another snapshot {other.id}",
+                next_step="rename or delete one of them",
+            )
+    return tuple(sorted(tag for tag in want - have if not tag.startswith(HOLD)))
+
+
+def _tags(timeline: Timeline) -> set[str]:
+    prefix = f"{timeline.paths.tag_dir}tag-"
+    keys = (info.key for info in timeline.store.list(timeline.paths.tag_dir))
+    return {key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :]}
