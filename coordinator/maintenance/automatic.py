@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...backends.threads import PerProcess, Threads, forked_lock
 from ...core import options as opt
-from ...core.errors import CommitConflict, LakelatchError
+from ...core.errors import CommitConflict, LakelatchError, TableCorrupt
 from ...core.options import TableOptions
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
@@ -51,6 +51,10 @@ def is_automatic(options: TableOptions) -> bool:
     if options.get(opt.WRITE_ONLY):
         return False
     return said if said is not None else any(option.key in options.texts for option in RETENTION_OPTIONS)
+
+
+def _pause_s(options: TableOptions) -> float:
+    return min(LONGEST_PAUSE_S, options.get(opt.SNAPSHOT_TIME_RETAINED) / 1000 / PAUSE_SHARE)
 
 
 @dataclass
@@ -110,16 +114,21 @@ class AfterCommit:
             return False
 
     def _run(self, turn: _Turn) -> None:
-        pause_s = LONGEST_PAUSE_S
+        pause_s = _pause_s(self.options)
         try:
+            if self._others_were_here(pause_s):
+                return
             for _ in range(_ROUNDS):
                 turn.again = False
                 options, found = self._expired()
-                pause_s = min(LONGEST_PAUSE_S, options.get(opt.SNAPSHOT_TIME_RETAINED) / 1000 / PAUSE_SHARE)
+                pause_s = _pause_s(options)
                 if found < options.get(opt.SNAPSHOT_EXPIRE_LIMIT) and not (turn.again and found):
                     break
         except CommitConflict as error:
             _LOG.info("the expiry after a commit is left to the next one: %s", error)
+        except TableCorrupt as error:
+            level = logging.INFO if self._others_are_here() else logging.WARNING
+            _LOG.log(level, "the commit has landed, but the expiry after it ended: %s", error)
         except LakelatchError as error:
             _LOG.warning("the commit has landed, but the expiry after it failed: %s", error)
         except Exception:
@@ -127,6 +136,23 @@ class AfterCommit:
         finally:
             turn.not_before_s = self.around.monotonic_s() + pause_s
             turn.running = False
+
+    def _others_were_here(self, pause_s: float) -> bool:
+        """Has another process begun an expiry since the last pause began? It has written EARLIEST then. Times are the store's."""
+        if pause_s < 1:
+            return False
+        folder = self.timeline.paths.snapshot_dir
+        times = {info.key: info.modified_ms for info in self.timeline.store.list(folder)}
+        announced_ms = times.get(self.timeline.paths.hint("EARLIEST"))
+        return announced_ms is not None and max(times.values()) - announced_ms < pause_s * 1000
+
+    def _others_are_here(self) -> bool:
+        """Is another process expiring snapshots, so that lists of some are gone already?"""
+        try:
+            oldest = min(self.timeline.snapshot_ids(), default=0)
+            return (self.timeline.hint("EARLIEST") or 0) > oldest
+        except LakelatchError:
+            return False
 
     def _expired(self) -> tuple[TableOptions, int]:
         """Expire consumers and then snapshots. Returns the newest options, and how many snapshots went."""

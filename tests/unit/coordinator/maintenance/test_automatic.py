@@ -19,7 +19,7 @@ import lakelatch as ll
 from lakelatch.coordinator.maintenance import automatic
 from lakelatch.coordinator.maintenance.automatic import is_automatic
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan
-from lakelatch.core.errors import CommitConflict, StoreUnavailable
+from lakelatch.core.errors import CommitConflict, StoreUnavailable, TableCorrupt
 from lakelatch.core.options import TableOptions
 from lakelatch.table.table import Table
 
@@ -38,6 +38,11 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it takes too long"
         time.sleep(0.005)
+
+
+def idle() -> None:
+    """Wait until the thread has nothing left to do."""
+    automatic._THREADS.submit(lambda: None).result()
 
 
 class Slow:
@@ -62,6 +67,7 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
     stand_in = Slow()
+    idle()
     monkeypatch.setattr(automatic, "expire", stand_in)
     yield stand_in
     stand_in.go.set()
@@ -132,23 +138,58 @@ def test_what_one_run_may_not_delete_the_next_one_does_at_once(slow: Slow) -> No
 
 
 def test_a_table_has_its_turn_only_now_and_then(slow: Slow) -> None:
-    """With an hour of history, commits within 36 seconds begin one expiry."""
+    """With 200 seconds of history, one expiry within two seconds, whoever begins it: another process announces it in EARLIEST."""
     slow.go.set()
-    table = made(**{"snapshot.num-retained.max": "20"})
+    table = made(**{"snapshot.time-retained": "200 s"})
+    table.append(ROW)  # writes EARLIEST itself
+    time.sleep(2.1)
+    automatic._TURNS.get().clear()
     for _ in range(5):
         table.append(ROW)
-        time.sleep(0.01)
+        table.committer.settle()
+    until(lambda: slow.calls == 1 and slow.running == 0)
+    table.store.put("snapshot/EARLIEST", b"1")
+    automatic._TURNS.get().clear()  # as in another process
+    table.append(ROW)
+    time.sleep(0.1)
     assert slow.calls == 1
+    time.sleep(2.1)
+    automatic._TURNS.get().clear()
+    table.append(ROW)
+    until(lambda: slow.calls == 2)
+
+
+def test_two_processes_that_expire_at_once_are_no_news(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other one has deleted lists already: that is worth a warning only where nobody expires."""
+
+    def lacking(*about: Any) -> ExpiryPlan:
+        raise TableCorrupt("manifest/x is missing")
+
+    monkeypatch.setattr(automatic, "expire", lacking)
+    for earliest, level in ((b"1", logging.WARNING), (b"2", logging.INFO)):
+        table = made(**SOON)
+        table.append(ROW)
+        table.committer.settle()
+        until(lambda: bool(caplog.records))
+        caplog.clear()
+        table.store.put("snapshot/EARLIEST", earliest)
+        with caplog.at_level(logging.INFO, "lakelatch.expiry"):
+            table.append(ROW)
+            until(lambda: bool(caplog.records))
+        assert [record.levelno for record in caplog.records] == [level]
+        caplog.clear()
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer"), RuntimeError("a bug"), CommitConflict("others")])
 def test_a_commit_is_not_failed_by_it(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    calls = itertools.count(1)
+    calls: list[int] = []
 
     def failing(*about: Any) -> ExpiryPlan:
-        next(calls)
+        calls.append(1)
         raise error
 
     monkeypatch.setattr(automatic, "expire", failing)
@@ -158,9 +199,10 @@ def test_a_commit_is_not_failed_by_it(
         until(lambda: bool(caplog.records))
     said = caplog.text
     assert "the commit has landed" in said or "left to the next one" in said
-    time.sleep(0.02)
+    table.committer.settle()
+    idle()
     assert table.append(ROW).snapshot_id == 2
-    until(lambda: next(calls) > 2)
+    until(lambda: len(calls) == 2)
 
 
 def test_it_goes_by_the_newest_options(slow: Slow) -> None:
