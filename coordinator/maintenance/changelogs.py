@@ -21,6 +21,7 @@ from ..history.timeline import Timeline
 from .consumers import list_consumers
 from .deletion import Progress, Steps, second_look
 from .expired_files import Gone, Keeper, Keeps, add_changelog, gone_after
+from .overwrites import is_linear
 from .reachable import Named, Reach, Usage
 from .retention import Retention, expirable_changelogs
 from .roots import Root, read_roots
@@ -155,7 +156,7 @@ def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
     """The changelog files; and of changelogs without such, the files that their deltas delete."""
     plain = [n for n in named if n.root.snapshot.changelog_manifest_list is None]
     gone = gone_after(reach, plain)
-    gone.complete = True  # what a changelog lacks went with its snapshot
+    gone.complete = is_linear(n.root.snapshot for n in named)  # what a changelog lacks went with its snapshot
     for one in named:
         add_changelog(reach, [one], gone)
     return gone

@@ -4,7 +4,7 @@ Owns: `Gone` (data files that a range of snapshots deleted), `metadata_of`, and 
 know: which snapshots expire, in which order files are deleted. Source: format/commit §10; decision 64; H7, H11.
 Invariants: the cost goes with the snapshots that expire, and with the tags and other branches, not with the snapshots that stay:
 of those the oldest is asked, and the overwrites, because nothing else brings a file back. If that cannot be relied on, because
-ids have a gap or metadata is missing, every root is asked for all that it holds.
+ids have a gap, metadata is missing, or a snapshot was built on another one, every root is asked for all that it holds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 
 from ...backends.store import ObjectInfo
 from ...core.metadata.data_file import ADD, DELETE, SOURCE_COMPACT, EntryIdentity, ManifestEntry
-from .overwrites import Overwrites, find_overwrites
+from .overwrites import Overwrites, find_overwrites, is_linear
 from .reachable import Candidates, Named, Reach, Usage
 from .roots import Root, list_roots, read_roots
 
@@ -31,7 +31,7 @@ class Gone:
     """Data files by their keys, each with the entry that deleted it.
 
     Attributes:
-        complete: was every delta there? Otherwise a file may have come back unseen.
+        complete: was every delta there, and each built on the one before? Otherwise a file may be live all the same.
     """
 
     entries: dict[str, ManifestEntry] = field(default_factory=dict)
@@ -74,6 +74,7 @@ def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = F
         for key in alive & gone.entries.keys():  # they came back, or only moved to another level
             del gone.entries[key]
         gone.complete = gone.complete and not one.missing and not reach.lacks_delta(one)
+    gone.complete = gone.complete and is_linear(one.root.snapshot for one in named)
     return gone
 
 
@@ -145,25 +146,28 @@ class Keeper:
         after = ends[0].snapshot.id
         ids = sorted(number for number in chain if number >= after)
         plain = self.gone.complete and bool(ids) and ids == list(range(after, max(latest, ids[-1]) + 1))
+        if plain:
+            self.overwrites = find_overwrites(reach, sorted(chain.items()), ends[0].snapshot)
+            plain = self.overwrites.linear
         left_out = set(own) if plain else set()
         if changelogs and not (self.asks_changelogs() if self.asks_changelogs is not None else not plain):
             left_out.update(changelogs)
         asked = reach.kept_by(read_roots(timeline, [info for info in staying if info not in left_out]))
         used = {key for named in (*asked, *reach.kept_by(ends)) for key in named.keys}
         used |= self.usage.live([named for named in asked if self._may_hold(named)])
-        return used | self._brought_back(chain, after, metadata) if plain else used
+        return used | self._brought_back(chain, metadata) if plain else used
 
     def _may_hold(self, named: Named) -> bool:
         """May a root hold one of the files? A tag that is older than all of them does not."""
         root = named.root
         return root.kind != "tag" or root.snapshot.time_ms >= self.gone.oldest_ms - DAY_MS
 
-    def _brought_back(self, chain: Mapping[int, str], after: int, metadata: Iterable[str]) -> set[str]:
+    def _brought_back(self, chain: Mapping[int, str], metadata: Iterable[str]) -> set[str]:
         """What overwrites that stay have brought back."""
         reach, timeline = self.reach, self.reach.timeline
-        self.overwrites = find_overwrites(reach, sorted(chain.items()), after)
         names, newest_ms = {key.rpartition("/")[2] for key in metadata}, self.gone.newest_ms
-        asked = {chain[o.id] for o in self.overwrites.found if o.id in chain and o.may_bring_back(newest_ms, names)}
+        found = self.overwrites.found if self.overwrites is not None else ()
+        asked = {chain[o.id] for o in found if o.id in chain and o.may_bring_back(newest_ms, names)}
         named = reach.kept_by(read_roots(timeline, [info for info in self.seen if info.key in asked]))
         added = (e for e in reach.delta_entries(named) if e.kind == ADD)
         return {key for n in named for key in n.keys} | {key for e in added for key in reach.keys.data(e)}

@@ -9,7 +9,7 @@ remembered is used only if the snapshot up to which it was found still has the s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.json_text import parse_json
 from ...core.metadata.data_file import ADD
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
-from ..history.timeline import Timeline
+from ..history.timeline import Timeline, base_of
 from .reachable import Named, Reach
 from .roots import Root, RootKind
 
@@ -64,12 +64,14 @@ class Overwrites:
         last: id and identity of the last snapshot that was looked at.
         found: ascending.
         read: how many snapshots were read for it.
+        linear: no snapshot says that it was built on another one than the one before it.
     """
 
     after: int
     last: tuple[int, str] | None
     found: tuple[Overwrite, ...]
     read: int = 0
+    linear: bool = True
 
     def to_json(self) -> bytes:
         known = [[o.id, o.oldest_ms, sorted(o.names)] for o in self.found]
@@ -77,13 +79,26 @@ class Overwrites:
         return json.dumps({"version": _VERSION, "after": self.after, **last, "overwrites": known}).encode()
 
 
-def find_overwrites(reach: Reach, roots: Sequence[tuple[int, str]], after: int) -> Overwrites:
+def is_linear(snapshots: Iterable[Snapshot], known: Mapping[int, str] | None = None) -> bool:
+    """Was each snapshot built on the one before it, as far as they say? Another one may have been renamed over it since.
+
+    Args:
+        known: the identities of further snapshots, by id.
+    """
+    found = list(snapshots)
+    identities = {**(known or {}), **{s.id: s.identity for s in found}}
+    bases = (base_of(s) for s in found)
+    return all(b is None or identities.get(b.id, b.identity) == b.identity for b in bases)
+
+
+def find_overwrites(reach: Reach, roots: Sequence[tuple[int, str]], end: Snapshot) -> Overwrites:
     """The overwrites among some snapshots.
 
     Args:
-        roots: id and key of each snapshot, or of its changelog, ascending; those up to `after` are left out.
+        roots: id and key of each snapshot, or of its changelog, ascending.
+        end: the snapshot above which they are looked for.
     """
-    timeline = reach.timeline
+    timeline, after = reach.timeline, end.id
     todo = {number: key for number, key in roots if number > after}
     known = _remembered(timeline, after, todo)
     start = after if known is None or known.last is None else known.last[0]
@@ -96,12 +111,14 @@ def find_overwrites(reach: Reach, roots: Sequence[tuple[int, str]], after: int) 
     top = snapshots[max(snapshots)] if snapshots else None
     last = (top.id, top.identity) if top is not None else known.last if known is not None else None
     old = () if known is None else tuple(o for o in known.found if o.id > after)
-    return Overwrites(after, last, (*old, *sorted(found, key=lambda o: o.id)), len(new))
+    below = dict([known.last]) if known is not None and known.last is not None else {}
+    linear = is_linear(snapshots.values(), {after: end.identity, **below})
+    return Overwrites(after, last, (*old, *sorted(found, key=lambda o: o.id)), len(new), linear)
 
 
 def remember(timeline: Timeline, overwrites: Overwrites) -> None:
     """Write down what was found, where reading it again would take long."""
-    if overwrites.read >= REMEMBERED_FROM and overwrites.last is not None:
+    if overwrites.linear and overwrites.read >= REMEMBERED_FROM and overwrites.last is not None:
         timeline.store.put(timeline.paths.root + KEY, overwrites.to_json())
 
 

@@ -208,3 +208,25 @@ def test_a_gap_in_the_ids_makes_the_run_ask_everyone() -> None:
     table.store.put("snapshot/EARLIEST", b"7")
     expire(table, 2)
     assert expected <= {info.key for info in table.store.list("p=a/")}
+
+
+@pytest.mark.parametrize("keep", [3, 2, 1])
+def test_a_snapshot_that_was_renamed_over_makes_the_run_ask_everyone(keep: int) -> None:
+    """Apache Paimon without a lock puts another snapshot 3 in place of the one that 4 was built on. What it deletes is live."""
+    table = made()
+    for value in range(5):
+        table.append(rows(value))
+    table.committer.settle()
+    other = Table(type(table.store)(f"memory://overwrites-{next(COUNTER)}/t"), table.schema)
+    for info in table.store.list(""):
+        if info.key not in {f"snapshot/snapshot-{n}" for n in (3, 4, 5)}:
+            other.store.put(info.key, table.store.get(info.key))
+    other.truncate()
+    other.committer.settle()
+    for info in other.store.list(""):
+        if info.key.startswith("manifest/") or info.key == "snapshot/snapshot-3":
+            table.store.put(info.key, other.store.get(info.key))
+    again = Table(table.store, table.schema)
+    wanted = again.to_arrow().num_rows
+    expire(again, keep)
+    assert Table(table.store, table.schema).to_arrow().num_rows == wanted == 5
