@@ -181,12 +181,14 @@ class LocalStore(LocalFolders):
             with contextlib.suppress(FileNotFoundError):
                 self._disk.sync_folder(folder)
 
-    def copy(self, key: str, to: str) -> None:
+    def second_name(self, key: str, to: str) -> bool:
         """Give the bytes of a file a second name, with the time of now. Nothing happens if that name exists.
+
+        Returns:
+            False if the file system has no hard links.
 
         Raises:
             ObjectNotFound: there is no such file.
-            OSError: the file system has no hard links.
         """
         source, path = self._path(key), self._path(to)
         try:
@@ -195,18 +197,11 @@ class LocalStore(LocalFolders):
             os.utime(path)
             self._disk.sync_folder(os.path.dirname(path))
         except FileExistsError:
-            return
+            return True
         except OSError as error:
             if error.errno in (*_NO_LINKS, errno.EXDEV):
-                raise
+                return False
             self._refuse("read", key, error)
-
-    def remove_folder(self, key: str) -> bool:
-        """Remove an empty folder. Returns False where it holds anything, or does not exist."""
-        try:
-            os.rmdir(self._path(key))
-        except OSError:
-            return False
         return True
 
     def open_input(self, key: str, size: int | None = None) -> Any:

@@ -16,7 +16,6 @@ from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
-from .moving import COPY_BYTES
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
 from .store import Capabilities
 from .upload import Multipart
@@ -176,14 +175,6 @@ class S3Store(FsspecStore):
         for refused in answer.get("Errors", ()):
             if S3_ANSWERS.codes.get(refused.get("Code", "")) is not Answer.MISSING:
                 raise _NotDeleted(refused)
-
-    def copy(self, key: str, to: str) -> None:
-        """Copy an object of at most 5 GB inside the store, with one request. Raises `ObjectNotFound`, `StoreUnavailable`."""
-
-        async def send(fs: Any, path: str) -> None:
-            await fs._call_s3("copy_object", **_named(self._path(to)), CopySource=_named(path))
-
-        self._request("read", key, self._seconds(COPY_BYTES), send, self._path(key))
 
     def _multipart(self, path: str) -> Multipart:
         return _S3Upload(self, path)

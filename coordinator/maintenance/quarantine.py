@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ...backends.elsewhere import delete_located, located
-from ...backends.moving import copy_object
+from ...backends.folders import copy
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.html_text import ShownAsText
@@ -165,8 +165,10 @@ def _line(name: str, info: ObjectInfo, number: int) -> _Line:
 def _copied(store: Store, key: str, to: str, size: int) -> bool:
     """Copy a file of the table to another key of the table, either of which may be outside. False if it is gone."""
     (source, inside), (target, there) = located(store, key), located(store, to)
+    second_name = getattr(source, "second_name", None) if source is target else None
     try:
-        copy_object(source, ObjectInfo(inside, size, 0), target, there)
+        if second_name is None or not second_name(inside, there):
+            copy(source, inside, target, there, size)
     except ObjectNotFound:
         return False
     return True
