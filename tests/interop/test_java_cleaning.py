@@ -44,7 +44,10 @@ ONLY_OURS = (
 """Garbage that only lakelatch deletes."""
 ONLY_JAVA = ("snapshot/notes", "changelog/notes", "{other_like}/data-left-3.parquet")
 """What Apache Paimon deletes too: any file beside snapshots, and files in folders that only look like partitions."""
-KEPT = ("notes.txt", "manifest/deep/manifest-left-0", "lakelatch/other/x", "strange/bucket-0/data-left-0.parquet")
+KEPT = ("notes.txt", "manifest/deep/manifest-left-0", "lakelatch/other/x", "strange/bucket-0/data-left-0.parquet",
+        "lakelatch/quarantine/files/y/p=a/bucket-0/data-left-0.parquet", "lakelatch/quarantine/files/y/bucket-0/data-left-0",
+        "lakelatch/quarantine/files/y/manifest/manifest-left-0")  # fmt: skip
+"""What neither deletes; also what was moved to quarantine."""
 
 
 def timeline_of(path: Path) -> Timeline:
@@ -93,7 +96,7 @@ def test_the_same_garbage_goes(name: str, tmp_path: Path, paimon_java: Any) -> N
     assert before.keys() - ours_left.keys() == {info.key for info in done.files}
     assert theirs_left.keys() - ours_left.keys() == set(ONLY_OURS)
     assert ours_left.keys() - theirs_left.keys() == {key.format(other_like=like) for key in ONLY_JAVA}
-    assert all((path / key).exists() for key in KEPT)
+    assert all((path / key).exists() and (theirs / key).exists() for key in KEPT)
 
 
 # ----------------------------------------------------------------------------------------------------------- partitions

@@ -20,7 +20,7 @@ FILES = ["test_pipeline.py", "test_changes.py", "test_row_changes.py"]
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += ["test_writing_by_habit.py", "test_time_zones.py", "test_tables_of_the_catalog.py", "test_views.py"]
     FILES += ["test_source_errors.py", "test_reading_by_habit.py", "test_habit_page.py"]
-    FILES += ["test_legs.py", "test_commit_safety.py"]
+    FILES += ["test_legs.py", "test_commit_safety.py", "test_cleaning.py"]
 
 
 @pytest.mark.spark
