@@ -7,7 +7,7 @@ Source: format/snapshot §1. Invariant: Only keys that were checked against the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..core.places import is_external, plain_url
 from .registry import open_beside
@@ -31,8 +31,12 @@ def located(store: Store, key: str) -> tuple[Store, str]:
     return open_beside(store, folder), name
 
 
-def delete_located(store: Store, keys: Iterable[str]) -> None:
+def delete_located(store: Store, keys: Iterable[str], *, named: bool = True) -> None:
     """Delete files of the table's store, and files elsewhere by their URLs. Missing files are no error.
+
+    Args:
+        named: whether anything may name the files. If not, it does no harm that some are there again after a power cut, and
+            stores that would have to wait for the disk do not.
 
     Raises:
         StoreUnavailable: a store refused.
@@ -46,6 +50,11 @@ def delete_located(store: Store, keys: Iterable[str]) -> None:
         else:
             inside.append(key)
     if inside:
-        store.delete_many(inside)
+        _deletion(store, named)(inside)
     for folder, names in outside.items():
-        open_beside(store, folder).delete_many(names)
+        _deletion(open_beside(store, folder), named)(names)
+
+
+def _deletion(store: Store, named: bool) -> Callable[[list[str]], None]:
+    found: Callable[[list[str]], None] = store.delete_many
+    return found if named else getattr(store, "forget_many", found)

@@ -167,6 +167,16 @@ class LocalStore(LocalFolders):
                     self._refuse("list", folder, error)
 
     def delete_many(self, keys: Iterable[str]) -> None:
+        for folder in self._unlinked(keys):
+            with contextlib.suppress(FileNotFoundError):
+                self._disk.sync_folder(folder)
+
+    def forget_many(self, keys: Iterable[str]) -> None:
+        """As `delete_many`, for files that nothing names: after a power cut some may be there again."""
+        self._unlinked(keys)
+
+    def _unlinked(self, keys: Iterable[str]) -> set[str]:
+        """Delete files. Returns the folders that they were in."""
         folders = set()
         for key in keys:
             path = self._path(key)
@@ -177,9 +187,7 @@ class LocalStore(LocalFolders):
                     continue
                 self._refuse("delete", key, error)
             folders.add(os.path.dirname(path))
-        for folder in folders:
-            with contextlib.suppress(FileNotFoundError):
-                self._disk.sync_folder(folder)
+        return folders
 
     def second_name(self, key: str, to: str) -> bool:
         """Give the bytes of a file a second name, with the time of now. Nothing happens if that name exists.

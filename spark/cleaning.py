@@ -139,5 +139,5 @@ class DeleteTask:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         for number, keys in _work(batches):
-            delete_located(self.store, keys)
+            delete_located(self.store, keys, named=False)
             yield _result(number, b"")

@@ -244,7 +244,7 @@ def apply_clean(
     timeline, done = plan.used.timeline, FileSpool()
 
     def deleted(batches: Sequence[Sequence[str]]) -> None:
-        timeline.parallel(lambda batch: delete_located(timeline.store, batch), batches)
+        timeline.parallel(lambda batch: delete_located(timeline.store, batch, named=False), batches)
 
     for batches in still_unused(plan, at_once):
         (delete or deleted)([[info.key for info in batch] for batch in batches])

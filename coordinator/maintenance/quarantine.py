@@ -146,7 +146,8 @@ def move_orphans(
             store.put(_page(head.name, page), b"\n".join(json.dumps(asdict(line)).encode() for line in lines))
             page += 1
             moved = timeline.parallel(lambda line: _copied(store, line.file, line.moved_to, line.size), lines)
-            delete_located(store, [info.key for info, there in zip(batch, moved, strict=True) if there])
+            gone = [info.key for info, there in zip(batch, moved, strict=True) if there]
+            delete_located(store, gone, named=False)
             done.extend(info for info, there in zip(batch, moved, strict=True) if there)
         if progress is not None:
             progress(len(done), len(plan.files))

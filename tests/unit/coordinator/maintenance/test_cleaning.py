@@ -112,6 +112,18 @@ def test_orphans_of_every_folder_on_a_local_disk(tmp_path: Path) -> None:
     assert planned(table).files == ()
 
 
+def test_a_deletion_of_orphans_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should some be there again after a power cut, the next run finds them; every other deletion is synced."""
+    table = filled(str(tmp_path / "t"))
+    plan, synced = planned(table), list[str]()
+    monkeypatch.setattr(table.store._disk, "sync_folder", synced.append)  # type: ignore[attr-defined]
+    assert len(apply_clean(plan).files) == len(LEFT)
+    assert synced == []
+    assert planned(table).files == ()
+    table.store.delete_many(["README.md"])
+    assert synced == [str(tmp_path / "t")]
+
+
 def test_earlier_locations_outside_the_table_are_searched_too(tmp_path: Path) -> None:
     """The option named another location once: its used files stay, its orphans go, and only if asked for."""
     old, new = tmp_path / "old", tmp_path / "new"
