@@ -2,15 +2,15 @@
 
 Owns: `plan_clone`, `ClonePlan`, `apply_clone`. Must not know: rows, what the files hold. Source: decision 66; H10, H21.
 Invariants: snapshots are listed before the files that they name, so that each one of the plan has all of its files in the plan.
-They are copied after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. If files of
-the source disappeared meanwhile (an expiry), the copy is planned again before any snapshot is copied.
+They are written after those files, and schema 0 last of all, by one atomic create: until then the copy is no table. Snapshots and
+tags that were being deleted meanwhile are left out. If a file could not be copied any more, the copy is planned again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...backends.folders import copy
@@ -19,7 +19,16 @@ from ...core import options as opt
 from ...core.errors import InvalidArgument, RetriesExhausted, StoreUnavailable, TableExists, Unsupported, missing
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
-from ...core.paths import BRANCH_DIR, CHANGELOG_DIR, CONSUMER_DIR, SCHEMA_DIR, SNAPSHOT_DIR, TAG_DIR, TablePaths
+from ...core.paths import (
+    BRANCH_DIR,
+    CHANGELOG_DIR,
+    CONSUMER_DIR,
+    DEFAULT_BRANCH,
+    SCHEMA_DIR,
+    SNAPSHOT_DIR,
+    TAG_DIR,
+    TablePaths,
+)
 from ...core.places import named_locations
 from ..history.timeline import READ_THREADS, Timeline
 from ..surroundings import MACHINE
@@ -28,6 +37,7 @@ from .drop import is_own
 
 _ROOT_DIRS = f"(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR}|{SCHEMA_DIR})"
 _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{_ROOT_DIRS}/[^./][^/]*$")
+_SNAPSHOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{SNAPSHOT_DIR}/snapshot-\d+$")
 _TEMPORARY = re.compile(r"(?:^|/)\.[^/]+\.tmp$")
 _FIRST = TablePaths().schema(0)
 _LATEST = "LATEST"
@@ -144,19 +154,40 @@ def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress
         held = _read(store, plan.roots)
         there = {info.key: info.size for info in target.list("")}
         gone = _copied(store, target, [i for i in plan.files if there.get(i.key) != i.size], len(plan.files), progress)
-        still = {info.key for info in store.list("")}
-        if held is not None and not gone and all(info.key in still for info in plan.files):
+        kept = _kept(timeline, held) if held is not None and not gone else None
+        if kept is not None:
             break
     else:
         raise _moving(store)
-    wanted = {info.key for info in plan.files} | held.keys()
+    wanted = {info.key for info in plan.files} | kept.keys()
     target.delete_many([i.key for i in target.list("") if i.key not in wanted])  # of an earlier try, and deleted since
-    first = held.pop(_FIRST)
-    _write(target, held)
+    first = kept.pop(_FIRST)
+    _write(target, kept)
     made = target.put_if_absent(_FIRST, first)
     if not isinstance(made, Created) and target.get(_FIRST) != first:
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
-    return plan
+    return replace(plan, roots=tuple(info for info in plan.roots if info.key == _FIRST or info.key in kept))
+
+
+def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | None:
+    """The roots whose files were all there when they were listed; None if the newest snapshot of a branch is not among them.
+
+    An expiry and the deletion of a tag take away files first and the root last, and an expiry raises EARLIEST before all.
+    """
+    still = {info.key for info in timeline.store.list("")}
+    kept = {key: data for key, data in held.items() if key in still}
+    for branch in {found["branch"] or DEFAULT_BRANCH for key in held if (found := _SNAPSHOT.match(key))}:
+        there = Timeline(timeline.store, TablePaths(branch))
+        ids = {number: key for key in held if (number := there.snapshot_id_of(key)) is not None}
+        begin = there.hint("EARLIEST") or 0
+        for number, key in ids.items():
+            if number < begin:
+                kept.pop(key, None)
+        if there.paths.hint("EARLIEST") in kept:
+            kept[there.paths.hint("EARLIEST")] = str(begin).encode()
+        if ids[max(ids)] not in kept:
+            return None
+    return kept if _FIRST in kept else None
 
 
 def _read(store: Store, roots: Sequence[ObjectInfo]) -> dict[str, bytes] | None:
