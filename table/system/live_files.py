@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 
 import numpy as np
 
@@ -32,16 +33,20 @@ from .texts import partition_text
 CHUNK = 1 << 16
 """The entries that become rows at once."""
 FIRST_CHUNK = 1 << 10
+HELD = 200_000
+"""About how many entries of manifests without deletions are held at once."""
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN")
-_Parts = list[EntryColumns | list[ManifestEntry]]
+_Part = EntryColumns | list[ManifestEntry]
 
 
 def live_chunks(view: View, wanted: Wanted) -> Iterator[FileColumns]:
     """The live files of the snapshot in manifests that can hold wanted ones, some at a time."""
-    parts = _parts(view, wanted)
-    deleted = {name for part in parts for name in _deleted_names(part)}
+    manifests = _manifests(view, wanted)
+    deleting = [m for m in manifests if m.num_deleted_files]
+    first = view.timeline.entry_parts(deleting)
+    deleted = {name for part in first for name in _deleted_names(part)}
     special: list[ManifestEntry] = []
-    for part in parts:
+    for part in chain(first, _parts(view, [m for m in manifests if not m.num_deleted_files])):
         if isinstance(part, list):
             special += part
             continue
@@ -79,7 +84,7 @@ def _entry_test(view: View, wanted: Wanted) -> Callable[[bytes, int, int], bool]
 
 def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.ndarray]]:
     """All entries with their signs: 1 for a file that is added, -1 for one that is deleted."""
-    for part in _parts(view, wanted):
+    for part in _parts(view, _manifests(view, wanted)):
         if isinstance(part, list):
             if part:
                 kinds = np.array([e.kind for e in part], np.int64)
@@ -90,11 +95,23 @@ def entry_chunks(view: View, wanted: Wanted) -> Iterator[tuple[FileColumns, np.n
                 yield FileColumns(part, rows), np.where(part.kind[rows] == DELETE, -1, 1)
 
 
-def _parts(view: View, wanted: Wanted) -> _Parts:
-    if view.snapshot is None:
-        return []
-    manifests = _chosen(view.timeline.manifests(view.snapshot), view, wanted)
-    return view.timeline.entry_parts(manifests)
+def _manifests(view: View, wanted: Wanted) -> list[ManifestFile]:
+    """The manifests that can hold wanted files."""
+    return [] if view.snapshot is None else _chosen(view.timeline.manifests(view.snapshot), view, wanted)
+
+
+def _parts(view: View, manifests: Sequence[ManifestFile]) -> Iterator[_Part]:
+    """The entries of manifests, of some manifests at a time."""
+    group: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        group.append(manifest)
+        size += manifest.num_added_files + manifest.num_deleted_files
+        if size >= HELD:
+            yield from view.timeline.entry_parts(group)
+            group, size = [], 0
+    if group:
+        yield from view.timeline.entry_parts(group)
 
 
 def _deleted_names(part: EntryColumns | Sequence[ManifestEntry]) -> set[bytes]:

@@ -12,6 +12,7 @@ import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.metadata.data_file import ADD, DELETE, DataFile, ManifestEntry, SimpleStats
 from lakelatch.core.metadata.file_columns import FileColumns
+from lakelatch.core.metadata.folding import summarise
 from lakelatch.core.metadata.manifest import decode_manifests, encode_manifest
 from lakelatch.core.rows.binary_row import encode_row
 from lakelatch.core.rows.types import AtomicType, string
@@ -209,17 +210,22 @@ def test_columns_of_manifests_equal_those_of_their_entries() -> None:
 def test_many_entries_become_the_rows_that_few_become(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that stay columns, and entries that are objects, give the same table; a file that was deleted is in neither."""
     entries = [entry(n) for n in range(500)] + [entry(n, DELETE) for n in range(40, 60)]
-    halves = [entries[:250], entries[250:]]
+    halves = [entries[:250], entries[250:490], entries[490:]]
 
-    class Snapshots:
+    class Manifests:
+        """Gives the entries of manifests that are not in any store."""
+
         def __init__(self, parts: list[Any]) -> None:
             self.parts = parts
 
-        def manifests(self, snapshot: Any) -> tuple[()]:
-            return ()
+        def manifests(self, snapshot: Any) -> list[Any]:
+            return [
+                summarise(str(i), 1, half, table.schema.partition_fields, table.schema.id)
+                for i, half in enumerate(halves)
+            ]
 
-        def entry_parts(self, manifests: Any) -> list[Any]:
-            return self.parts
+        def entry_parts(self, manifests: list[Any]) -> list[Any]:
+            return [self.parts[int(m.file_name)] for m in manifests]
 
         def __getattr__(self, name: str) -> Any:
             return getattr(table.timeline, name)
@@ -227,14 +233,17 @@ def test_many_entries_become_the_rows_that_few_become(monkeypatch: pytest.Monkey
     table = ll.create_table(f"memory://system-{next(COUNTER)}/t", SCHEMA, partition_by=["p"])
     table.append(rows_of(1, 1))
     view = table.system_view()
-    as_columns = list(decode_manifests([(f"manifest-{i}", encode_manifest(half)) for i, half in enumerate(halves)]))
+    encoded = [(f"manifest-{i}", encode_manifest(half)) for i, half in enumerate(halves)]
+    as_columns = [part for one in encoded for part in decode_manifests([one])]
     monkeypatch.setattr(live_files, "CHUNK", 64)
+    monkeypatch.setattr(live_files, "FIRST_CHUNK", 16)
+    monkeypatch.setattr(live_files, "HELD", 1)
     from dataclasses import replace
 
     from lakelatch.table.system.read import read_system
 
     found = [
-        read_system(replace(view, timeline=Snapshots(parts)), "files").read_all()  # type: ignore[arg-type]
+        read_system(replace(view, timeline=Manifests(parts)), "files").read_all()  # type: ignore[arg-type]
         for parts in (as_columns, halves)
     ]
     assert found[0].num_rows == 480
