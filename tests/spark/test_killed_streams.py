@@ -25,7 +25,7 @@ from report import tell
 
 import lakelatch as ll
 
-pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.spark, pytest.mark.classic, pytest.mark.slow, pytest.mark.timeout(7200)]
 KILLS = 180 if NIGHTLY else 3
 DRIVER_KILLS = 20 if NIGHTLY else 0
 

@@ -1,4 +1,7 @@
-"""Streams of Spark into tables and out of them: each row once, whatever ends in between (G3, H5, H8)."""
+"""Streams of Spark into tables and out of them: each row once, whatever ends in between (G3, H5, H8).
+
+Most of them run by night; by day the page about streams runs, and the stream writer in steps (`test_stream_writer`).
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,7 @@ def job(spark: Any, tmp_path: Path) -> Job:
     return Job(spark, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_repeated_lands_once_also_from_a_copy_of_the_checkpoint(job: Job) -> None:
     """The commit user is the query's id, the identifier the number of the batch; files of a repeated batch are deleted."""
     table = ll.create_table(job.url, SCHEMA)
@@ -231,6 +235,7 @@ def test_new_columns_appear_after_a_restart_and_a_dropped_one_ends_the_stream(jo
         job.run(stale.writeStream.foreachBatch(change))
 
 
+@pytest.mark.slow
 def test_the_sink_of_foreach_batch_is_exactly_once_and_compacts(job: Job) -> None:
     table = ll.create_table(job.url, SCHEMA, options={"compaction.min.file-num": "2"})
     sink = lake.sink(job.url, checkpoint=str(job.checkpoint), compact_every=2)
@@ -249,7 +254,8 @@ def test_the_sink_of_foreach_batch_is_exactly_once_and_compacts(job: Job) -> Non
         lake.sink(job.url, checkpoint=str(job.folder / "none"))(job.spark.range(1), 0)
 
 
-@pytest.mark.parametrize("shape", ["debezium", pytest.param("maxwell", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["debezium", "maxwell"])
 def test_captured_changes_give_the_state_of_the_database(spark: Any, tmp_path: Path, shape: str) -> None:
     """As for `Table.apply_changes`, in any order; a repeated batch runs no job."""
     url, database = str(tmp_path / "table"), Database(7)
