@@ -12,8 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.metered import MeteredStore
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.following.position import Position
 from lakelatch.table.following.reader import ChangeBatch
 
@@ -299,3 +303,20 @@ def test_a_state_that_was_not_read_to_its_end_is_read_again(table: ll.Table) -> 
     assert [batch.is_state for batch in batches] == [True]
     assert next_of(table, "copy") == 8
     assert list(table.follow("latest", consumer="copy", full=True, wait=0)) == []
+
+
+def test_what_a_look_for_new_changes_costs() -> None:
+    """A first look is a listing and the newest snapshot; later ones ask for the next snapshots beside the listing."""
+    store = MeteredStore(MemoryStore(f"memory://follow-{next(COUNTER)}"))
+    schema = new_schema([Field(0, "k", AtomicType("BIGINT"))])
+    store.put("schema/schema-0", schema.to_json())
+    table = ll.Table(store, schema, first_schema=schema.to_json())
+    costs = []
+    for _ in range(2):
+        table.append(pa.table({"k": [1]}))
+        table.committer.settle()
+        follower = table.follow(1 + len(costs), wait=0)
+        store.reset()
+        batches = list(follower)
+        costs.append((len(batches), dict(store.snapshot().by_operation)))
+    assert costs == [(1, {"get": 9, "list": 3}), (1, {"get": 10, "list": 3})], "two looks and one snapshot between them"
