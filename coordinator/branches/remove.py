@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...backends.empty_folders import remove_empty_folders
+from ...backends.folders import remove_folders
 from ...backends.store import ObjectNotFound, Store
 from ...core import options as opt
 from ...core.errors import InvalidArgument, TableExists
@@ -26,7 +26,6 @@ from .create import ensure_safe, take_name
 from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
-_FOLDERS = ("schema", "snapshot", "tag/tag-success-file", "tag", "changelog", "consumer", "lakelatch")
 """The folders of a branch. One that stays empty on a disk would be a branch without a schema for Apache Paimon."""
 
 
@@ -93,8 +92,7 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
                 store.delete_many(group[begin : begin + BATCH])
         rest = _remains(store, name)  # a job that wrote to the branch meanwhile
     store.delete_many([claim_key(name)])
-    root = branch_root(name)
-    remove_empty_folders(store, [*(f"{root}{folder}/" for folder in _FOLDERS), root])
+    remove_folders(store, branch_root(name))
     return plan
 
 
