@@ -26,7 +26,7 @@ from .create import ensure_safe, take_name
 from .names import Branch, branch_root, branches_among, check_branch_name
 
 BATCH = 1_000
-"""The folders of a branch. One that stays empty on a disk would be a branch without a schema for Apache Paimon."""
+"""So many files go in one request."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def apply_deletion(timeline: Timeline, plan: BranchDeletion, around: Surrounding
                 store.delete_many(group[begin : begin + BATCH])
         rest = _remains(store, name)  # a job that wrote to the branch meanwhile
     store.delete_many([claim_key(name)])
-    remove_folders(store, branch_root(name))
+    remove_folders(store, branch_root(name))  # one that stays would be a branch without a schema for Apache Paimon
     return plan
 
 
