@@ -18,6 +18,7 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.branches.claim import Answer, claim_of, create
+from lakelatch.coordinator.branches.forward import apply_fast_forward
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.surroundings import MACHINE
@@ -495,6 +496,11 @@ def test_an_expiry_of_the_branch_at_the_same_time_takes_nothing_from_main(table:
     store.put("branch/branch-b/snapshot/EARLIEST", b"9")  # it may have looked for tags already
     with pytest.raises(InvalidArgument, match="snapshot 8 has expired"):
         table.fast_forward("b")
+    store.put("branch/branch-b/snapshot/EARLIEST", b"6")
+    plan = table.plan_fast_forward("b")
+    store.put("branch/branch-b/snapshot/EARLIEST", b"9")  # between the plan and its execution
+    with pytest.raises(InvalidArgument, match="snapshot 8 has expired"):
+        apply_fast_forward(table.timeline, plan)
     assert not list(table.store.list("branch/branch-b/tag/"))
     assert values(table) == [6, 7]
 
