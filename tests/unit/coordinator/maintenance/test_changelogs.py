@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention, expirable_changelogs
@@ -151,14 +153,25 @@ def test_changelogs_go_with_their_snapshots_again_once_the_option_is_gone() -> N
 
 
 class Crashing(MemoryStore):
-    """Dies at the n-th change."""
+    """Dies at the n-th change, or at the n-th request."""
 
     left = 10**9
+    counts_reads = False
 
     def _count(self) -> None:
         if self.left == 0:
             raise StoreUnavailable("cut off")
         self.left -= 1
+
+    def get(self, key: str) -> bytes:
+        if self.counts_reads:
+            self._count()
+        return super().get(key)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        if self.counts_reads:
+            self._count()
+        return super().list(prefix)
 
     def put(self, key: str, data: bytes) -> None:
         self._count()
@@ -174,16 +187,16 @@ class Crashing(MemoryStore):
             super().delete_many([key])
 
 
-@pytest.mark.parametrize("kind", ["keys without changelog files", "changelog of the input"])
-def test_a_run_cut_off_anywhere_is_finished_by_the_next(kind: str) -> None:
-    """Killed at each change of the store: the changes can be read at any time, and the next run ends in the same state."""
+@pytest.mark.parametrize(("kind", "step"), [("keys without changelog files", 1), ("changelog of the input", 3)])
+def test_a_run_cut_off_anywhere_is_finished_by_the_next(kind: str, step: int) -> None:
+    """Killed at each change of the store, or at each third: changes can be read at any time; the next run ends the same."""
     table = lived(kind, **dict.fromkeys(NUMBERS_KEPT, "4"))
     space = {key: table.store.get(key) for key in keys(table)}
     ids = table.timeline.snapshot_ids()
     wanted = told(table, ids[-3] - 1, ids[-1])
     run(table, keep=2)
     state = keys(table)
-    for changes in itertools.count():
+    for changes in itertools.count(step=step):
         store = Crashing(f"memory://changelogs-{next(NUMBERS)}/t")
         for key, value in space.items():
             store.put(key, value)
@@ -199,6 +212,34 @@ def test_a_run_cut_off_anywhere_is_finished_by_the_next(kind: str) -> None:
         else:
             break
     assert changes > 12
+
+
+@pytest.mark.parametrize("kept", [None, 4])
+def test_a_run_cut_off_at_any_request_is_finished_by_the_next(kept: int | None) -> None:
+    """Killed at every fourth request, reads included, with and without changelogs that stay: the tag reads on."""
+    table = lived("keys without changelog files")
+    keep_changelogs(table, kept)
+    table.store.put("tag/tag-eod", table.store.get("snapshot/snapshot-3"))
+    space = {key: table.store.get(key) for key in keys(table)}
+    tagged = table.at(tag="eod").to_arrow().sort_by("k")
+    run(table, keep=2)
+    state = keys(table)
+    for requests in itertools.count(step=4):
+        store = Crashing(f"memory://changelogs-{next(NUMBERS)}/t")
+        for key, value in space.items():
+            store.put(key, value)
+        again = Table(store, table.schema)
+        store.counts_reads, store.left = True, requests
+        try:
+            run(again, keep=2)
+        except StoreUnavailable:
+            store.left = 10**9
+            run(again, keep=2)
+            assert keys(again) == state, f"after {requests} requests"
+            assert again.at(tag="eod").to_arrow().sort_by("k").equals(tagged)
+        else:
+            break
+    assert requests > 40
 
 
 def test_which_changelogs_expire() -> None:
