@@ -46,7 +46,7 @@ from ..writing.data_writer import DataFileWriter, FileSettings
 from ..writing.placement import UNAWARE_BUCKET, by_place
 from ..writing.writer import TableWriter, check_writable
 from .file_change import FileChange, FileChanger
-from .operation import Operation
+from .operation import Operation, distinct
 
 THREADS = 4
 """The number of files that are changed at once."""
@@ -289,7 +289,7 @@ class AppendChange:
                 changes.append(replace(change, rows=None))
                 for batch in change.rows.to_batches() if change.rows is not None else ():
                     (tracked or writer).write_batch(batch)
-            inserted = self.operation.inserted(np.unique(np.concatenate(met)))
+            inserted = self.operation.inserted(distinct(np.concatenate(met)))
             for batch in inserted.to_batches() if inserted is not None else ():
                 writer.write_batch(batch)
             messages = [*writer.finish(), *(tracked.finish() if tracked is not None else ())]

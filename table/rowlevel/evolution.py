@@ -29,7 +29,7 @@ from ..scan.fallback import file_schemas_of
 from ..scan.plan import plan_scan
 from ..writing.writer import TableWriter, check_writable, keys_of
 from .append_table import AppendChange, Counts, Planned
-from .operation import DELETED, Operation
+from .operation import DELETED, Operation, distinct
 
 
 @dataclass
@@ -78,7 +78,7 @@ class EvolvingChange:
             made.append(part.add_column(0, ROW_ID.name, rows.column(ROW_ID.name)))
         if made and assigned:
             self._messages += updated_columns(self.store, timeline, self.schema, snapshot, pa.concat_tables(made))
-        inserted = self.operation.inserted(np.unique(np.concatenate(met)))
+        inserted = self.operation.inserted(distinct(np.concatenate(met)))
         if inserted is not None:
             self._messages += self._written(inserted)
         counts = Counts(0 if inserted is None else inserted.num_rows, updated, files_read=scan.file_count)

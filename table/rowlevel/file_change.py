@@ -30,7 +30,7 @@ from ..reading.positions import PositionReader
 from ..scan.fallback import FileSchemas
 from ..scan.split import Split
 from ..writing.data_writer import DataFileWriter, FileSettings
-from .operation import DELETED, Found, Operation
+from .operation import DELETED, Found, Operation, distinct
 
 _NONE = np.zeros(0, np.int64)
 HELD_BYTES = 16 << 20
@@ -151,7 +151,7 @@ class FileChanger:
             at.append(positions[found.rows])
         if not parts:
             return _NONE, Found.nothing()
-        met = np.unique(np.concatenate([p.met for p in parts]))
+        met = distinct(np.concatenate([p.met for p in parts]))
         actions, sources = (np.concatenate([getattr(p, n) for p in parts]) for n in ("actions", "sources"))
         return np.concatenate(at), Found(_NONE, actions, sources, met)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.expressions.functions import unified
+from .operation import distinct
 
 _is = pa.types
 
@@ -40,10 +41,10 @@ class KeyJoin:
             column = _Column(key)
             found = column.codes(key)
             both = np.where((codes < 0) | (found < 0), -1, codes * column.size + found)
-            distinct = np.unique(both[both >= 0])
-            codes = _places(distinct, both)
+            known = distinct(both[both >= 0])
+            codes = _places(known, both)
             self._columns.append(column)
-            self._combined.append(distinct)
+            self._combined.append(known)
         by_code = np.argsort(codes, kind="stable")
         self._order = by_code[np.searchsorted(codes[by_code], 0) :]
         size = int(codes.max(initial=-1)) + 1
@@ -52,9 +53,9 @@ class KeyJoin:
     def pairs(self, keys: Sequence[pa.Array], rows: int) -> tuple[Any, Any]:
         """The pairs of rows with equal keys: places in the batch, ascending, and places in the source."""
         codes = np.zeros(rows, np.int64)
-        for column, distinct, key in zip(self._columns, self._combined, keys, strict=True):
+        for column, known, key in zip(self._columns, self._combined, keys, strict=True):
             found = column.codes(key)
-            codes = _places(distinct, np.where((codes < 0) | (found < 0), -1, codes * column.size + found))
+            codes = _places(known, np.where((codes < 0) | (found < 0), -1, codes * column.size + found))
         if not len(self._order):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         here = np.flatnonzero(codes >= 0)
@@ -64,12 +65,12 @@ class KeyJoin:
         return np.repeat(here, counts), self._order[np.repeat(starts, counts) + within]
 
 
-def _places(distinct: Any, values: Any) -> Any:
+def _places(known: Any, values: Any) -> Any:
     """The place of each value among the distinct ones, -1 for others."""
-    if not len(distinct):
+    if not len(known):
         return np.full(len(values), -1, np.int64)
-    places = np.minimum(np.searchsorted(distinct, values), len(distinct) - 1)
-    return np.where(distinct[places] == values, places, -1)
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[places] == values, places, -1)
 
 
 class _Column:
@@ -78,7 +79,7 @@ class _Column:
     def __init__(self, values: pa.Array) -> None:
         self._numbers = _integers(values)
         if self._numbers is not None:
-            self._distinct = np.unique(self._numbers[0][self._numbers[1]])
+            self._distinct = distinct(self._numbers[0][self._numbers[1]])
             self.size = max(len(self._distinct), 1)
             self._numbers = (self._distinct, self._distinct)
         else:

@@ -36,7 +36,7 @@ from ..scan.plan import plan_scan
 from ..writing.row_kinds import columns_to_delete, has_groups
 from ..writing.transaction import Transaction
 from .append_table import Counts
-from .operation import DELETED, Operation
+from .operation import DELETED, Operation, distinct
 
 _KIND = "__row_kind"
 _BEFORE, _AFTER, _GONE, _NEW = "-U", "+U", "-D", "+I"
@@ -88,7 +88,7 @@ class KeyChange:
             for batch in reader.batches(self.store, scan.splits):
                 for rows in self._changed(batch, tally, met):
                     tx.upsert(rows, row_kind=self._kind)
-            new = self.operation.inserted(np.unique(np.concatenate(met)))
+            new = self.operation.inserted(distinct(np.concatenate(met)))
             if new is not None:
                 self._refuse_two(new)
                 for batch in new.to_batches():

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...backends.threads import forked_lock
 from ...core.errors import InvalidArgument
 from ...core.expressions.evaluate import condition, evaluate
 from ...core.expressions.tree import Expression, references_of
@@ -24,12 +25,14 @@ from ...core.predicates.predicate import Comparison, Predicate, bind
 from .assignments import Assignment
 from .conditions import SOURCE, TARGET
 from .join import KeyJoin, common
-from .operation import DELETED, Found
+from .operation import DELETED, Found, all_but, distinct
 
 _MOST_PAIRS = 1 << 20
 _MOST_VALUES = 200
 """Files are chosen by the values of a key, if there are no more; else by the smallest and the largest."""
 _NO_ACTION = -2
+_ONE_BUILDS = forked_lock()
+"""Held by the thread that sorts the keys of a source; the others wait for it instead of doing the same."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +151,12 @@ class MergeRows:
         count = rows.num_rows
         keys = [_array(evaluate(k.target, {TARGET: rows}, count, "on"), count) for k in self.keys]
         types = tuple(key.type for key in keys)
-        if types not in self._joins:
-            both = [common("on", [s, t.slice(0, 0)]) for s, t in zip(self._source_keys, keys, strict=True)]
-            self._joins[types] = KeyJoin([s for s, _ in both], self.source.num_rows), tuple(s.type for s, _ in both)
-        join, wanted = self._joins[types]
+        with _ONE_BUILDS:
+            if types not in self._joins:
+                both = [common("on", [s, t.slice(0, 0)]) for s, t in zip(self._source_keys, keys, strict=True)]
+                join = KeyJoin([s for s, _ in both], self.source.num_rows)
+                self._joins[types] = join, tuple(s.type for s, _ in both)
+            join, wanted = self._joins[types]
         return join.pairs([k if k.type == t else pc.cast(k, t) for k, t in zip(keys, wanted, strict=True)], count)
 
     @cached_property
@@ -163,13 +168,13 @@ class MergeRows:
         if self.rest is not None and len(targets):
             holds = self._true(self.rest, "on", rows, targets, sources)
             targets, sources = targets[holds], sources[holds]
-        met = np.unique(sources)
+        met = distinct(sources)
         actions = self._first(self.matched, 0, rows, targets, sources)
         acted = actions != _NO_ACTION
         self._refuse_two(rows, targets[acted])
         places, numbers, origins = targets[acted], actions[acted], sources[acted]
         if self.unmatched:
-            alone = np.setdiff1d(np.arange(rows.num_rows), targets)
+            alone = all_but(rows.num_rows, targets)
             done = sum(c.assignment is not None for c in self.matched)
             others = self._first(self.unmatched, done, rows, alone, None)
             acted = others != _NO_ACTION
@@ -221,7 +226,7 @@ class MergeRows:
         )
 
     def make(self, rows: pa.RecordBatch, actions: Any, sources: Any) -> pa.RecordBatch:
-        numbers = np.unique(actions)
+        numbers = distinct(actions)
         if len(numbers) == 1:
             return self._assigned(int(numbers[0]), rows, sources)
         parts, places = [], []
@@ -241,7 +246,7 @@ class MergeRows:
     def inserted(self, met: Any) -> pa.Table | None:
         if not self.absent_rows:
             return None
-        left = np.setdiff1d(np.arange(self.source.num_rows), met)
+        left = all_but(self.source.num_rows, met)
         parts = []
         for clause in self.absent_rows:
             assert clause.assignment is not None
@@ -275,8 +280,8 @@ def _range(name: str, values: pa.Array) -> Predicate | None:
     time = pa.types.is_timestamp(t) and t.unit != "ns"
     if not (whole or text or time):
         return None
-    distinct = pc.unique(values).drop_null()
-    if len(distinct) <= _MOST_VALUES:
-        return Comparison("in", name, tuple(distinct.to_pylist()))
+    known = pc.unique(values).drop_null()
+    if len(known) <= _MOST_VALUES:
+        return Comparison("in", name, tuple(known.to_pylist()))
     least, most = (pc.min_max(values)[bound].as_py() for bound in ("min", "max"))
     return Comparison(">=", name, (least,)) & Comparison("<=", name, (most,))
