@@ -28,9 +28,9 @@ from ..core.metadata.schema import TableSchema
 from ..core.paths import TablePaths
 from ..core.places import FileKeys
 from ..core.typed import Array
-from ..table.cleaning import orphans_until
 from ..table.create import open_table
-from ..table.maintenance import Moment
+from ..table.methods.cleaning import orphans_until
+from ..table.methods.maintenance import Moment
 from .session import parallelism
 from .shipping import check_workers, shipped
 from .write_job import raised_again

@@ -24,26 +24,26 @@ from ..core.predicates.predicate import Predicate
 from ..core.predicates.sql import parse_where
 from ..core.rows.types import sql
 from . import system
-from .branches import Branches
 from .changelog.key_changes import Mode, check_mode
 from .changelog.reading import read_changes
 from .changelog.window import window_of
-from .cleaning import Cleaning
-from .consumers import Consumers
-from .copies import Copies
-from .inspection import Inspection
-from .maintenance import Maintenance
-from .optimizing import Optimizing
-from .partitions import Partitions
+from .methods.branches import Branches
+from .methods.cleaning import Cleaning
+from .methods.consumers import Consumers
+from .methods.copies import Copies
+from .methods.inspection import Inspection
+from .methods.maintenance import Maintenance
+from .methods.optimizing import Optimizing
+from .methods.partitions import Partitions
+from .methods.repairs import Repairs
+from .methods.row_changes import RowChanges
+from .methods.streams import Streams
+from .methods.tags import Tags
+from .methods.undo import Undo
+from .methods.upkeep import Upkeep
 from .reading.arrow import arrow_schema_of, read_batches
-from .repair.methods import Repairs
-from .row_changes import RowChanges
 from .scan.plan import ScanPlan, count_rows, plan_scan
-from .streams import Streams
-from .tags import Tags
 from .travel import schema_at, snapshot_at
-from .undo import Undo
-from .upkeep import Upkeep
 from .verify.whole import Depth, Which, verify_store
 
 if TYPE_CHECKING:

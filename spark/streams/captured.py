@@ -19,7 +19,7 @@ from ...coordinator.commit.receipt import Receipt
 from ...core.errors import InvalidArgument
 from ...table.captured import DEBEZIUM, KIND, MAXWELL, MAXWELL_MARKS, Shape, looks_like
 from ...table.create import open_table
-from ...table.streams import check_keys
+from ...table.methods.streams import check_keys
 from ..write_job import write
 
 _AT, _ROW = "_captured_at", "_captured_row"

@@ -26,7 +26,7 @@ from ...table.changelog.steps import ChangeStep
 from ...table.following.consumer import mover, start_of_consumer
 from ...table.following.position import Position
 from ...table.following.ranges import Ranges
-from ...table.streams import watched_timeline
+from ...table.methods.streams import watched_timeline
 from ..change_scan import LEAST_BYTES, OPEN_BYTES, ChangeTask
 from ..shipping import Carried
 from ..source_options import SourceOptions

@@ -17,7 +17,7 @@ from lakelatch.coordinator.maintenance.orphans import DAY_MS, apply_clean, data_
 from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.rows.types import AtomicType, Field
-from lakelatch.table.cleaning import orphans_until
+from lakelatch.table.methods.cleaning import orphans_until
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()

@@ -15,7 +15,7 @@ import lakelatch as ll
 from lakelatch.table.following.consumer import start_of_consumer
 from lakelatch.table.following.position import Position
 from lakelatch.table.following.ranges import Limits, Ranges
-from lakelatch.table.streams import watched_timeline
+from lakelatch.table.methods.streams import watched_timeline
 
 COUNTER = itertools.count()
 SCHEMA = pa.schema([("k", pa.int64())])

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..backends.registry import open_beside, open_store
-from ..backends.store import Store
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
-from ..coordinator.maintenance.deletion import Progress
-from ..core.errors import InvalidArgument
-from ..core.paths import TablePaths
-from ..core.places import plain_url
-from ..core.predicates.predicate import Predicate
-from ..core.predicates.sql import parse_where
-from .export.plain_files import Export, export_rows
-from .opened import OpenTable
-from .scan.plan import plan_scan
-from .travel import schema_at, snapshot_at
+from ...backends.registry import open_beside, open_store
+from ...backends.store import Store
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
+from ...coordinator.maintenance.deletion import Progress
+from ...core.errors import InvalidArgument
+from ...core.paths import TablePaths
+from ...core.places import plain_url
+from ...core.predicates.predicate import Predicate
+from ...core.predicates.sql import parse_where
+from ..export.plain_files import Export, export_rows
+from ..opened import OpenTable
+from ..scan.plan import plan_scan
+from ..travel import schema_at, snapshot_at
 
 ROWS_PER_FILE = 4_000_000
 

@@ -10,21 +10,21 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from ..coordinator.alteration import alter
-from ..coordinator.commit.receipt import Receipt
-from ..coordinator.commit.request import Isolation
-from ..coordinator.history.timeline import Timeline
-from ..core.errors import CommitConflict, InvalidArgument
-from ..core.metadata.schema import TableSchema
-from ..core.metadata.schema_changes import SchemaChange, add_column
-from .column_update import updated_columns
-from .key_moves import with_moved_keys
-from .opened import OpenTable
-from .reading.stored_keys import stored_keys
-from .writing.conform import batches_of, can_be_read_again
-from .writing.overwrites import snapshot_read
-from .writing.placing import KeyLookups
-from .writing.transaction import Transaction
+from ...coordinator.alteration import alter
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import Isolation
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import CommitConflict, InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.schema_changes import SchemaChange, add_column
+from ..column_update import updated_columns
+from ..key_moves import with_moved_keys
+from ..opened import OpenTable
+from ..reading.stored_keys import stored_keys
+from ..writing.conform import batches_of, can_be_read_again
+from ..writing.overwrites import snapshot_read
+from ..writing.placing import KeyLookups
+from ..writing.transaction import Transaction
 
 _RACES = 20
 """How often rows are written again because the table got another schema, or keys that they must be compared with."""

@@ -11,30 +11,30 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ..coordinator.commit.committer import new_commit_user
-from ..coordinator.commit.receipt import Receipt
-from ..coordinator.commit.request import Isolation
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.maintenance.automatic import AfterCommit, is_automatic
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
-from ..coordinator.maintenance.retention import Retention
-from ..coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
-from ..coordinator.surroundings import MACHINE
-from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
-from ..core.metadata.data_file import PartitionBucket
-from ..core.metadata.merge_rules import POSTPONED
-from ..core.metadata.schema import TableSchema
-from ..core.predicates.predicate import Predicate
-from .compaction.inline import compact_written
-from .compaction.plan import chosen_partitions, of_partitions, plan_compaction
-from .compaction.postponed import settle_postponed
-from .compaction.rescale import rescale
-from .compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
-from .opened import OpenTable
-from .travel import epoch_millis, snapshot_at
-from .writing.transaction import check_identity
-from .writing.writer import check_writable
+from ...coordinator.commit.committer import new_commit_user
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import Isolation
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.automatic import AfterCommit, is_automatic
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
+from ...coordinator.maintenance.retention import Retention
+from ...coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
+from ...coordinator.surroundings import MACHINE
+from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ...core.metadata.data_file import PartitionBucket
+from ...core.metadata.merge_rules import POSTPONED
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import Predicate
+from ..compaction.inline import compact_written
+from ..compaction.plan import chosen_partitions, of_partitions, plan_compaction
+from ..compaction.postponed import settle_postponed
+from ..compaction.rescale import rescale
+from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
+from ..opened import OpenTable
+from ..travel import epoch_millis, snapshot_at
+from ..writing.transaction import check_identity
+from ..writing.writer import check_writable
 
 Moment: TypeAlias = str | int | datetime | None
 """ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not given."""

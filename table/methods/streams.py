@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..coordinator.commit.receipt import Receipt
-from ..coordinator.history.timeline import Timeline
-from ..core.errors import InvalidArgument
-from ..core.predicates.predicate import Predicate
-from ..core.predicates.sql import parse_where
-from .captured import Shape, captured
-from .changelog.key_changes import Mode, check_mode
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import InvalidArgument
+from ...core.predicates.predicate import Predicate
+from ...core.predicates.sql import parse_where
+from ..captured import Shape, captured
+from ..changelog.key_changes import Mode, check_mode
+from ..following.consumer import start_of_consumer
+from ..following.reader import Follower
+from ..following.start import Start
+from ..opened import OpenTable
 from .changes import Changes
-from .following.consumer import start_of_consumer
-from .following.reader import Follower
-from .following.start import Start
-from .opened import OpenTable
 
 
 def watched_timeline(table: OpenTable) -> Timeline:

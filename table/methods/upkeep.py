@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..coordinator.commit.committer import new_commit_user
-from ..coordinator.commit.message import PendingUpload
-from ..coordinator.commit.request import CommitRequest, Remarks
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.manifests import ManifestPlan, compact_manifests, plan_manifests
-from ..coordinator.surroundings import MACHINE
-from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
-from ..core.predicates.predicate import Predicate
-from ..core.statistics.table_statistics import TableStatistics
-from .analysis import analyzed, read_statistics
-from .opened import OpenTable
-from .reindexing import IndexRewrite, plan_indexes, rewrite_indexes
-from .writing.transaction import check_identity
-from .writing.writer import check_writable
+from ...coordinator.commit.committer import new_commit_user
+from ...coordinator.commit.message import PendingUpload
+from ...coordinator.commit.request import CommitRequest, Remarks
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.maintenance.manifests import ManifestPlan, compact_manifests, plan_manifests
+from ...coordinator.surroundings import MACHINE
+from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ...core.predicates.predicate import Predicate
+from ...core.statistics.table_statistics import TableStatistics
+from ..analysis import analyzed, read_statistics
+from ..opened import OpenTable
+from ..reindexing import IndexRewrite, plan_indexes, rewrite_indexes
+from ..writing.transaction import check_identity
+from ..writing.writer import check_writable
 
 
 class Upkeep(OpenTable):

@@ -6,17 +6,17 @@ Source: format/snapshot §5. Invariant: a branch shares the data files of the ta
 
 from __future__ import annotations
 
-from ..coordinator.branches.create import create_branch, source_of
-from ..coordinator.branches.forward import apply_fast_forward
-from ..coordinator.branches.forward_plan import FastForward, plan_fast_forward
-from ..coordinator.branches.names import Branch, list_branches
-from ..coordinator.branches.remove import BranchDeletion, apply_deletion, plan_deletion, rename_branch
-from ..coordinator.history.timeline import Timeline
-from ..core.errors import InvalidArgument
-from ..core.metadata.schema import TableSchema
-from ..core.paths import TablePaths
-from .opened import OpenTable
-from .travel import snapshot_at
+from ...coordinator.branches.create import create_branch, source_of
+from ...coordinator.branches.forward import apply_fast_forward
+from ...coordinator.branches.forward_plan import FastForward, plan_fast_forward
+from ...coordinator.branches.names import Branch, list_branches
+from ...coordinator.branches.remove import BranchDeletion, apply_deletion, plan_deletion, rename_branch
+from ...coordinator.history.timeline import Timeline
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ...core.paths import TablePaths
+from ..opened import OpenTable
+from ..travel import snapshot_at
 
 
 class Branches(OpenTable):

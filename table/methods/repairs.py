@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..opened import OpenTable
+from ..repair.apply import apply_repair
+from ..repair.plan import plan_repair
+from ..repair.steps import RepairPlan
 from ..verify.whole import Depth
-from .apply import apply_repair
-from .plan import plan_repair
-from .steps import RepairPlan
 
 
 class Repairs(OpenTable):

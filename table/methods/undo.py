@@ -5,16 +5,16 @@ Owns: these methods. Must not know: what the reverse of a commit is. Source: for
 
 from __future__ import annotations
 
-from ..coordinator.commit.committer import new_commit_user
-from ..coordinator.commit.receipt import Receipt
-from ..coordinator.maintenance.rollback import protect, unprotect
-from ..coordinator.maintenance.undo import UndoPlan, plan_undo
-from ..coordinator.surroundings import MACHINE
-from ..core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
-from .opened import OpenTable
-from .travel import snapshot_at
-from .writing.transaction import check_identity
-from .writing.writer import check_writable
+from ...coordinator.commit.committer import new_commit_user
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.maintenance.rollback import protect, unprotect
+from ...coordinator.maintenance.undo import UndoPlan, plan_undo
+from ...coordinator.surroundings import MACHINE
+from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ..opened import OpenTable
+from ..travel import snapshot_at
+from ..writing.transaction import check_identity
+from ..writing.writer import check_writable
 
 
 class Undo(OpenTable):

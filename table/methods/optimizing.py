@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..coordinator.maintenance.deletion import Progress
-from ..core.predicates.predicate import Predicate
-from .compaction.clustering import Clustering, SortingRewriter, opened, plan_clustering
-from .compaction.curves import Curve
-from .compaction.run import Compaction, rewritten_here, run_compaction
-from .opened import OpenTable
-from .scan.fallback import file_schemas_of
+from ...coordinator.maintenance.deletion import Progress
+from ...core.predicates.predicate import Predicate
+from ..compaction.clustering import Clustering, SortingRewriter, opened, plan_clustering
+from ..compaction.curves import Curve
+from ..compaction.run import Compaction, rewritten_here, run_compaction
+from ..opened import OpenTable
+from ..scan.fallback import file_schemas_of
 
 
 class Optimizing(OpenTable):

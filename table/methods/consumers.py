@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from ..coordinator.maintenance.consumers import (
+from ...coordinator.maintenance.consumers import (
     Consumer,
     expire_consumers,
     expired_consumers,
@@ -17,12 +17,12 @@ from ..coordinator.maintenance.consumers import (
     place_consumer,
     remove_consumer,
 )
-from ..coordinator.maintenance.orphans import store_clock_ms
-from ..coordinator.surroundings import MACHINE
-from ..core import options as opt
-from ..core.errors import InvalidArgument
-from .opened import OpenTable
-from .travel import epoch_millis
+from ...coordinator.maintenance.orphans import store_clock_ms
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import InvalidArgument
+from ..opened import OpenTable
+from ..travel import epoch_millis
 
 
 class Consumers(OpenTable):

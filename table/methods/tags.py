@@ -10,22 +10,22 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.surroundings import MACHINE
-from ..coordinator.tags.automatic import AutomaticPlan, Rules, apply_automatic, plan_automatic, tag_after_commit
-from ..coordinator.tags.creation import create_tag, find_tag, list_tags, rename_tag, replace_tag
-from ..coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging, unfinished
-from ..coordinator.tags.expiry import outlived, wall_time
-from ..coordinator.tags.success import mark_created
-from ..core import options as opt
-from ..core.errors import InvalidArgument
-from ..core.metadata.schema import TableSchema
-from ..core.metadata.tag import Tag, check_tag_name
-from ..core.options import parse_duration_ms
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.surroundings import MACHINE
+from ...coordinator.tags.automatic import AutomaticPlan, Rules, apply_automatic, plan_automatic, tag_after_commit
+from ...coordinator.tags.creation import create_tag, find_tag, list_tags, rename_tag, replace_tag
+from ...coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging, unfinished
+from ...coordinator.tags.expiry import outlived, wall_time
+from ...coordinator.tags.success import mark_created
+from ...core import options as opt
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.tag import Tag, check_tag_name
+from ...core.options import parse_duration_ms
+from ..opened import OpenTable
+from ..travel import epoch_millis, snapshot_at
 from .maintenance import Moment
-from .opened import OpenTable
-from .travel import epoch_millis, snapshot_at
 
 
 class Tags(OpenTable):

@@ -5,9 +5,9 @@ Owns: these methods. Must not know: which files are orphans, rows. Source: archi
 
 from __future__ import annotations
 
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.orphans import (
+from ...coordinator.history.timeline import Timeline
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.maintenance.orphans import (
     DAY_MS,
     YOUNGEST_MS,
     OrphanPlan,
@@ -15,7 +15,7 @@ from ..coordinator.maintenance.orphans import (
     plan_orphans,
     store_clock_ms,
 )
-from ..coordinator.maintenance.quarantine import (
+from ...coordinator.maintenance.quarantine import (
     Quarantine,
     Restored,
     expire_quarantines,
@@ -23,12 +23,12 @@ from ..coordinator.maintenance.quarantine import (
     quarantines,
     restore,
 )
-from ..coordinator.surroundings import MACHINE
-from ..core.errors import InvalidArgument
-from ..core.metadata.schema import TableSchema
+from ...coordinator.surroundings import MACHINE
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ..opened import OpenTable
+from ..travel import duration_ms, epoch_millis
 from .maintenance import Moment
-from .opened import OpenTable
-from .travel import duration_ms, epoch_millis
 
 KEPT = "7 d"
 """How long a quarantine is kept."""

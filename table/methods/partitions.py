@@ -11,18 +11,18 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.surroundings import MACHINE
-from ..core import options as opt
-from ..core.errors import InvalidArgument
-from ..core.metadata.data_file import ManifestEntry
-from ..core.metadata.schema import TableSchema
-from ..core.predicates.predicate import Predicate
-from . import system
-from .compaction.key_plan import live_files
-from .compaction.plan import chosen_partitions
-from .opened import OpenTable
-from .partition_upkeep import (
+from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.surroundings import MACHINE
+from ...core import options as opt
+from ...core.errors import InvalidArgument
+from ...core.metadata.data_file import ManifestEntry
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import Predicate
+from .. import system
+from ..compaction.key_plan import live_files
+from ..compaction.plan import chosen_partitions
+from ..opened import OpenTable
+from ..partition_upkeep import (
     MarkedPartitions,
     PartitionExpiry,
     actions_of,
@@ -31,7 +31,7 @@ from .partition_upkeep import (
     named_partitions,
     plan_partition_expiry,
 )
-from .travel import duration_ms
+from ..travel import duration_ms
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,19 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordinator.commit.receipt import Receipt
-from ..coordinator.commit.request import Isolation
-from ..core.errors import InvalidArgument
-from ..core.metadata.schema import TableSchema
-from ..core.predicates.predicate import Predicate
+from ...coordinator.commit.receipt import Receipt
+from ...coordinator.commit.request import Isolation
+from ...core.errors import InvalidArgument
+from ...core.metadata.schema import TableSchema
+from ...core.predicates.predicate import Predicate
+from ..rowlevel.append_table import ChangeFiles, changed_here
+from ..rowlevel.conditions import SOURCE, TARGET
+from ..rowlevel.edit import Edit
+from ..rowlevel.merge_builder import Merge, source_batch
+from ..rowlevel.operation import Operation
+from ..rowlevel.receipt import RowReceipt
+from ..rowlevel.run import Opened, change_rows
 from .changes import Changes
-from .rowlevel.append_table import ChangeFiles, changed_here
-from .rowlevel.conditions import SOURCE, TARGET
-from .rowlevel.edit import Edit
-from .rowlevel.merge_builder import Merge, source_batch
-from .rowlevel.operation import Operation
-from .rowlevel.receipt import RowReceipt
-from .rowlevel.run import Opened, change_rows
 
 
 class RowChanges(Changes):

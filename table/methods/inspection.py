@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..core.predicates.predicate import Predicate
-from ..core.predicates.sql import parse_where
-from .opened import OpenTable
+from ...core.predicates.predicate import Predicate
+from ...core.predicates.sql import parse_where
+from ..opened import OpenTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .system.definition import View
+    from ..system.definition import View
 
 
 class Inspection(OpenTable):
@@ -70,14 +70,14 @@ class Inspection(OpenTable):
         Use it for `files` of a very large table, and for `audit_log`, `binlog`, `changelog`, `ro` and `row_tracking`, which have
         as many rows as the table.
         """
-        from .system.read import read_system
+        from ..system.read import read_system
 
         predicate = parse_where(where) if isinstance(where, str) else where
         return read_system(self.system_view(), name, columns, predicate, limit)
 
     def system_view(self) -> View:
         """What system tables are made of, as of now: for reading them in another process."""
-        from .system.definition import View
+        from ..system.definition import View
 
         timeline, snapshot, schema = self._seen()
         return View(timeline, snapshot, schema, self.pinned is not None)
