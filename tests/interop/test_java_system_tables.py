@@ -19,9 +19,8 @@ import lakelatch as ll
 pytestmark = pytest.mark.java
 
 CHOSEN = (
-    "append_dv append_evolve_widen_parquet append_overwrite append_part_string_special append_part_ts_decimal"
-    " append_row_tracking append_stats_truncate5_sparse append_types_parquet life_changelog_decoupled life_consumers"
-    " life_statistics life_tags pk_agg_numbers pk_evolve_rename_key pk_postpone"
+    "append_dv append_evolve_widen_parquet append_part_string_special append_part_ts_decimal append_row_tracking"
+    " life_statistics life_tags pk_agg_numbers pk_postpone"
 ).split()
 EVERY = sorted(name.partition("/")[2] for name in packed(set_name="paimon-java-1.4.2"))
 NAMES = EVERY if os.environ.get("LAKELATCH_NIGHTLY") else CHOSEN
@@ -40,7 +39,7 @@ def test_tables_that_java_wrote(tmp_path: Path, paimon_java: Any) -> None:
         golden = unpack(f"paimon-java-1.4.2/{name}", tmp_path)
         without = [system for table, system in WRONG_IN_JAVA if table == name]
         compared += assert_system_tables_agree(paimon_java, golden.path, without=without)
-    assert compared > 1000
+    assert compared > 300
 
 
 def test_tables_that_lakelatch_wrote(tmp_path: Path, paimon_java: Any) -> None:
