@@ -175,7 +175,7 @@ def copied_while_untagged(budget: int) -> Scenario:
         *history(1),
         Actor("first", tagger("eod", 1), "tagger"),
         Actor("over", writer(overwrites=True), "overwriter"),
-        Actor("old", expirer(), "expirer"),
+        Actor("gone", expirer(), "expirer"),
     )
     actors = (Actor("T", tagger("copy", "eod"), "tagger"), Actor("D", untagger("eod"), "untagger"))
     return Scenario(f"copied while untagged, {budget} faults", actors, budget, before=before)

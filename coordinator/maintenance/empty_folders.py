@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...backends.folders import RemovesFolders, folders, remove_folders
 from ...backends.store import Store
 from ...core.places import is_external
 
 
-def remove_empty(store: Store, deleted: Iterable[str], above: str = "") -> int:
-    """Remove the folders in which files were deleted, and those above that become empty by it.
+def remove_empty(store: Store, deleted: Iterable[str], above: str = "") -> None:
+    """Remove the folders in which files were deleted, and those above that become empty by it. Object stores have none.
 
     Args:
         deleted: the keys of the files.
         above: the folder of the table's data, which stays itself.
-
-    Returns:
-        How many folders were removed. Object stores have none.
     """
-    remove = getattr(store, "remove_folder", None)
-    if remove is None:
-        return 0
-    removed, folders = 0, {key.rpartition("/")[0] for key in deleted if not is_external(key)}
-    while folders:
-        gone = [folder for folder in sorted(folders) if folder not in ("", above.strip("/")) and remove(folder)]
-        removed += len(gone)
-        folders = {folder.rpartition("/")[0] for folder in gone}
-    return removed
+    if not isinstance(store, RemovesFolders):
+        return
+    left = {key.rpartition("/")[0] for key in deleted if not is_external(key)}
+    while left:
+        without = [folder for folder in sorted(left - {"", above.strip("/")}) if not folders(store, f"{folder}/")]
+        for folder in without:
+            remove_folders(store, f"{folder}/")
+        left = {folder.rpartition("/")[0] for folder in without}

@@ -24,7 +24,7 @@ class World:
     """One store with its jobs. A test decides what happens just before a request, or instead of it."""
 
     def __init__(self, **options: str) -> None:
-        self.objects: Objects = {}
+        self.objects: Objects = {"schema/schema-0": lab_schema(**options).to_json()}
         self.schema = lab_schema(**options)
         self._jobs = 0
 

@@ -35,7 +35,7 @@ def keyed(tmp_path: Path) -> str:
 
 def test_changes_of_a_key_table_are_those_of_the_table(spark: Any, keyed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All kinds of reads: changelogs, rows as written, and the difference of two states, with a filter and columns."""
-    monkeypatch.setattr(change_scan, "_LEAST_BYTES", 1)  # as many tasks as there can be
+    monkeypatch.setattr(change_scan, "LEAST_BYTES", 1)  # as many tasks as there can be
     table = ll.open_table(keyed)
     last = table.snapshots()[-1].id
     whole: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
@@ -85,7 +85,7 @@ def test_changes_through_the_data_source(spark: Any, keyed: str, tmp_path: Path)
 )
 def test_options_that_do_not_fit_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        SourceOptions({"path": "/t", **options})
+        SourceOptions({"path": "/t", **options}).check_batch("read")
 
 
 def test_a_range_that_is_not_there_is_refused_on_the_driver(spark: Any, keyed: str) -> None:
