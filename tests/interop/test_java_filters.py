@@ -57,7 +57,9 @@ def in_order(fields: list[Field]) -> list[list[Row]]:
     return [*files, [[None] * len(fields)]]
 
 
-@pytest.mark.parametrize("mixed", [False, True], ids=["in order", "mixed"])
+@pytest.mark.parametrize(
+    "mixed", [pytest.param(False, id="in order", marks=pytest.mark.slow), pytest.param(True, id="mixed")]
+)
 def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, mixed: bool) -> None:
     """G8: with files that bounds can distinguish, and with files that mix small and large values."""
     rng = random.Random(7)

@@ -57,7 +57,7 @@ def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
     assert_agreed(paimon_java, ledger.path, ledger.expected)
 
 
-@pytest.mark.parametrize("file_format", ["orc", "avro"])
+@pytest.mark.parametrize("file_format", [pytest.param("orc", marks=pytest.mark.slow), "avro"])
 def test_filters(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
     """G8: by our statistics, and by what stands in the files, NaN and signed zeros too."""
     # Not CHAR: bounds of ORC files may be of values that are filled up with blanks, so that lakelatch does not believe them.

@@ -117,7 +117,7 @@ def test_what_is_wrong_with_the_executors_is_one_sentence(master: str, tmp_path:
 
 
 NIGHTLY = pytest.mark.slow
-RECIPES = [pytest.param(0, id="archive"), pytest.param(1, id="py-files", marks=NIGHTLY)]
+RECIPES = [pytest.param(0, id="archive", marks=NIGHTLY), pytest.param(1, id="py-files", marks=NIGHTLY)]
 
 
 @pytest.mark.parametrize("number", RECIPES)

@@ -1,6 +1,6 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes `test_pipeline`, changes, and changes of rows. The nightly run adds the habits of writers and readers, their
+Every run includes `test_pipeline` and changes of rows. The nightly run adds changes, the habits of writers and readers, their
 page, times without a zone, tables of the catalog, errors, random conditions, golden tables and faults.
 """
 
@@ -16,9 +16,15 @@ import pytest
 from report import tell
 
 HERE = Path(__file__).parent
-FILES = ["test_pipeline.py", "test_changes.py", "test_row_changes.py"]
+FILES = ["test_pipeline.py", "test_row_changes.py"]
 if os.environ.get("LAKELATCH_NIGHTLY"):
-    FILES += ["test_writing_by_habit.py", "test_time_zones.py", "test_tables_of_the_catalog.py", "test_views.py"]
+    FILES += [
+        "test_changes.py",
+        "test_writing_by_habit.py",
+        "test_time_zones.py",
+        "test_tables_of_the_catalog.py",
+        "test_views.py",
+    ]
     FILES += ["test_source_errors.py", "test_reading_by_habit.py", "test_habit_page.py"]
     FILES += ["test_legs.py", "test_commit_safety.py", "test_cleaning.py"]
 
