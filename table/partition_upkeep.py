@@ -1,7 +1,7 @@
 """Which partitions are too old, and which are done: plans, and the marks beside the rows.
 
 Owns: `plan_partition_expiry`, `PartitionExpiry`, `mark_partitions`, `idle_partitions`, `MarkedPartitions`. Must not know: how
-partitions are dropped, the command line. Source: format/commit §9; decision 65.
+partitions are dropped, the command line. Source: format/commit §9; decision 67.
 Invariants: a partition whose values stand for no time never expires by them. Marks are files in a partition's folder that no
 reader takes for data; a mark that exists keeps the time at which it was made first.
 """
