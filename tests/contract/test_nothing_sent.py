@@ -170,7 +170,7 @@ class Refusing(Fragile):
 
 def test_a_refusal_after_a_send_without_an_answer_is_unknown() -> None:
     """H2: the first send may still arrive, whatever the second one is told."""
-    denied = [StoreUnavailable("denied")] * 9
+    denied = [StoreUnavailable("denied")] * 999
     with pytest.raises(OutcomeUnknown) as caught:
         create_schema(Refusing(Unknown("no answer"), *denied), "schema/schema-0", b"{}")
     with pytest.raises(OutcomeUnknown):
