@@ -325,11 +325,11 @@ class Life:
             assert table.verify("all") == [], branch
             keys = FileKeys(table.schema)
             states = [table.at(snapshot=i) for i in snapshots] + [table.at(tag=name) for name in self.tags[branch]]
-            for state in states:
+            for number, state in enumerate(states):
                 snapshot, timeline = state.snapshot(), state.timeline
                 assert snapshot is not None
                 lists = [timeline.manifests(snapshot), timeline.delta_manifests(snapshot)]
-                if snapshot.changelog_manifest_list:
+                if snapshot.changelog_manifest_list and number < len(snapshots):  # a tag does not keep its changelog
                     lists.append(timeline.manifest_list(snapshot.changelog_manifest_list))
                 named.update(key for found in lists for e in timeline.entries(found) for key in keys.data(e))
         stored = {info.key for info in self.table("main").store.list("") if "/bucket-" in info.key}
