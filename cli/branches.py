@@ -10,7 +10,7 @@ import argparse
 
 from .arguments import Commands, Parser, add_branch, add_command, open_table_of
 from .exit_codes import OK
-from .maintenance import add_apply
+from .maintenance import add_apply, tell_deletion
 from .output import Output, moment
 
 _COLUMNS = ["branch", "created", "snapshot", "schema", "tags"]
@@ -97,13 +97,7 @@ def show(args: argparse.Namespace, output: Output) -> int:
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     plan = open_table_of(args).delete_branch(args.name, dry_run=not args.apply)
-    if output.as_json:
-        output.record({"applied": args.apply, **plan.to_dict()})
-        return OK
-    output.line(f"{plan}, deleted" if args.apply else str(plan))
-    if not args.apply:
-        output.note("nothing was deleted; use --apply to delete")
-    return OK
+    return tell_deletion(output, plan, args.apply)
 
 
 def rename(args: argparse.Namespace, output: Output) -> int:

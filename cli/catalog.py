@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import InvalidArgument
 from .arguments import Commands, add_command, open_table_of, storage_options_of
 from .exit_codes import OK, PROBLEMS
-from .maintenance import add_apply, progress
+from .maintenance import add_apply, progress, tell_deletion
 from .output import Output
 
 if TYPE_CHECKING:
@@ -150,13 +150,7 @@ def drop(args: argparse.Namespace, output: Output) -> int:
     told = progress("deleted") if args.apply else None
     options = storage_options_of(args)
     plan = drop_table(args.url, dry_run=not args.apply, storage_options=options, progress=told)
-    if output.as_json:
-        output.record({"applied": args.apply, **plan.to_dict()})
-        return OK
-    output.line(f"{plan}, deleted" if args.apply else str(plan))
-    if not args.apply:
-        output.note("nothing was deleted; use --apply to delete")
-    return OK
+    return tell_deletion(output, plan, args.apply)
 
 
 def migrate(args: argparse.Namespace, output: Output) -> int:

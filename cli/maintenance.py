@@ -10,12 +10,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InvalidArgument
 from .arguments import Commands, add_branch, add_command, add_travel, moment_of, open_table_of
 from .exit_codes import OK
 from .output import Output
+
+if TYPE_CHECKING:
+    from ..coordinator.commit.receipt import Receipt
 
 SHOWN = 20
 
@@ -85,15 +88,32 @@ def rollback(args: argparse.Namespace, output: Output) -> int:
     state = {"snapshot": args.snapshot, "tag": args.tag, "timestamp": moment_of(args.timestamp)}
     plan = table.plan_rollback(**state)
     receipt = table.rollback(**state) if args.apply else None
+    tell_commit(output, plan, receipt)
+    table.committer.settle()
+    return OK
+
+
+def tell_deletion(output: Output, plan: Any, applied: bool) -> int:
+    """Show a deletion, or with `applied` False the plan of one. Returns the exit code."""
     if output.as_json:
-        output.record({"applied": args.apply, **plan.to_dict(), "receipt": receipt.to_dict() if receipt else None})
+        output.record({"applied": applied, **plan.to_dict()})
+        return OK
+    output.line(f"{plan}, deleted" if applied else str(plan))
+    if not applied:
+        output.note("nothing was deleted; use --apply to delete")
+    return OK
+
+
+def tell_commit(output: Output, plan: Any, receipt: Receipt | None) -> None:
+    """Show the receipt of a planned commit, or without one the plan."""
+    if output.as_json:
+        made = receipt.to_dict() if receipt is not None else None
+        output.record({"applied": receipt is not None, **plan.to_dict(), "receipt": made})
     elif receipt is None:
         output.line(str(plan))
         output.note("nothing was changed; use --apply to commit")
     else:
         output.line(str(receipt))
-    table.committer.settle()
-    return OK
 
 
 def show(output: Output, keys: Sequence[str], count: int | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import InvalidArgument
 from .arguments import Commands, Parser, add_branch, add_command, add_travel, moment_of, open_table_of
 from .exit_codes import OK
-from .maintenance import add_apply, progress
+from .maintenance import add_apply, progress, tell_commit
 from .output import Output, moment
 
 if TYPE_CHECKING:
@@ -208,12 +208,6 @@ def undo(args: argparse.Namespace, output: Output) -> int:
     table = open_table_of(args)
     plan = table.plan_undo(args.snapshot)
     receipt = table.undo(args.snapshot) if args.apply else None
-    if output.as_json:
-        output.record({"applied": args.apply, **plan.to_dict(), "receipt": receipt.to_dict() if receipt else None})
-    elif receipt is None:
-        output.line(str(plan))
-        output.note("nothing was changed; use --apply to commit")
-    else:
-        output.line(str(receipt))
+    tell_commit(output, plan, receipt)
     table.committer.settle()
     return OK
