@@ -253,3 +253,18 @@ def test_a_table_is_cloned_and_exported(run: Any, flights: ll.Table, tmp_path: P
     done = run("export", flights.url, tmp_path / "plain", "--snapshot", 1, "--format", "csv", "--json").json
     assert done["rows"] == flights.at(snapshot=1).count()
     assert run("export", flights.url, tmp_path / "plain").code == 2
+
+
+def test_json_says_whether_it_was_done(run: Any, flights: ll.Table) -> None:
+    """For what commits and for what deletes: first the plan, which changes nothing, then with --apply the same again."""
+    flights.create_branch("dev")
+    newest = str(flights.snapshots()[-1].id)
+    for words in (
+        ("undo", flights.url, newest),
+        ("rollback", flights.url, "--snapshot", "1"),
+        ("branch", "delete", flights.url, "dev"),
+    ):
+        assert run(*words, "--json").json["applied"] is False
+        shown = run(*words)
+        assert "nothing was" in shown.err and ", deleted" not in shown.out
+        assert run(*words, "--apply", "--json").json["applied"] is True
