@@ -186,7 +186,9 @@ def test_a_journal_object_that_arrives_late_brings_nothing_back_that_was_given_u
 
 def test_nothing_is_recorded_for_a_commit_whose_outcome_the_journal_knows(store: Fragile, tmp_path: Path) -> None:
     """A journal file that is recovered every minute does not grow because of that."""
-    opened(store, FileJournal(tmp_path / "journal")).append(MINE)
+    writer = opened(store, FileJournal(tmp_path / "journal"))
+    writer.append(MINE)
+    writer.committer.settle()  # the hint is written, and recorded, after `append` has answered
     journal = FileJournal(tmp_path / "journal")
     before = journal.lines()
     commit = only(recovered(lambda: journal, store))
