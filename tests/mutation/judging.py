@@ -18,7 +18,7 @@ from .children import Children, Result, Task
 from .mutants import Mutant
 
 FIRST_TESTS = 25
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 100.0
 """Tests that take longer together, without a mutant, are not all asked: a line that a thousand tests run would take ten minutes.
 What they might have noticed counts as survived, so that the score is a lower bound."""
 LEAST_SECONDS, TIMES = 20.0, 8.0
