@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from .errors import InvalidArgument
 
@@ -63,6 +64,19 @@ def parse_bool(text: str) -> bool:
     if folded not in ("true", "false"):
         raise ValueError(f"{text!r} is neither true nor false")
     return folded == "true"
+
+
+def parse_zone(text: str) -> str:
+    """The name of a time zone.
+
+    >>> parse_zone("Asia/Shanghai")
+    'Asia/Shanghai'
+    """
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: the name of a folder of the zone database
+        raise ValueError(f"{text!r} is not a time zone such as 'Asia/Shanghai'") from error
+    return text
 
 
 def parse_levels(text: str) -> Mapping[int, str]:
@@ -117,6 +131,7 @@ FILE_FORMAT = Option("file.format", str.lower, "parquet")
 FILE_COMPRESSION = Option("file.compression", str.lower, "zstd")
 ZSTD_LEVEL = Option("file.compression.zstd-level", int, 1)
 ORC_LTZ_BY_WALL_CLOCK = Option("orc.timestamp-ltz.legacy.type", parse_bool, True)
+ORC_WRITER_ZONE = Option("orc.timestamp-ltz.writer-zone", parse_zone, "UTC")
 FILE_BLOCK_SIZE: Option[int | None] = Option("file.block-size", parse_size, None)
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option("file.format.per.level", parse_levels, {})
 FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option("file.compression.per.level", parse_levels, {})

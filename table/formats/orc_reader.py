@@ -62,6 +62,7 @@ class OrcFile:
             there = set(self._reader.schema.names)
         self._names = [c.source for c in projection.columns if c.source is not None and c.source in there]
         self._by_wall_clock = source.options.get(opt.ORC_LTZ_BY_WALL_CLOCK)
+        self._zone_of_others = source.options.get(opt.ORC_WRITER_ZONE)
         self._adjusted = {
             column.source: column.node
             for column in projection.columns
@@ -138,15 +139,18 @@ class OrcFile:
         """Values as their writer meant them.
 
         A CHAR is returned without the blanks with which ORC pads it, as by ORC's own readers. A TIMESTAMP_LTZ whose UTC wall
-        clock was stored as if it were that of the writer's zone is converted back. A TIMESTAMP of a writer in another zone gets
-        the second that ORC's Java readers take for it.
+        clock was stored as if it were that of the writer's zone is converted back; where the file does not name that zone, an
+        option does. A TIMESTAMP of a writer in another zone gets the second that ORC's Java readers take for it.
         """
         kind = array.type
         match node:
             case Atomic(source=source) if source.root == "CHAR":
                 return pc.utf8_rtrim(array, " ")
-            case Atomic(source=source) if source.root == "TIMESTAMP_LTZ" and zone not in _UTC and self._by_wall_clock:
-                return pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
+            case Atomic(source=source) if source.root == "TIMESTAMP_LTZ" and self._by_wall_clock:
+                zone = zone or self._zone_of_others
+                return (
+                    array if zone in _UTC else pc.local_timestamp(array.view(pa.timestamp(kind.unit, zone))).view(kind)
+                )
             case Atomic(source=source) if source.root == "TIMESTAMP" and zone not in _UTC:
                 return _by_seconds_of(array, zone)
             case Row(parts=parts):

@@ -197,3 +197,21 @@ def test_an_orc_table_of_java_with_local_times_is_refused_before_any_row(tmp_pat
     ll.open_table(str(path)).append(rows)
     with java_zone("Asia/Shanghai"):
         assert_same_rows(paimon_java.rows(path), [[moment]] * 2)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
+def test_the_zone_of_writers_whose_files_do_not_name_it_is_an_option(
+    tmp_path: Path, paimon_java: Any, zone: str
+) -> None:
+    """Java reads these files in the zone of its own machine; lakelatch reads them in the zone that the table names."""
+    path = tmp_path / "t"
+    paimon_java.create_table(path, [("z", LOCAL), ("n", NESTED)], options={"file.format": "orc"})
+    rows = [[m, [[m, None]]] for m in ("2024-02-29T12:34:56.123456000Z", "2024-07-01T00:00:00.000000000Z")]
+    with java_zone(zone):
+        paimon_java.commit_rows(path, rows)
+        assert_same_rows(paimon_java.rows(path), rows)
+    table = ll.open_table(str(path))
+    table.alter(ll.set_option("orc.timestamp-ltz.writer-zone", zone))
+    assert_same_rows(our_rows(ll.open_table(str(path))), rows)
+    with pytest.raises(ll.InvalidArgument, match=r"orc\.timestamp-ltz\.writer-zone.*'Asia/Shangai' is not a time zone"):
+        table.alter(ll.set_option("orc.timestamp-ltz.writer-zone", "Asia/Shangai"))

@@ -22,7 +22,9 @@ def entry(kind: int, name: str, rows: int, **more: Any) -> ManifestEntry:
     return ManifestEntry(kind, *PLACE, -1, DataFile(name, 1, rows, **{"file_source": SOURCE_APPEND, **more}))
 
 
-def judged(check: Any, *entries: ManifestEntry, replaced: tuple[ManifestEntry, ...] = (), isolation: Any = "snapshot") -> str:
+def judged(
+    check: Any, *entries: ManifestEntry, replaced: tuple[ManifestEntry, ...] = (), isolation: Any = "snapshot"
+) -> str:
     """The check's answer to a change of partition a: the text of its conflict, or nothing."""
     change = Landed(3, "APPEND", "another-job", Change(entries, (), 0))
     (group,) = change.groups(lambda partition: True) or (Group(PLACE, (), (), frozenset(), {}),)
