@@ -278,7 +278,12 @@ class Transaction:
         if self._operation is None:
             raise InvalidArgument("the transaction changed nothing")
         try:
-            self._receipt, messages = self._committed(self._messages())
+            messages = self._messages()
+        except BaseException:  # nothing can have been sent yet
+            self._abandon()
+            raise
+        try:
+            self._receipt, messages = self._committed(messages)
         except LakelatchError as error:
             if not error.sent:
                 self._abandon()

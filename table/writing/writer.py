@@ -7,7 +7,7 @@ bounded by `HELD_BYTES`, however many files are open. `abort` returns the keys o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.attempt import check_manifest_format
 from ...coordinator.commit.message import CommitMessage
+from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import InvalidArgument, StoreUnavailable, Unsupported
 from ...core.external_paths import ExternalPaths
@@ -38,6 +39,9 @@ from .placement import NO_TOTAL_BUCKETS, FixedBuckets, Placed, Placement
 from .postponed import PostponedForm, PostponedWriter
 
 HELD_BYTES = 256 << 20
+WRITE_THREADS = 4
+"""How many files of one job are encoded and stored at once."""
+LEAST_SHARED_BYTES = 4 << 20
 _LEAST_ROWS = 1024
 """The rows of a piece into which a large batch is cut."""
 
@@ -181,7 +185,8 @@ class TableWriter:
             self._current = target
             self._writer(target).write(rows)
         while sum(w.held_bytes for w in self._writers.values()) > self._most_held:
-            max(self._writers.values(), key=lambda w: w.held_bytes).flush()
+            by_size = sorted(self._writers.values(), key=lambda w: w.held_bytes, reverse=True)
+            self._for_each(by_size[:WRITE_THREADS], lambda w: w.flush())
 
     @property
     def partitions(self) -> list[bytes]:
@@ -191,9 +196,9 @@ class TableWriter:
     def finish(self) -> list[CommitMessage]:
         """Close all files; one message per (partition, bucket)."""
         self._take(self._placement.rest())
+        self._for_each(list(self._writers.values()), lambda w: w.finish())
         messages = []
         for (partition, bucket), writer in self._writers.items():
-            writer.finish()
             messages.append(
                 CommitMessage(
                     partition,
@@ -218,6 +223,17 @@ class TableWriter:
         except StoreUnavailable:
             return written
         return []
+
+    def _for_each(self, writers: Sequence[BucketWriter], act: Callable[[BucketWriter], None]) -> None:
+        """Flush or finish some writers, several at once where that is worth starting threads. Rows with keys share numbers."""
+        held = sum(w.held_bytes for w in writers)
+        if self._rules is not None or len(writers) < 2 or held < LEAST_SHARED_BYTES:
+            for writer in writers:
+                act(writer)
+            return
+        with MACHINE.executor(min(WRITE_THREADS, len(writers)), "lakelatch-write") as pool:
+            for _ in pool.map(act, writers):
+                pass
 
     def _writer(self, target: PartitionBucket) -> BucketWriter:
         writer = self._writers.get(target)

@@ -1,0 +1,84 @@
+"""Rows of many partitions in one write: each goes to its own, in its order, whether files are written one by one or at once."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.local import LocalStore
+from lakelatch.core.errors import StoreUnavailable
+from lakelatch.table.writing import writer
+from lakelatch.table.writing.placement import cut, partition_codes
+
+COUNT = 200_000
+
+
+def rows(partitions: int) -> pa.Table:
+    """Several megabytes; `v` ascends, so that it shows the order."""
+    parts = np.random.default_rng(partitions).integers(0, partitions, COUNT)
+    return pa.table({"p": parts.astype(np.int32), "v": np.arange(COUNT), "s": pa.array(["text of a row"] * COUNT)})
+
+
+def by_partition(data: pa.Table) -> dict[int, list[int]]:
+    """The values of each partition, in the order of the rows; partitions in the order of their first rows."""
+    found = defaultdict[int, list[int]](list)
+    for part, value in zip(data["p"].to_pylist(), data["v"].to_pylist(), strict=True):
+        found[part].append(value)
+    return dict(found)
+
+
+@pytest.mark.parametrize("held", [writer.HELD_BYTES, 1 << 20], ids=["held to the end", "flushed early"])
+def test_every_row_is_in_its_partition_in_its_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    monkeypatch.setattr(writer, "HELD_BYTES", held)
+    data = rows(30)
+    table = ll.create_table(str(tmp_path / "t"), data.schema, partition_by=["p"])
+    table.append(data)
+    assert by_partition(table.to_arrow()) == by_partition(data)
+
+
+def test_rows_are_cut_by_more_places_than_sixteen_bits_can_number() -> None:
+    (batch,) = rows(70_000).to_batches()
+    codes, firsts = partition_codes([batch.column("p")])
+    targets = [(b"", part) for part in batch.column("p").take(firsts).to_pylist()]
+    found = {target[1]: part.column("v").to_pylist() for target, part in cut(batch, np.asarray(codes), targets)}
+    assert len(found) > 1 << 16
+    assert found == by_partition(pa.Table.from_batches([batch]))
+
+
+def test_numbers_of_combinations_are_in_the_order_of_first_sight() -> None:
+    """Also of columns with nulls, and of a batch without rows."""
+    rng = random.Random(3)
+    values = [(rng.choice(["a", "b", None]), rng.choice([1, 2, None]), rng.choice([True, None])) for _ in range(500)]
+    for some in (values, values[:1], []):
+        columns = [pa.array([v[i] for v in some], t) for i, t in enumerate((pa.string(), pa.int64(), pa.bool_()))]
+        codes, firsts = partition_codes(columns)
+        distinct = list(dict.fromkeys(some))
+        assert codes.to_pylist() == [distinct.index(v) for v in some]
+        assert firsts.to_pylist() == [some.index(v) for v in distinct]
+
+
+def test_where_one_file_of_many_cannot_be_stored_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other files are being written at the same time."""
+    data = rows(8)
+    table = ll.create_table(str(tmp_path / "t"), data.schema, partition_by=["p"])
+    monkeypatch.setattr("lakelatch.table.writing.sink.TRAVELLING_BYTES", 0)
+    put = LocalStore.put
+
+    def refused(self: LocalStore, key: str, content: bytes) -> None:
+        if key.startswith("p=5/"):
+            raise StoreUnavailable("the disk is full")
+        put(self, key, content)
+
+    monkeypatch.setattr(LocalStore, "put", refused)
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        table.append(data)
+    assert not list((tmp_path / "t").glob("p=*/*/*"))
+    assert table.snapshots() == []
