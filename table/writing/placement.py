@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...core import options as opt
 from ...core.metadata.data_file import PartitionBucket
