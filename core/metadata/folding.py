@@ -119,6 +119,10 @@ class MergePlan:
     groups: tuple[tuple[ManifestFile, ...], ...]
 
 
+_FEW_ENTRIES = 256
+"""Rewriting so many entries is hardly any work."""
+
+
 def plan_merge(manifests: Sequence[ManifestFile], options: TableOptions) -> MergePlan | None:
     """The manifest compaction that is due; None if none is (format/manifests §5)."""
     target = options.get(opt.MANIFEST_TARGET_SIZE)
@@ -134,7 +138,7 @@ def must_change(manifest: ManifestFile, target_size: int) -> bool:
 
 
 def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> MergePlan | None:
-    """Merge adjacent manifests if together they fill a manifest, or if there are many."""
+    """Merge adjacent manifests if together they fill a manifest; or the newest ones, if there are many."""
     groups: list[tuple[ManifestFile, ...]] = []
     batch: list[ManifestFile] = []
     size = 0
@@ -146,8 +150,28 @@ def _plan_minor(manifests: Sequence[ManifestFile], target: int, least: int) -> M
                 groups.append(tuple(batch))
             batch, size = [], 0
     if len(batch) >= max(least, 2):
-        groups.append(tuple(batch))
+        newest = _of_like_size(batch)
+        if len(newest) > 1:
+            groups.append(newest)
     return MergePlan("minor", tuple(groups)) if groups else None
+
+
+def _of_like_size(manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...]:
+    """The newest manifests, from the oldest one on that has no more entries than all after it together.
+
+    So an entry is rewritten about as often as the number of its manifest's entries doubles, instead of at every merge until the
+    manifest is full. The larger manifests that stay are few: each has more entries than all after it.
+    """
+    rest = sum(map(_entries, manifests))
+    for start, manifest in enumerate(manifests):
+        rest -= _entries(manifest)
+        if _entries(manifest) <= max(rest, _FEW_ENTRIES):
+            return tuple(manifests[start:])
+    return ()
+
+
+def _entries(manifest: ManifestFile) -> int:
+    return manifest.num_added_files + manifest.num_deleted_files
 
 
 def may_hold(manifest: ManifestFile, partitions: Collection[bytes], fields: Sequence[Field]) -> bool:
