@@ -52,7 +52,7 @@ def failing(spark: Any, rows: int, url: str) -> Any:
                 deadline = time.monotonic() + 60
                 while len(list(Path(url).rglob("data-*"))) == before and time.monotonic() < deadline:
                     time.sleep(0.1)
-                time.sleep(1)
+                time.sleep(3)  # Spark must hear of the other task's files: those of a task that it kills are orphans
                 raise ValueError("planned failure")
             yield batch
 
