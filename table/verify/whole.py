@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from ...backends.store import Store
+from ...backends.store import ObjectNotFound, Store
+from ...coordinator.branches.claim import claim_key, claim_of
 from ...coordinator.commit.key_files import two_index_files
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument, TableCorrupt, TableNotFound
@@ -89,8 +90,8 @@ def _check_states(
     check_identities(timeline, chosen, findings)
     for key, snapshot in chosen:
         state = states.state_of(key, snapshot)
-        is_tag = key.startswith(timeline.paths.tag_dir)  # it keeps a state; the changelog goes with the snapshot
-        changelog = [] if is_tag else states.changelog_of(key, snapshot)
+        keeps_changelog = _keeps_changelog(timeline, roots, key, snapshot, findings)
+        changelog = states.changelog_of(key, snapshot) if keeps_changelog else []
         index = states.index_entries_of(key, snapshot)
         if files is None:  # without a schema, the folders of partitions are not known
             continue
@@ -112,3 +113,25 @@ def _check_states(
         present = files.check()
         if data:
             DataCheck(timeline, roots.schemas, findings, deep=data == "deep").check(present)
+
+
+def _keeps_changelog(timeline: Timeline, roots: Roots, key: str, snapshot: Snapshot, findings: Findings) -> bool:
+    """Must a root's changelog be there? That of a tag goes with the snapshot (decision 54). The snapshot that a branch began with
+    may come from a tag, or from a snapshot that Apache Paimon has expired since: its changelog may be gone as a whole.
+    """
+    if key.startswith(timeline.paths.tag_dir):
+        return False
+    branch, name = timeline.paths.branch, snapshot.changelog_manifest_list
+    if branch == DEFAULT_BRANCH or name is None:
+        return True
+    begin = findings.attempt(claim_key(branch), lambda: claim_of(timeline.store, branch))
+    begins = {tag.identity for tag in roots.tags.values()} | ({begin.identity} if begin is not None else set())
+    if snapshot.identity not in begins:
+        return True
+    try:
+        timeline.store.head(timeline.paths.manifest(name, key))
+    except ObjectNotFound:
+        return False
+    except TableCorrupt:  # a name that cannot be: said when the list is read
+        pass
+    return True

@@ -20,6 +20,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, expire
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.paths import TablePaths
+from lakelatch.core.places import FileKeys
 
 pytestmark = pytest.mark.java
 
@@ -71,9 +72,15 @@ def files(path: Path) -> dict[str, bytes]:
     }
 
 
-def same_files(one: Path, other: Path) -> None:
-    """The same files and bytes. Java writes changelogs in its own spelling, and their EARLIEST although none expired."""
+def same_files(one: Path, other: Path, only_ours: frozenset[str] = frozenset()) -> None:
+    """The same files and bytes. Java writes changelogs in its own spelling, and their EARLIEST although none expired.
+
+    Args:
+        only_ours: files that Java may have deleted, which the first copy must still have.
+    """
     left, right = files(one), files(other)
+    assert only_ours <= left.keys()
+    left = {key: data for key, data in left.items() if key in right or key not in only_ours}
     if "changelog/EARLIEST" not in left:
         right.pop("changelog/EARLIEST", None)
     assert left.keys() == right.keys(), sorted(left.keys() ^ right.keys())
@@ -81,40 +88,76 @@ def same_files(one: Path, other: Path) -> None:
     assert all(key.startswith("changelog/changelog-") for key in differ), sorted(differ)
 
 
+def changelog_of(path: Path, branch: str) -> frozenset[str]:
+    """The changelog of the oldest snapshot of a branch, which Java's expiry of main does not ask for."""
+    timeline = Timeline(LocalStore(str(path)), TablePaths(branch))
+    begin = timeline.snapshot(timeline.snapshot_ids()[0])
+    manifests = timeline.changelog_manifests(begin)
+    keys = FileKeys(timeline.latest_schema())
+    data = {key for entry in timeline.entries(manifests) for key in keys.data(entry)}
+    lists = {begin.changelog_manifest_list} - {None}
+    return frozenset({*data, *(f"manifest/{name}" for name in (*lists, *(m.file_name for m in manifests)))})
+
+
+def seen(paimon_java: Any, path: Path, branches: tuple[str, ...] = ()) -> dict[tuple[Any, ...], list[Any]]:
+    """The rows that Java reads at each snapshot, tag and branch that is there."""
+    ids = Timeline(LocalStore(str(path)), TablePaths()).snapshot_ids()
+    found: dict[tuple[Any, ...], list[Any]] = {("snapshot", i): paimon_java.rows(path, snapshot=i) for i in ids}
+    found |= {("tag", name): paimon_java.rows(path, tag=name) for name in paimon_java.tags(path)}
+    for branch in branches:
+        found["branch", branch] = paimon_java.rows(path, branch=branch)
+        for i in Timeline(LocalStore(str(path)), TablePaths(branch)).snapshot_ids():
+            found["branch", branch, i] = paimon_java.rows(path, snapshot=i, branch=branch)
+    return found
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_files_stay_for_changes(kind: str, tmp_path: Path, paimon_java: Any) -> None:
-    """On two copies: snapshots expire to two and become changelogs, which then expire step by step; a tag is in between."""
+def test_the_same_files_and_rows_stay_for_changes(kind: str, tmp_path: Path, paimon_java: Any) -> None:
+    """On two copies: snapshots expire to two and become changelogs, which then expire step by step; tags of an expired and of a
+    living snapshot and a branch are in between. Java reads the same rows at each of them as before, whoever expired. We keep the
+    changelog of the branch's first snapshot, for which Java does not look into branches.
+    """
     ids = lived(tmp_path / "ours", kind)
     paimon_java.create_tag(tmp_path / "ours", "eod", ids[2])
+    paimon_java.create_tag(tmp_path / "ours", "newest", ids[-1])
+    ll.open_table(str(tmp_path / "ours")).create_branch("b", tag="eod")
+    paimon_java.commit_rows(tmp_path / "ours", [[7, "java"]], branch="b")
     theirs = shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
-    wanted = paimon_java.rows(theirs), paimon_java.rows(theirs, tag="eod")
+    wanted = seen(paimon_java, theirs, ("b",))
+    assert len({str(found) for found in wanted.values()}) > 3, "states differ, so that reading another one is noticed"
+    kept = changelog_of(tmp_path / "ours", "b")
     told = ll.open_table(str(theirs)).changes(start=0, end=ids[-1]).read_all()
     for changelogs in (len(ids), len(ids) - 1, 4, 3):
         done = ours(tmp_path / "ours", 2, changelogs)
         paimon_java.expire(theirs, 2, changelogs)
         assert done.snapshot_ids or done.changelogs.ids
-        same_files(tmp_path / "ours", theirs)
+        same_files(tmp_path / "ours", theirs, kept)
         if changelogs == len(ids):
             for path in (tmp_path / "ours", theirs):
                 assert ll.open_table(str(path)).changes(start=0, end=ids[-1]).read_all().equals(told)
+    stay = {key for key in wanted if key[0] != "snapshot" or key[1] in ids[-2:]}
     for path in (tmp_path / "ours", theirs):
-        assert_same_rows(paimon_java.rows(path), wanted[0])
-        assert_same_rows(paimon_java.rows(path, tag="eod"), wanted[1])
+        left = seen(paimon_java, path, ("b",))
+        assert left.keys() == stay
+        for key in stay:
+            assert_same_rows(left[key], wanted[key])
         assert ll.open_table(str(path)).verify("all", data=True) == []
+        assert ll.open_table(str(path), branch="b").verify("all", data=True) == []
 
 
 def test_the_same_files_stay_of_a_table_that_java_made(tmp_path: Path, paimon_java: Any) -> None:
     """The golden table whose changelogs are kept longer than its snapshots."""
     path = golden_tables.unpack("paimon-java-1.4.2/life_changelog_decoupled", tmp_path).path
     theirs = shutil.copytree(path, tmp_path / "theirs")
-    wanted = paimon_java.rows(path)
+    wanted = seen(paimon_java, path)
     timeline = Timeline(LocalStore(str(path)), TablePaths())
     ids = [*timeline.changelog_ids(), *timeline.snapshot_ids()]
     for changelogs in (ids[-1] - ids[0] + 1, 2):
         ours(path, 1, changelogs)
         paimon_java.expire(theirs, 1, changelogs)
         same_files(path, theirs)
-    assert_same_rows(paimon_java.rows(path), wanted)
+    for side in (path, theirs):
+        assert seen(paimon_java, side) == {("snapshot", ids[-1]): wanted["snapshot", ids[-1]]}
 
 
 def test_the_same_folders_stay(tmp_path: Path, paimon_java: Any) -> None:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.table.table import Table
 
@@ -24,6 +26,12 @@ def table(request: pytest.FixtureRequest) -> Table:
     made.committer.settle()
     assert made.verify(data=True) == []
     return made
+
+
+def expire(table: Table, keep: int) -> None:
+    """Expire, long after everything that happened."""
+    retention = Retention.of(table.schema.options, 2**62, retain_max=keep, retain_min=keep)
+    apply_expiry(table.timeline, plan_expiry(table.timeline, table.schema, retention))
 
 
 def said(table: Table) -> list[str]:
@@ -53,3 +61,28 @@ def test_two_index_files_of_one_bucket_are_an_error(table: Table) -> None:
     table.store.put(f"manifest/{snapshot.index_manifest}", encode_index_manifest([entry, again]))
     (found,) = said(table)
     assert snapshot.index_manifest in found and "two index files of type HASH" in found and "index-again" in found
+
+
+def test_a_branch_of_a_tag_need_not_have_the_changelog_of_its_first_snapshot(table: Table) -> None:
+    """A tag keeps no changelog, so the branch's first snapshot has none either. Its own commits must have theirs."""
+    table.create_tag("eod")
+    for key in (2, 3):
+        table.append(pa.table({"k": [key], "v": ["c"]}).cast(SCHEMA))
+    table.committer.settle()
+    expire(table, keep=1)
+    table.create_branch("b", tag="eod")
+    branch = table.branch("b")
+    assert branch.verify("all", data=True) == []
+    branch.delete_tag("eod")
+    assert branch.verify("all", data=True) == [], "the branch's own record of its origin says so, too"
+    branch.append(pa.table({"k": [4], "v": ["d"]}).cast(SCHEMA))
+    branch.committer.settle()
+    (_, made) = branch.snapshots()
+    table.store.delete_many([f"manifest/{made.changelog_manifest_list}"])
+    assert f"manifest/{made.changelog_manifest_list}" in [finding.file for finding in branch.verify("all")]
+
+
+def test_a_branch_whose_source_still_has_its_changelog_must_have_it_whole(table: Table) -> None:
+    table.create_tag("eod")
+    table.create_branch("b", tag="eod")
+    test_a_missing_changelog_file_is_named(table.branch("b"))
