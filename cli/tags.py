@@ -184,7 +184,7 @@ def auto(args: argparse.Namespace, output: Output) -> int:
         output.record({"applied": args.apply, **plan.to_dict()})
         return OK
     output.line(str(plan))
-    if not args.apply and (plan.made or plan.deleted):
+    if not args.apply and plan.is_due:
         output.note("nothing was changed; use --apply to do it")
     return OK
 

@@ -18,13 +18,13 @@ from ...core.errors import InvalidArgument
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.metadata.tag import Tag, check_tag_name
+from ...core.metadata.tag import SUCCESS_SUFFIX, Tag, check_tag_name
 from ...core.options import TableOptions
 from ..history.timeline import Timeline
 from ..maintenance.deletion import Progress
 from ..surroundings import MACHINE, Surroundings
 from .creation import create_tag, find_tag, list_tags, replace_tag
-from .deletion import apply_untagging, plan_untagging, unfinished
+from .deletion import apply_untagging, plan_untagging, success_file, unfinished
 from .expiry import outlived, wall_time
 from .periods import Periods, zone_of
 from .success import mark_created
@@ -102,21 +102,35 @@ class AutomaticPlan(ShownAsText):
     Attributes:
         made: name and snapshot of each new tag, oldest first.
         deleted: the tags that go, because there are more than `tag.num-retained-max`, or their retention is over.
+        interrupted: the names of tags whose deletion or replacement was cut off, so that files are left over.
+        unmarked: the newest automatic tag, if it was made without its success file, because its process died.
     """
 
     made: tuple[tuple[str, Snapshot], ...] = ()
     deleted: tuple[str, ...] = ()
+    interrupted: tuple[str, ...] = ()
+    unmarked: str | None = None
 
     def __str__(self) -> str:
         parts = [f"{name} of snapshot {snapshot.id}" for name, snapshot in self.made]
         made = f"new tags: {', '.join(parts)}" if parts else "no new tag"
-        return f"{made}; deleted: {', '.join(self.deleted)}" if self.deleted else made
+        gone = f"; deleted: {', '.join(self.deleted)}" if self.deleted else ""
+        left = f"; files left over from: {', '.join(self.interrupted)}" if self.interrupted else ""
+        mark = f"; success file of: {self.unmarked}" if self.unmarked else ""
+        return f"{made}{gone}{left}{mark}"
+
+    @property
+    def is_due(self) -> bool:
+        """Is there anything to do?"""
+        return bool(self.made or self.deleted or self.interrupted or self.unmarked)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""
         return {
             "made": [{"tag": name, "snapshot": snapshot.id} for name, snapshot in self.made],
             "deleted": list(self.deleted),
+            "interrupted": list(self.interrupted),
+            "unmarked": self.unmarked,
         }
 
 
@@ -125,33 +139,48 @@ def plan_automatic(timeline: Timeline, rules: Rules, now_ms: int, *, expires: bo
 
     Args:
         now_ms: milliseconds since 1970, for retentions.
-        expires: also look for tags whose retention is over; if False, only where a new tag is due.
+        expires: also look for tags whose retention is over, and for tags above the number that is kept; if False, only where a
+            new tag is due.
     """
     latest = timeline.latest() if rules.mode != "none" else None
     made: list[tuple[str, Snapshot]] = []
     gone: list[str] = []
+    left: list[str] = []
+    newest: str | None = None
+    marked: set[str] = set()
     if latest is not None and rules.mode == "batch":
-        made, gone = _batch(timeline, rules, latest)
+        made, gone, newest = _batch(timeline, rules, latest)
+        marked = _names(timeline)[1] if rules.marks and newest is not None else marked
     elif latest is not None:
-        made, gone = _by_period(timeline, rules, latest)
+        names, marked = _names(timeline)
+        made, gone, newest = _by_period(timeline, rules, latest, names, expires)
     if rules.expires and (expires or made):
         over = (tag.name for tag in outlived(timeline, now_ms))
-        gone = [*dict.fromkeys([*gone, *over, *unfinished(timeline)])]
-    return AutomaticPlan(tuple(made), tuple(name for name in gone if all(name != new for new, _ in made)))
+        gone, left = [*dict.fromkeys([*gone, *over])], unfinished(timeline)
+    gone = [name for name in gone if all(name != new for new, _ in made)]
+    unmarked = newest if rules.marks and newest not in marked and newest not in gone else None
+    return AutomaticPlan(tuple(made), tuple(gone), tuple(name for name in left if name not in gone), unmarked)
 
 
 # ----------------------------------------------------------------------------------------------------------- by period
 
 
-def _by_period(timeline: Timeline, rules: Rules, latest: Snapshot) -> tuple[list[tuple[str, Snapshot]], list[str]]:
+def _by_period(
+    timeline: Timeline, rules: Rules, latest: Snapshot, there: Sequence[str], counts: bool
+) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
+    """The tags to make and to delete, and the newest automatic tag that is there.
+
+    Args:
+        counts: look for tags to delete even if none is made, because an earlier run may have died in between.
+    """
     periods = rules.periods
     assert periods is not None
-    names = {name: time for name in _names(timeline) if (time := periods.time_of(name)) is not None}
+    names = {name: time for name in there if (time := periods.time_of(name)) is not None}
     newest = max(names, key=names.__getitem__, default=None)
     tag = find_tag(timeline, newest) if newest is not None else None
     following = periods.after(names[newest]) if newest is not None and tag is not None else None
     if not _is_due(rules, periods, rules.time_of(latest), following):
-        return [], []
+        return (*(_most(timeline, rules, [], names) if counts else ([], [])), newest)
     made: list[tuple[str, Snapshot]] = []
     for snapshot in _snapshots(timeline, tag.snapshot.id + 1 if tag is not None else 0):
         time = rules.time_of(snapshot)
@@ -162,7 +191,7 @@ def _by_period(timeline: Timeline, rules: Rules, latest: Snapshot) -> tuple[list
             made.append((name, snapshot))
             names[name] = begins
         following = periods.after(begins)
-    return _most(timeline, rules, made, names)
+    return (*(_most(timeline, rules, made, names) if counts or made else ([], [])), newest)
 
 
 def _is_due(rules: Rules, periods: Periods, time: datetime | None, following: datetime | None) -> bool:
@@ -170,10 +199,12 @@ def _is_due(rules: Rules, periods: Periods, time: datetime | None, following: da
     return time is not None and (following is None or time - rules.delay >= periods.after(following))
 
 
-def _names(timeline: Timeline) -> list[str]:
-    prefix = timeline.paths.tag_dir + "tag-"
-    keys = [info.key for info in timeline.store.list(timeline.paths.tag_dir) if info.key.startswith(prefix)]
-    return [key[len(prefix) :] for key in keys if "/" not in key[len(prefix) :]]
+def _names(timeline: Timeline) -> tuple[list[str], set[str]]:
+    """The names of all tags, and of those with a success file."""
+    prefix, marks = timeline.paths.tag_dir + "tag-", success_file(timeline, "").removesuffix(SUCCESS_SUFFIX)
+    keys = [info.key for info in timeline.store.list(timeline.paths.tag_dir)]
+    names = [key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :]]
+    return names, {key[len(marks) :].removesuffix(SUCCESS_SUFFIX) for key in keys if key.startswith(marks)}
 
 
 def _snapshots(timeline: Timeline, start: int) -> Iterator[Snapshot]:
@@ -188,7 +219,7 @@ def _most(
     timeline: Timeline, rules: Rules, made: list[tuple[str, Snapshot]], names: dict[str, datetime]
 ) -> tuple[list[tuple[str, Snapshot]], list[str]]:
     """Only the newest tagged snapshots keep their automatic tags."""
-    if rules.most is None or not made:
+    if rules.most is None:
         return made, []
     by_snapshot: dict[int, list[str]] = {}
     for tag in list_tags(timeline):
@@ -204,8 +235,11 @@ def _most(
 # --------------------------------------------------------------------------------------------------------------- batch
 
 
-def _batch(timeline: Timeline, rules: Rules, latest: Snapshot) -> tuple[list[tuple[str, Snapshot]], list[str]]:
-    """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept."""
+def _batch(
+    timeline: Timeline, rules: Rules, latest: Snapshot
+) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
+    """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept. The
+    third is the name, if its tag is there and right."""
     day = rules.time_of(latest)
     assert day is not None
     name = rules.batch_name or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
@@ -214,7 +248,7 @@ def _batch(timeline: Timeline, rules: Rules, latest: Snapshot) -> tuple[list[tup
     made = [(name, latest)] if old is None or old.snapshot.identity != latest.identity else []
     others = [tag.name for tag in tags if tag.name != name]  # by snapshot: the oldest first
     extra = len(others) + 1 - rules.most if rules.most is not None else 0
-    return made, others[: max(extra, 0)]
+    return made, others[: max(extra, 0)], None if made else name
 
 
 # ------------------------------------------------------------------------------------------------------------- applied
@@ -234,6 +268,8 @@ def apply_automatic(
         The plan as it was carried out.
     """
     made = []
+    if plan.unmarked is not None:
+        mark_created(timeline, plan.unmarked, around.wall_ms)
     for name, snapshot in plan.made:
         try:
             _make(timeline, schema, rules, name, snapshot, around)
@@ -242,11 +278,11 @@ def apply_automatic(
         made.append((name, snapshot))
         if rules.marks:
             mark_created(timeline, name, around.wall_ms)
-    there = {*_names(timeline), *unfinished(timeline)} if plan.deleted else set()
+    there = {*_names(timeline)[0], *unfinished(timeline)} if plan.deleted else set()
     doomed = [name for name in plan.deleted if name in there]
-    if doomed:
-        apply_untagging(timeline, plan_untagging(timeline, schema, doomed), progress)
-    return AutomaticPlan(tuple(made), tuple(doomed))
+    if doomed or plan.interrupted:
+        apply_untagging(timeline, plan_untagging(timeline, schema, doomed, plan.interrupted), progress)
+    return AutomaticPlan(tuple(made), tuple(doomed), plan.interrupted, plan.unmarked)
 
 
 def _make(
@@ -269,5 +305,5 @@ def tag_after_commit(timeline: Timeline, schema: TableSchema) -> Sequence[str]:
     """
     rules = Rules.of(schema.options)
     plan = plan_automatic(timeline, rules, MACHINE.wall_ms, expires=False)
-    done = apply_automatic(timeline, schema, rules, plan) if plan.made or plan.deleted else plan
+    done = apply_automatic(timeline, schema, rules, plan) if plan.is_due else plan
     return [name for name, _ in done.made]

@@ -3,8 +3,9 @@
 Owns: `plan_untagging`, `UntaggingPlan`, `apply_untagging`, and the records of tags that are being deleted. Must not know: why a
 tag is deleted. Source: format/snapshot §5; format/commit §10; H7, H10, H11; decision 54.
 Invariants: the tag's file goes first, and its files after another look at all roots, so that no tag that can be seen lacks a
-file. A record of the tag stays until its files are gone; with it, an interrupted run is finished by the next one. Where the
-tag's snapshot still exists, only the tag's file goes.
+file. A record of the tag stays until its files are gone; with it, an interrupted run is finished by the next one. A record by
+itself never takes away a tag that is there: the run that wrote it may have been about to replace the tag. Where the tag's
+snapshot still exists, only the tag's file goes.
 """
 
 from __future__ import annotations
@@ -63,17 +64,24 @@ class UntaggingPlan(ShownAsText):
         }
 
 
-def plan_untagging(timeline: Timeline, schema: TableSchema, names: Iterable[str]) -> UntaggingPlan:
+def plan_untagging(
+    timeline: Timeline, schema: TableSchema, names: Iterable[str], interrupted: Iterable[str] = ()
+) -> UntaggingPlan:
     """Plan the deletion of tags of the timeline's branch. Changes nothing.
 
-    What an interrupted deletion of the same names has left is part of the plan.
+    Args:
+        names: the tags to delete. What an interrupted deletion of the same names has left is part of the plan.
+        interrupted: further names, of which only that is deleted; a tag of such a name stays.
 
     Raises:
         InvalidArgument: there is no such tag.
         TableCorrupt: a root, or a file that a remaining root needs, cannot be read; then nothing may be deleted (H11).
     """
     listed = list_roots(timeline)
-    doomed, left = _tags_of(timeline, dict.fromkeys(names), {info.key: info for info in listed})
+    by_key, recorded = {info.key: info for info in listed}, list(timeline.store.list(_records_dir(timeline)))
+    doomed, left = _tags_of(timeline, dict.fromkeys(names), by_key, recorded)
+    left += _interrupted(timeline, set(interrupted) - {tag.name for tag, _, _ in doomed}, by_key, recorded)
+    left = list({info.key: (tag, info, data) for tag, info, data in left}.values())
     files = tuple((info.key, data) for _, info, data in doomed)
     seen = frozenset(listed) - {info for _, info, _ in doomed}
     records = [(record_of(timeline, tag, data), data) for tag, _, data in doomed] + [(i.key, d) for _, i, d in left]
@@ -89,23 +97,36 @@ Found = tuple[Tag, ObjectInfo, bytes]
 
 
 def _tags_of(
-    timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo]
+    timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
 ) -> tuple[list[Found], list[Found]]:
     """The tags of these names, and the records of earlier deletions of them, each with its file."""
-    folder, store = _records_dir(timeline), timeline.store
     found: list[Found] = []
     left: list[Found] = []
-    recorded = list(store.list(folder))
     for name in names:
         key, before = timeline.paths.tag(name), len(found) + len(left)
         for info in [listed[key]] if key in listed else []:
             found += _read(timeline, name, info)
-        for info in recorded:
-            if info.key.startswith(f"{folder}{name}/"):
-                left += _read(timeline, name, info)
+        left += _records_of(timeline, name, recorded)
         if len(found) + len(left) == before:
             raise InvalidArgument(f"there is no tag {name!r}", next_step="tags() lists them")
     return found, left
+
+
+def _interrupted(
+    timeline: Timeline, names: Iterable[str], listed: dict[str, ObjectInfo], recorded: Sequence[ObjectInfo]
+) -> list[Found]:
+    """The records of earlier deletions of these names. Not those of tags that are still there: their deletion had not begun."""
+    left: list[Found] = []
+    for name in sorted(names):
+        key = timeline.paths.tag(name)
+        held = {data for info in ([listed[key]] if key in listed else []) for _, _, data in _read(timeline, name, info)}
+        left += [found for found in _records_of(timeline, name, recorded) if found[2] not in held]
+    return left
+
+
+def _records_of(timeline: Timeline, name: str, recorded: Sequence[ObjectInfo]) -> list[Found]:
+    folder = f"{_records_dir(timeline)}{name}/"
+    return [found for info in recorded if info.key.startswith(folder) for found in _read(timeline, name, info)]
 
 
 def _read(timeline: Timeline, name: str, info: ObjectInfo) -> list[Found]:
@@ -126,9 +147,19 @@ def record_of(timeline: Timeline, tag: Tag, data: bytes) -> str:
 
 
 def unfinished(timeline: Timeline) -> list[str]:
-    """The names of tags whose deletion was interrupted."""
+    """The names of tags whose deletion or replacement was interrupted, so that files are left over."""
     folder = _records_dir(timeline)
-    return sorted({info.key[len(folder) :].rpartition("/")[0] for info in timeline.store.list(folder)})
+    records = [info.key[len(folder) :].rpartition("/") for info in timeline.store.list(folder)]
+
+    def held(name: str) -> str | None:
+        try:
+            return sha256(timeline.store.get(timeline.paths.tag(name))).hexdigest()[:16]
+        except ObjectNotFound:
+            return None
+
+    names = sorted({name for name, _, _ in records})
+    there = dict(zip(names, timeline.parallel(held, names), strict=True))
+    return sorted({name for name, _, digest in records if digest != there[name]})
 
 
 def _has_snapshot(timeline: Timeline, tag: Tag) -> bool:
@@ -165,8 +196,8 @@ def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress 
     """
     refuse_changed(timeline, plan)
     record(timeline, plan)
-    names = dict.fromkeys(tag.name for tag in plan.tags) if plan.files else ()
     keys = [key for key, _ in plan.files]
+    names = dict.fromkeys(tag.name for tag in plan.tags if timeline.paths.tag(tag.name) in keys)
     timeline.store.delete_many([*keys, *(success_file(timeline, name) for name in names)])
     return free(timeline, plan, progress)
 

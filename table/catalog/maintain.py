@@ -185,7 +185,7 @@ def _expire_consumers(table: Table, dry_run: bool) -> Answer:
 def _tag(table: Table, dry_run: bool) -> Answer:
     """Automatic tags that are due, and tags whose retention is over; before an expiry takes the snapshots away."""
     plan = table.auto_tag(dry_run=dry_run)
-    return (True, str(plan)) if plan.made or plan.deleted else None
+    return (True, str(plan)) if plan.is_due else None
 
 
 def _expire(table: Table, dry_run: bool) -> Answer:

@@ -6,9 +6,8 @@ Invariant: a tag is made with the table's current options, not those with which 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
 
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
@@ -127,7 +126,8 @@ class Tags(OpenTable):
     def expire_tags(
         self, *, older_than: Moment = None, dry_run: bool = False, progress: Progress | None = None
     ) -> UntaggingPlan:
-        """Delete the tags whose retention is over, and the files that only they need. Finishes interrupted deletions, too.
+        """Delete the tags whose retention is over, and the files that only they need. Deletes what interrupted deletions and
+        replacements of tags have left, too.
 
         Args:
             older_than: also tags that are older than this, whatever their retention: ISO text with zone, milliseconds since
@@ -140,7 +140,7 @@ class Tags(OpenTable):
         self._check_not_pinned()
         until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
         over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms)]
-        return self._untagged(dict.fromkeys([*over, *unfinished(self.timeline)]), dry_run, progress)
+        return self._untagged(over, dry_run, progress, unfinished(self.timeline))
 
     def auto_tag(self, *, dry_run: bool = False, progress: Progress | None = None) -> AutomaticPlan:
         """Make the automatic tags that are due, and delete those that the options no longer keep.
@@ -170,10 +170,12 @@ class Tags(OpenTable):
             work.insert(0, lambda: tag_after_commit(timeline, schema))  # before an expiry takes the snapshot away
         return work
 
-    def _untagged(self, names: Any, dry_run: bool, progress: Progress | None) -> UntaggingPlan:
-        if not names:
+    def _untagged(
+        self, names: Sequence[str], dry_run: bool, progress: Progress | None, interrupted: Sequence[str] = ()
+    ) -> UntaggingPlan:
+        if not names and not interrupted:
             return UntaggingPlan()
-        plan = plan_untagging(self.timeline, self.timeline.latest_schema(), names)
+        plan = plan_untagging(self.timeline, self.timeline.latest_schema(), names, interrupted)
         return plan if dry_run else apply_untagging(self.timeline, plan, progress)
 
 

@@ -189,7 +189,12 @@ def test_each_commit_makes_the_tags_that_are_due() -> None:
     table.compact()
     table.committer.settle()
     assert table.tags()[0].snapshot.id == 6
-    assert table.auto_tag(dry_run=True).to_dict() == {"made": [], "deleted": []}
+    assert table.auto_tag(dry_run=True).to_dict() == {
+        "made": [],
+        "deleted": [],
+        "interrupted": [],
+        "unmarked": None,
+    }
     table.store.delete_many(["tag/tag-done"])
     assert str(table.auto_tag()) == "new tags: done of snapshot 6"
 

@@ -462,24 +462,25 @@ def renamed(table: Table) -> None:
     table.rename_tag("eod", "eom")
 
 
+def tagged_and_expired() -> Table:
+    table = made()
+    table.create_tag("eod", snapshot=2)
+    table.create_tag("kept", snapshot=1)
+    expire(table, 2)
+    return table
+
+
 @pytest.mark.parametrize("operation", [create, delete, replaced, renamed])
 def test_a_run_that_is_cut_off_is_finished_by_the_next(operation: Callable[[Table], None]) -> None:
     """Killed before each request that changes something: no tag that can be seen lacks a file, and the next run ends as one
     that was not cut off."""
 
-    def prepared() -> Table:
-        table = made()
-        table.create_tag("eod", snapshot=2)
-        table.create_tag("kept", snapshot=1)
-        expire(table, 2)
-        return table
-
-    whole = prepared()
+    whole = tagged_and_expired()
     before = counted(whole).changes
     operation(whole)
     wanted = {tag.name: values(whole.at(tag=tag.name)) for tag in whole.tags()}
     for left in range(counted(whole).changes - before):
-        table = prepared()
+        table = tagged_and_expired()
         counted(table).left = left
         with pytest.raises(Died):
             operation(table)
@@ -491,6 +492,27 @@ def test_a_run_that_is_cut_off_is_finished_by_the_next(operation: Callable[[Tabl
             assert "there is no tag" in error.message, (left, error)
         assert {tag.name: values(table.at(tag=tag.name)) for tag in table.tags()} == wanted, left
         table.expire_tags()
+        assert_clean(table)
+
+
+@pytest.mark.parametrize("operation", [delete, replaced])
+def test_what_is_left_over_is_deleted_without_the_tag_that_is_there(operation: Callable[[Table], None]) -> None:
+    """`expire_tags` after each cut: a tag that is there, old or new, stays and reads on, and what went leaves no file."""
+    whole = tagged_and_expired()
+    before = counted(whole).changes
+    operation(whole)
+    for left in range(counted(whole).changes - before):
+        table = tagged_and_expired()
+        counted(table).left = left
+        with pytest.raises(Died):
+            operation(table)
+        counted(table).left = None
+        there = {tag.name: values(table.at(tag=tag.name)) for tag in table.tags()}
+        table.expire_tags()
+        assert {tag.name: values(table.at(tag=tag.name)) for tag in table.tags()} == there, left
+        assert str(table.expire_tags(dry_run=True)) == "no tag is deleted", left
+        if there.get("eod") == [1, 2]:  # what was to happen had not begun
+            operation(table)
         assert_clean(table)
 
 
