@@ -9,12 +9,14 @@ snapshot that once deleted them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
-from ...backends.store import ObjectNotFound, Unknown
-from ...core.errors import InvalidArgument, StoreUnavailable, TableCorrupt
+from ...backends.store import AlreadyThere, ObjectNotFound, Unknown
+from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import ADD, DELETE, DataFile, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold, live
@@ -24,6 +26,7 @@ from ...core.places import FileKeys, is_external
 from ..commit.request import Isolation, Remarks, Restoration
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline
+from ..surroundings import MACHINE
 from .roots import expires_below
 
 ROLLED_BACK_TO = "rollback.snapshot"
@@ -115,28 +118,72 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
     )
 
 
+@contextmanager
+def protected(
+    timeline: Timeline, schema: TableSchema, plan: RollbackPlan | None, commit_user: str | None, identifier: int | None
+) -> Iterator[str | None]:
+    """The tags that protect what comes back, while a rollback or an undo is committed. Gives the name of the target's tag.
+
+    They go again if the commit fails. A run that died leaves them; under an identity the next run finds and takes them over, so
+    that it also leaves them where the store failed.
+
+    Args:
+        plan: what comes back; None where nothing does.
+        commit_user, identifier: the identity of the commit, if both are given.
+    """
+    named = None if identifier is None else f"{commit_user}\n{identifier}"
+    unique = MACHINE.new_uuid().hex if named is None else sha256(named.encode()).hexdigest()
+    tags = protect(timeline, schema, plan, unique[:8]) if plan is not None else []
+    try:
+        yield tags[0] if tags else None
+    except OutcomeUnknown:
+        raise
+    except LakelatchError as error:
+        if named is None or not isinstance(error, StoreUnavailable):
+            unprotect(timeline, tags)
+        raise
+
+
 def protect(timeline: Timeline, schema: TableSchema, plan: RollbackPlan, unique: str) -> list[str]:
     """Tag the target, and check that all of its files exist. Returns the names of the tags, the target's first.
 
     Args:
-        unique: a text with which no other tag's name ends.
+        unique: a text with which no other tag's name ends, but for those of an earlier run.
 
     Raises:
-        InvalidArgument: an expiry is removing the target.
+        InvalidArgument: an expiry is removing the target, or a tag of that name holds another snapshot.
         TableCorrupt: files are missing; nothing was changed.
     """
     held = [plan.target, *_states_before_later_deletions(timeline, plan)]
     tags = [f"rollback-{state.id}-{unique}" for state in held]
+    made: list[str] = []
     try:
         for tag, state in zip(tags, held, strict=True):
             answer = timeline.store.put_if_absent(timeline.paths.tag(tag), state.to_json())
+            if isinstance(answer, AlreadyThere) and not answer.earlier_send:
+                _refuse_another(timeline, tag, state)
+                continue
+            made.append(tag)
             if isinstance(answer, Unknown):
                 raise StoreUnavailable(f"{timeline.paths.tag(tag)} may not have been written: {answer.reason}")
         _check_there(timeline, schema, plan)
     except Exception:
-        unprotect(timeline, tags)
+        unprotect(timeline, made)
         raise
     return tags
+
+
+def _refuse_another(timeline: Timeline, tag: str, state: Snapshot) -> None:
+    """A tag that is there already must be of an earlier run."""
+    try:
+        same = timeline.tag(tag).identity == state.identity
+    except ObjectNotFound:  # deleted meanwhile
+        same = False
+    if not same:
+        raise InvalidArgument(
+            f"{timeline.paths.tag(tag)} holds another snapshot than {state.id}, which it is to protect",
+            next_step="delete or rename that tag, or use another identity",
+        )
 
 
 def unprotect(timeline: Timeline, tags: Sequence[str]) -> None:

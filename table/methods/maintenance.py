@@ -19,9 +19,9 @@ from ...coordinator.maintenance.automatic import AfterCommit, is_automatic
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
 from ...coordinator.maintenance.retention import Retention
-from ...coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, unprotect
+from ...coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protected
 from ...coordinator.surroundings import MACHINE
-from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ...core.errors import InvalidArgument
 from ...core.metadata.data_file import PartitionBucket
 from ...core.metadata.merge_rules import POSTPONED
 from ...core.metadata.schema import TableSchema
@@ -252,15 +252,9 @@ class Maintenance(OpenTable):
             self.plan_rollback(snapshot=snapshot, tag=tag, timestamp=timestamp),
             self.timeline.latest_schema(),
         )
-        made = protect(self.timeline, schema, plan, MACHINE.new_uuid().hex[:8])
         user = commit_user or new_commit_user(schema)
-        try:
-            return self.committer.commit(plan.request(user, identifier, isolation, made[0]))
-        except OutcomeUnknown:
-            raise
-        except LakelatchError:
-            unprotect(self.timeline, made)
-            raise
+        with protected(self.timeline, schema, plan, commit_user, identifier) as name:
+            return self.committer.commit(plan.request(user, identifier, isolation, name))
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:
         """What maintenance works on, with the table's current options, not those with which it was opened."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from ...coordinator.commit.committer import new_commit_user
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.maintenance.rollback import protect, unprotect
+from ...coordinator.maintenance.rollback import protected
 from ...coordinator.maintenance.undo import UndoPlan, plan_undo
 from ...coordinator.surroundings import MACHINE
-from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
+from ...core.errors import InvalidArgument
 from ..opened import OpenTable
 from ..travel import snapshot_at
 from ..writing.transaction import check_identity
@@ -84,13 +84,6 @@ class Undo(OpenTable):
                 return replayed
         plan = self.plan_undo(commit)
         schema = self.timeline.latest_schema()
-        restored, unique = plan.restored, MACHINE.new_uuid().hex[:8]
-        tags = protect(self.timeline, schema, restored, unique) if restored is not None else []
         user = commit_user or new_commit_user(schema)
-        try:
-            return self.committer.commit(plan.request(user, identifier, tags[0] if tags else None))
-        except OutcomeUnknown:
-            raise
-        except LakelatchError:
-            unprotect(self.timeline, tags)
-            raise
+        with protected(self.timeline, schema, plan.restored, commit_user, identifier) as tag:
+            return self.committer.commit(plan.request(user, identifier, tag))

@@ -17,6 +17,7 @@ from lakelatch.backends.store import AlreadyThere, PutOutcome, Unknown
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.tags.deletion import plan_untagging
 from lakelatch.coordinator.tags.expiry import outlived
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.tag import parse_tag
@@ -512,6 +513,7 @@ def test_what_is_left_over_is_deleted_without_the_tag_that_is_there(operation: C
         assert {tag.name: values(table.at(tag=tag.name)) for tag in table.tags()} == there, left
         assert str(table.expire_tags(dry_run=True)) == "no tag is deleted", left
         if there.get("eod") == [1, 2]:  # what was to happen had not begun
+            assert plan_untagging(table.timeline, table.schema, [], ["eod"]).tags == ()
             operation(table)
         assert_clean(table)
 
