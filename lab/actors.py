@@ -40,8 +40,8 @@ class Actor:
         after: the actors that must have ended, died, or fallen asleep before this one begins.
         holds: before a request whose label has this prefix, the actor sleeps until these actors have ended. This limits the
             moments that are explored.
-        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer
-            or dropper. The invariants judge its actions accordingly.
+        kind: writer, overwriter, deleter, compactor, foreign, locked, recoverer, expirer, rollback, restorer, cleaner, alterer,
+            dropper, tagger, untagger, consumer, brancher or unbrancher. The invariants judge its actions accordingly.
     """
 
     name: str

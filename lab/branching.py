@@ -1,29 +1,37 @@
-"""Fast-forward in the lab: a branch with one commit comes into main, beside writers, an expiry and every fault.
+"""Branches in the lab: made, deleted, made again and brought into main, beside writers, an expiry and every fault.
 
-Owns: the roles and scenarios of branches. Must not know: how they are explored. Source: decision 55.
-Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have brought the branch's rows, and
-one that returned must have.
+Owns: the roles and scenarios of branches, and `broken_branches`, what must hold for one. Must not know: how they are explored.
+Source: decision 55; H10. Invariant: shipped operations run unchanged. A fast-forward that raises a conflict must not have brought
+the branch's rows, and one that returned must have. A branch that was reported as made can be read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ..coordinator.branches.create import create_branch, source_of
 from ..coordinator.branches.forward import apply_fast_forward
 from ..coordinator.branches.forward_plan import plan_fast_forward
+from ..coordinator.branches.remove import apply_deletion, plan_deletion
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.request import CommitRequest, Remarks
 from ..coordinator.history.timeline import Timeline, ref_of
 from ..core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown
+from ..core.metadata.snapshot import parse_snapshot
 from ..core.paths import TablePaths
 from .actors import Actor, Role, data_entry, upload, writer
 from .maintainers import expirer
 from .published import COMMIT
+from .reading import view
 from .scenario import Scenario
 from .scenarios_writers import history
-from .stage import PATHS, Stage, Told, lab_schema
+from .simulated_store import Objects
+from .stage import PATHS, Stage, Told, lab_schema, read_only
 
 BRANCH = TablePaths("b")
 ROW = "K1"
+MADE = "branched"
+"""The outcome of a branch that its maker was told exists."""
 GIVEN = ((PATHS.schema(0), lab_schema().to_json()),)
 """The table has its schema file, which a branch copies."""
 
@@ -85,3 +93,90 @@ def forwarding(budget: int, *, expires: bool = False, by_hand: bool = False) -> 
         actors.append(Actor("X", expirer(), "expirer", after=("A",)))
     name = f"fast-forward{' beside an expiry' if expires else ''}{' by hand' if by_hand else ''}, {budget} faults"
     return Scenario(name, tuple(actors), budget, before=before, by_hand=by_hand, lands=frozenset(), given=GIVEN)
+
+
+# ------------------------------------------------------------------------------------------------- made and deleted
+
+
+def branch_maker(of: int) -> Role:
+    """Make a branch of a snapshot. An error is told to its user, and nothing is promised."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            snapshot = timeline.find(of)
+            if snapshot is None:
+                return
+            create_branch(source_of(timeline, snapshot, None), "b", stage.around)
+        except LakelatchError:
+            return
+        stage.tell(Told("b", MADE, str(of), None, ()))
+
+    return role
+
+
+def branch_remover() -> Role:
+    """Delete the branch, with the shipped code."""
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        try:
+            apply_deletion(timeline, plan_deletion(timeline, stage.schema, "b"), stage.around)
+        except LakelatchError:
+            return
+
+    return role
+
+
+def broken_branches(told: Iterable[Told], objects: Objects) -> Iterator[str]:
+    """What a branch that was reported as made lacks."""
+    for line in told:
+        if line.outcome != MADE:
+            continue
+        key = BRANCH.snapshot(int(line.detail))
+        missing = [name for name in (BRANCH.schema(0), key) if name not in objects]
+        if not missing:
+            with read_only(objects) as timeline:
+                try:
+                    needs = view(timeline, parse_snapshot(objects[key], key), objects).needs
+                    missing = sorted(needs - objects.keys())
+                except LakelatchError as error:
+                    missing = [error.message]
+        if missing:
+            yield f"branch {line.commit} was reported as made, but lacks {missing[0]}"
+
+
+def branched_while_expiring(budget: int, *, writes: bool = False) -> Scenario:
+    """A branch is made of a snapshot that an expiry removes: it is refused, or its files stay.
+
+    Args:
+        writes: whether a writer commits meanwhile.
+    """
+    before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
+    actors = (Actor("K", branch_maker(1), "brancher"), Actor("X", expirer(), "expirer"))
+    name = f"branched while expiring{', beside a writer' if writes else ''}, {budget} faults"
+    beside = (Actor("A", writer()),) if writes else ()
+    return Scenario(name, (*beside, *actors), budget, before=before, given=GIVEN)
+
+
+def branched_again(budget: int, *, expires: bool, overlap: bool = True) -> Scenario:
+    """A branch is deleted and made again, both begun at any time.
+
+    Args:
+        expires: whether the snapshot that it begins with expires meanwhile.
+        overlap: whether it may be made again before the deletion has ended. Otherwise the expiry waits for both between the
+            listing of branches and their snapshots, which limits the moments that are explored.
+    """
+    before = (
+        *history(1),
+        Actor("first", branch_maker(1), "brancher"),
+        Actor("over", writer(overwrites=True), "overwriter"),
+    )
+    actors = (
+        Actor("D", branch_remover(), "unbrancher"),
+        Actor("K", branch_maker(1), "brancher", after=() if overlap else ("D",)),
+    )
+    holds = ("", ()) if overlap else ("read branch/", ("D", "K"))
+    also = (Actor("X", expirer(), "expirer", holds=holds),) if expires else ()
+    words = ["branched again", *(["while expiring"] if expires else []), *([] if overlap else ["after a deletion"])]
+    return Scenario(f"{' '.join(words)}, {budget} faults", (*actors, *also), budget, before=before, given=GIVEN)

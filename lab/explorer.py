@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
+from .branching import broken_branches
 from .expiring import unheld
 from .followers import misread
 from .footprint import footprint
@@ -109,6 +110,7 @@ class Explorer:
         self._deleters = scenario.has("expirer", "cleaner", "dropper", "untagger")
         self._schemas_matter = scenario.has("alterer", "dropper")
         self._tags_matter = scenario.has("restorer", "tagger", "consumer")
+        self._branches_matter = scenario.has("brancher", "unbrancher")
         self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
 
     # ----------------------------------------------------------------------------------------------------- the world
@@ -261,6 +263,8 @@ class Explorer:
         key = request.key or (request.keys[0] if request.keys else "")
         if key.startswith("schema/"):
             return not self._schemas_matter
+        if key.startswith("branch/") and self._branches_matter:
+            return False
         if key.startswith(_TAGGED):
             return not self._tags_matter
         if key == "snapshot/LATEST" and not self._hints_matter:
@@ -313,6 +317,7 @@ class Explorer:
         found += [v for p in plays for v in _lowered_late(p)]
         found += [Violation("follow", text) for p in plays for text in misread(p.told, world.published)]
         found += [Violation("G7", text) for p in plays for text in unheld(p.told, world.objects)]
+        found += [Violation("G7", text) for p in plays for text in broken_branches(p.told, world.objects)]
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found

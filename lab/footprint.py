@@ -20,14 +20,14 @@ Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
 def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
-    """Everything that a reader can reach, and journals, by content. A missing object is None."""
+    """Everything that a reader of main or of a branch can reach, and journals, by content. A missing object is None."""
     found: dict[str, bytes | None] = {
-        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", FOLDER))
+        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER))
     }
     schema = newest_schema(objects)
     todo: list[tuple[str, Follow | None]] = []
     for key, data in list(found.items()):
-        if key.startswith("snapshot/snapshot-") and data is not None:
+        if "snapshot/snapshot-" in key and data is not None:  # also a branch's
             lists, index = _lists(data)
             todo += [(name, _manifests) for name in lists] + [(name, _index) for name in index]
     while todo:

@@ -1,16 +1,21 @@
-"""Planted bugs in fast-forward.
+"""Planted bugs in branches: made, deleted, fast-forwarded.
 
-Owns: `BRANCHES`. Must not know: how scenarios are explored. Source: decision 55; H6.
+Owns: `BRANCHES`. Must not know: how scenarios are explored. Source: decision 55; H6, H10.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from ..backends.store import ObjectInfo
+from ..coordinator.branches import create as creation
 from ..coordinator.branches import forward
-from ..coordinator.branches.claim import Answer, create
+from ..coordinator.branches.claim import Answer, Claim, create
 from ..coordinator.history import lineage
-from .branching import forwarding
+from ..coordinator.maintenance.expired_files import Keeper
+from ..coordinator.maintenance.roots import list_roots
+from .branching import branched_again, branched_while_expiring, forwarding
 from .planting import Mutant
 
 
@@ -18,6 +23,22 @@ def _taken_for_ours(*arguments: Any) -> Answer:
     """A name that another writer has taken is believed to hold the branch's snapshot."""
     answer = create(*arguments)
     return Answer.SAME if answer is Answer.OTHER else answer
+
+
+_KEPT, _SAME_WORK = Keeper.kept, Claim.same_work
+
+
+def _all_listed(self: Keeper, doomed: frozenset[ObjectInfo], *about: Any) -> set[str]:
+    """Roots that were listed, and gone when they were read, are not looked at when they come again."""
+    listed = list_roots(self.reach.timeline)
+    used = _KEPT(self, doomed, *about)
+    self.seen |= frozenset(listed)
+    return used
+
+
+def _same_although_deleted(self: Claim, other: Claim) -> bool:
+    """The claim of a branch that is being deleted is taken for that of a creation that was cut off."""
+    return _SAME_WORK(replace(self, deleted=False), other)
 
 
 BRANCHES: tuple[Mutant, ...] = (
@@ -30,5 +51,20 @@ BRANCHES: tuple[Mutant, ...] = (
         "a fast-forward takes another's snapshot for its own",
         lambda: [(forward, "create", _taken_for_ours)],
         (forwarding(0),),
+    ),
+    Mutant(
+        "a branch without a second look",
+        lambda: [(creation, "_check_source", lambda *about: None)],
+        (branched_while_expiring(0),),
+    ),
+    Mutant(
+        "a deletion is taken for a creation",
+        lambda: [(Claim, "same_work", _same_although_deleted)],
+        (branched_again(0, expires=False),),
+    ),
+    Mutant(
+        "a root that comes again is not asked",
+        lambda: [(Keeper, "kept", _all_listed)],
+        (branched_again(0, expires=True, overlap=False),),
     ),
 )

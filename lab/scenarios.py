@@ -6,7 +6,7 @@ Invariant: a scenario in `DAILY` is explored completely within its budget. The n
 
 from __future__ import annotations
 
-from .branching import forwarding
+from .branching import branched_again, branched_while_expiring, forwarding
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
@@ -133,6 +133,9 @@ DAILY: tuple[Scenario, ...] = (
     placing(0),
     forwarding(0),
     forwarding(0, expires=True, by_hand=True),
+    branched_while_expiring(0),
+    branched_again(0, expires=False),
+    branched_again(0, expires=True, overlap=False),
 )
 
 NIGHTLY: tuple[Scenario, ...] = (
@@ -180,4 +183,9 @@ NIGHTLY: tuple[Scenario, ...] = (
     forwarding(1),
     forwarding(0, expires=True),
     forwarding(1, expires=True, by_hand=True),
+    branched_while_expiring(0, writes=True),
+    branched_while_expiring(1),
+    branched_again(1, expires=False),
+    branched_again(0, expires=True),
+    branched_again(1, expires=True),
 )

@@ -108,7 +108,8 @@ class Keeper:
 
     Attributes:
         usage: tells which of the files roots need.
-        seen: all roots, those that go included.
+        seen: all roots, those that go included. One that was listed and then gone is not among them: it would come again as a
+            new one.
         overwrites: what was found out about the snapshots that stay, if it was asked for.
     """
 
@@ -138,7 +139,6 @@ class Keeper:
         """
         reach, timeline = self.reach, self.reach.timeline
         listed = list_roots(timeline)
-        self.seen = frozenset([*listed, *doomed])
         staying = [info for info in listed if info not in doomed]
         own = [info for info in staying if timeline.snapshot_id_of(info.key) is not None]
         changelogs = [info for info in staying if info.key.startswith(timeline.paths.changelog_dir)]
@@ -153,6 +153,7 @@ class Keeper:
         if changelogs and not (self.asks_changelogs() if self.asks_changelogs is not None else not plain):
             left_out.update(changelogs)
         asked = reach.kept_by(read_roots(timeline, [info for info in staying if info not in left_out]))
+        self.seen = frozenset([*doomed, *left_out, *(named.root.info for named in asked)])
         used = {key for named in (*asked, *reach.kept_by(ends)) for key in named.keys}
         used |= self.usage.live([named for named in asked if self._may_hold(named)])
         return used | self._brought_back(chain, metadata) if plain else used

@@ -128,14 +128,14 @@ def plan_orphans(
     listed = list_roots(timeline)
     used = UsedFiles(timeline, schema, read_manifests=read_manifests, at_once=at_once)
     used.add_journalled(under_way)
-    used.add_roots(listed)
+    seen = used.add_roots(listed)
     open_commits = {past.entries[0].commit for past in under_way}
     orphans = FileSpool(
         info
         for info in _unused(candidates.chunks(), used)
         if not ((found := _JOURNAL.match(info.key)) and found["commit"] in open_commits)
     )
-    return OrphanPlan(orphans, until_ms, len(candidates), frozenset(listed), used)
+    return OrphanPlan(orphans, until_ms, len(candidates), frozenset(seen), used)
 
 
 def _unused(chunks: Iterable[list[ObjectInfo]], used: UsedFiles) -> Iterator[ObjectInfo]:
@@ -271,12 +271,11 @@ def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[
 
 
 def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
-    """Add what roots reach that came since, and what journals hold by now. `seen`: the roots that were looked at."""
+    """Add what roots reach that came since, and what journals hold by now. `seen`: the roots that were asked."""
     under_way = read_journals(used.timeline, used.schema)
     new = [info for info in list_roots(used.timeline) if info not in seen]
     used.add_journalled(under_way)
-    used.add_roots(new)
-    seen.update(new)
+    seen |= used.add_roots(new)
 
 
 def store_clock_ms(store: Store, unique: str) -> int:

@@ -57,18 +57,24 @@ class UsedFiles:
     at_once: int = MANIFESTS_AT_ONCE
     _done: set[str] = field(default_factory=set, repr=False)
 
-    def add_roots(self, infos: Iterable[ObjectInfo]) -> None:
+    def add_roots(self, infos: Iterable[ObjectInfo]) -> set[ObjectInfo]:
         """Add what listed roots reach.
+
+        Returns:
+            Those that were there. One that has gone since is not among them, and counts as new if it comes again.
 
         Raises:
             TableCorrupt: a root, or a file that it names, cannot be read (H11).
         """
+        there: set[ObjectInfo] = set()
         for part in in_groups(infos, ROOTS_AT_ONCE):
             reach = Reach(self.timeline, self.schema, identities=True)
             named = reach.kept_by(read_roots(self.timeline, part))
             gone = self._add(named)
             if gone:
-                reach.standing([(n, self._missing(n, gone)) for n in named])
+                named = reach.standing([(n, self._missing(n, gone)) for n in named])
+            there.update(n.root.info for n in named)
+        return there
 
     def add_journalled(self, commits: Iterable[Past]) -> None:
         """Add the files of commits that may still be finished. What they have not written is not needed."""

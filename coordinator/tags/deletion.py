@@ -89,7 +89,7 @@ def plan_untagging(
     expired = [(tag, info) for tag, info, _ in (*doomed, *left) if not _has_snapshot(timeline, tag)]
     if not expired:
         return UntaggingPlan(tags, records=tuple((i.key, d) for _, i, d in left), files=files, seen=seen)
-    steps, usage = _planned(timeline, schema, expired, seen)
+    steps, usage, seen = _planned(timeline, schema, expired, seen)
     return UntaggingPlan(tags, steps, tuple(records), files, seen, usage)
 
 
@@ -169,8 +169,8 @@ def _has_snapshot(timeline: Timeline, tag: Tag) -> bool:
 
 def _planned(
     timeline: Timeline, schema: TableSchema, expired: Sequence[tuple[Tag, ObjectInfo]], others: Iterable[ObjectInfo]
-) -> tuple[Steps, Usage]:
-    """What tags keep and other roots do not need, and the check of it."""
+) -> tuple[Steps, Usage, frozenset[ObjectInfo]]:
+    """What tags keep and other roots do not need, the check of it, and the roots that were asked."""
     reach = Reach(timeline, schema)
     gone = reach.named_by([Root(info, "tag", timeline.paths.branch, tag.snapshot) for tag, info in expired])
     files = reach.live_data(gone)
@@ -181,7 +181,7 @@ def _planned(
     steps = steps.without({key for named in kept for key in named.keys} | usage.live(kept))
     for key in (*steps.data, *steps.leaves):
         reach.keys.deletable(key)
-    return steps, usage
+    return steps, usage, frozenset(named.root.info for named in kept)
 
 
 def apply_untagging(timeline: Timeline, plan: UntaggingPlan, progress: Progress | None = None) -> UntaggingPlan:

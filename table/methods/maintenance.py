@@ -254,6 +254,7 @@ class Maintenance(OpenTable):
         )
         user = commit_user or new_commit_user(schema)
         with protected(self.timeline, schema, plan, commit_user, identifier) as name:
+            assert name is not None  # something is to come back
             return self.committer.commit(plan.request(user, identifier, isolation, name))
 
     def _maintained(self) -> tuple[Timeline, TableSchema]:

@@ -1,6 +1,6 @@
 """Automatic tags whose process dies at any of its requests, reads included: the next run ends as one that was not cut off (G7).
 
-By day every third request is tried, each case beginning with another one; `LAKELATCH_NIGHTLY=1` tries all.
+By day every fifth request is tried, each case beginning with another one; `LAKELATCH_NIGHTLY=1` tries all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DAY_MS = 24 * 3_600_000
 BEGIN_MS = (MACHINE.wall_ms // DAY_MS + 1) * DAY_MS
 """Midnight: no snapshot is older than its files."""
 DAYS = [f"{datetime.fromtimestamp((BEGIN_MS + n * DAY_MS) / 1000, timezone.utc):%Y-%m-%d}" for n in range(4)]
-STEP = 1 if NIGHTLY else 3
+STEP = 1 if NIGHTLY else 5
 MODES: dict[str, dict[str, str]] = {
     "by period": {
         "tag.automatic-creation": "process-time",
