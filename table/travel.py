@@ -46,7 +46,8 @@ def snapshot_at(
         tag: a tag's name. A tag remains after its snapshot has expired.
         timestamp: ISO text with a zone, milliseconds since 1970, or a datetime with a zone. Chooses the newest snapshot that
             is not later; where all of these have expired, the newest tag that is not later.
-        watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
+        watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier; where snapshots have
+            expired that may have been older, the oldest such tag.
 
     Raises:
         InvalidArgument: there is no such snapshot; the error lists what exists.
@@ -194,6 +195,11 @@ def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
             best, high = found, middle
         else:
             newest, low = found if found is not None else newest, middle + 1
+    if best is None or best.id == ids[0]:  # the table may have reached it in a snapshot that has expired
+        until = ids[0] if ids else 1 << 63
+        tagged = (tag.snapshot for tag in list_tags(timeline) if tag.snapshot.id < until)
+        reached_it = (s for s in tagged if s.watermark is not None and s.watermark >= millis)
+        best = min(reached_it, key=lambda snapshot: snapshot.id, default=best)
     if best is None:
         reached = None if newest is None else newest.watermark
         raise InvalidArgument(

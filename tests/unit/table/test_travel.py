@@ -214,3 +214,18 @@ def test_a_watermark_is_a_time_and_found_with_few_requests() -> None:
         snapshot_at(there, watermark=5, tag="eod")
     with pytest.raises(InvalidArgument, match="no snapshot has a watermark"):
         snapshot_at(marked({1: -(1 << 63)}), watermark=5)
+
+
+def test_a_watermark_finds_a_tag_where_its_snapshot_has_expired() -> None:
+    """As Apache Paimon's `create_tag_from_watermark` does: otherwise the answer would be a much later state."""
+    there = marked({9: 90, 10: 100})
+    for tagged, watermark in ((2, None), (3, 30), (5, 50), (7, 50), (9, 90)):
+        data = replace(snapshot(tagged, 0), watermark=watermark).to_json()
+        there.store.put(f"tag/tag-of-{tagged}", data)
+    found = {asked: snapshot_at(there, watermark=asked).id for asked in (1, 30, 31, 50, 51, 90, 91)}
+    assert found == {1: 3, 30: 3, 31: 5, 50: 5, 51: 9, 90: 9, 91: 10}
+    with pytest.raises(InvalidArgument, match="the newest watermark is"):
+        snapshot_at(there, watermark=101)
+    before = there.store.snapshot().by_operation["get"]
+    assert snapshot_at(there, watermark=95).id == 10
+    assert there.store.snapshot().by_operation["get"] - before <= 2, "tags are not asked where snapshots say it"
