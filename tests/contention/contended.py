@@ -6,9 +6,12 @@ import multiprocessing
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any
 
@@ -153,3 +156,52 @@ class Contention:
             replayed=sum(line["replayed"] for line in lines),
             wall_s=wall_s,
         )
+
+
+class BesideCompactors(Contention):
+    """Writers of one table, and processes that compact it as long as they run."""
+
+    def __init__(
+        self, folder: Path, url: str, storage_options: dict[str, Any], *, compactors: int, **given: Any
+    ) -> None:
+        super().__init__(folder, url, storage_options, **given)
+        self.stop = folder / "stop-compacting"
+        self.compactors: dict[Path, BaseProcess] = {}
+        self.compactor_logs = [folder / f"compactor-{i}.log" for i in range(compactors)]
+
+    @contextmanager
+    def compacting(self) -> Iterator[None]:
+        """The compactors run within the block."""
+        for log in self.compactor_logs:
+            self.start_compactor(log)
+        try:
+            yield
+        finally:
+            self.stop.touch()
+            for process in self.compactors.values():
+                process.join(120)
+
+    def start_compactor(self, log: Path) -> None:
+        given = self.orders[self.names[0]]
+        order = (self.stop, given.url, given.storage_options, log)
+        self.compactors[log] = PROCESSES.Process(target=writer.compact_until, args=order, daemon=True)
+        self.compactors[log].start()
+
+    def kill_at_random(self, times: int, chance: Random, pause_s: float) -> None:
+        """Kill one of the processes after up to `pause_s` seconds and start it again, again and again.
+
+        Writers must have more to do than they can do in this time: let them end by `folder/stop`.
+        """
+        for _ in range(times):
+            time.sleep(chance.uniform(0, pause_s))
+            victim = chance.choice([*self.names, *self.compactor_logs])
+            process = self.compactors[victim] if isinstance(victim, Path) else self.running[victim]
+            assert process.is_alive(), self.errors()
+            process.kill()
+            process.join()
+            self.start_compactor(victim) if isinstance(victim, Path) else self.start(victim)
+
+    def errors(self) -> list[str]:
+        """What writers and compactors said that had an error."""
+        logs = [path for path in (*(o.log for o in self.orders.values()), *self.compactor_logs) if path.exists()]
+        return [log for log in map(Path.read_text, logs) if "Error" in log or "Traceback" in log]

@@ -1,85 +1,71 @@
-"""G1, G2, G6 for changes of rows: many jobs merge, delete, append and compact at once, and the end is that of some serial order.
+"""G1, G2, G3, G6 for changes of rows: many jobs merge, delete, append and compact at once, and the end is that of a serial order.
 
-The order is that of the snapshots. DuckDB does the same changes in it, one after the other, and must end in the same rows.
-`LAKELATCH_NIGHTLY=1` runs each job in a process of its own, and more of them.
+The order is that of the snapshots. `LAKELATCH_NIGHTLY=1` kills 100 processes in each test, and adds a store that loses answers;
+`LAKELATCH_KILLS=10` kills fewer.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
+from typing import Any
 
-import duckdb
-import pyarrow as pa
 import pytest
+from contention.changers import FIRST, Change, Changers, Verdict, contradictions
+from figures import NIGHTLY
 from report import tell
+from servers import FaultProxy, S3Server
 
-import lakelatch as ll
-
-NIGHTLY = bool(os.environ.get("LAKELATCH_NIGHTLY"))
-CHANGES = 20 if NIGHTLY else 3
-SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])
-Done = list[tuple[int, str]]
-"""What a job changed: the snapshot, and the same as SQL."""
+EACH = 4
+KILLS = int(os.environ.get("LAKELATCH_KILLS", "100" if NIGHTLY else "0"))
+COMMITS = 1_000_000 if KILLS else 2
+OPTIONS = {"copies": {}, "vectors": {"deletion-vectors.enabled": "true"}}
 
 
-def merge(url: str, seed: int) -> Done:
-    random, table, done = Random(seed), ll.open_table(url), []
-    for _ in range(CHANGES):
-        rows = [(i, random.randint(1, 9)) for i in random.sample(range(30), 5)]
-        source = pa.table({"id": [i for i, _ in rows], "n": [n for _, n in rows]}, SCHEMA)
-        if random.random() < 0.3:
-            where = f"n % 5 = {random.randint(0, 4)} AND id < 12"
-            done.append((table.delete(where=where).snapshot_id, f"DELETE FROM t WHERE {where}"))
-            continue
-        begun = table.merge(source, on=["id"]).when_matched_update({"n": "(t.n * 3 + s.n) % 1009"})
-        values = ", ".join(map(str, rows))
-        sql = f"MERGE INTO t USING (SELECT * FROM (VALUES {values}) AS v(id, n)) AS s ON t.id = s.id"
-        sql += (
-            " WHEN MATCHED THEN UPDATE SET n = (t.n * 3 + s.n) % 1009 WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.n)"
-        )
-        done.append((begun.when_not_matched_insert_all().execute().snapshot_id, sql))
-    return done
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "writers"
+    made.mkdir()
+    return made
 
 
-def append(url: str, seed: int) -> Done:
-    random, table, done = Random(seed), ll.open_table(url), []
-    for _ in range(CHANGES):
-        rows = [(random.randint(0, 30), random.randint(1, 9)) for _ in range(3)]
-        receipt = table.append(pa.table({"id": [i for i, _ in rows], "n": [n for _, n in rows]}, SCHEMA))
-        done.append((receipt.snapshot_id, f"INSERT INTO t VALUES {', '.join(map(str, rows))}"))
-    return done
+def check(verdict: Verdict, what: str) -> None:
+    tell(f"{EACH} mergers, {EACH} appenders, 1 compactor, {what}: {verdict}")
+    assert (verdict.lost, verdict.doubled, verdict.unasked, verdict.wrong, verdict.errors) == ([], [], [], [], [])
+    assert verdict.acknowledged >= (KILLS // 2 if KILLS else 2 * EACH * COMMITS)
 
 
-def compact(url: str, seed: int) -> Done:
-    for _ in range(3 * CHANGES):
-        ll.open_table(url).compact(full=True)
-    return []
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_mergers_appenders_and_a_compactor_end_in_a_serial_order(kind: str, tmp_path: Path, folder: Path) -> None:
+    """H12: Each is a process, with default options."""
+    run = Changers(folder, str(tmp_path / "table"), {}, each=EACH, commits=COMMITS, options=OPTIONS[kind])
+    check(run.until_done(KILLS, Random(16), pause_s=0.5), f"local, {kind}")
 
 
-@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}], ids=["copies", "vectors"])
-def test_mergers_appenders_and_a_compactor_end_in_a_serial_order(tmp_path: Path, options: dict[str, str]) -> None:
-    table = ll.create_table(str(tmp_path / "t"), SCHEMA, options=options)
-    first = pa.table({"id": range(20), "n": [1] * 20}, SCHEMA)
-    table.append(first)
-    jobs: list[Callable[[str, int], Done]] = [*[merge] * 4, *[append] * 4, compact]
-    pool = ProcessPoolExecutor(len(jobs), get_context("spawn")) if NIGHTLY else ThreadPoolExecutor(len(jobs))
-    with pool:
-        begun = [pool.submit(job, table.url, seed) for seed, job in enumerate(jobs)]
-        done = sorted(change for job in begun for change in job.result())
-    assert len({snapshot for snapshot, _ in done}) == len(done) == 8 * CHANGES, "each change is a commit of its own"
-    peer = duckdb.connect(config={"threads": 1})
-    peer.execute("CREATE TABLE t (id BIGINT, n BIGINT)")
-    peer.execute("INSERT INTO t SELECT range, 1 FROM range(20)")
-    for _, sql in done:
-        peer.execute(sql)
-    ours = sorted((row["id"], row["n"]) for row in table.to_arrow().to_pylist())
-    assert ours == sorted(peer.execute("SELECT id, n FROM t").fetchall())
-    assert [str(finding) for finding in table.verify("all", data="deep")] == []
-    tell(
-        f"row changes beside each other, {options or 'copies'}: {len(done)} changes, {len(table.snapshots())} snapshots"
-    )
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_the_same_on_s3_with_dropped_answers(kind: str, s3_host: S3Server, folder: Path) -> None:
+    """H2, H3: In addition, the server applies every tenth PUT, but its answer is cut off."""
+    url = f"s3://{s3_host.create_bucket()}/table"
+    with FaultProxy(s3_host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
+        through = s3_host.storage_options(proxy.url)
+        own: Any = s3_host.storage_options()
+        run = Changers(folder, url, own, through=through, each=EACH, commits=COMMITS, options=OPTIONS[kind])
+        check(run.until_done(KILLS, Random(17), pause_s=4.0), f"S3, a tenth of the answers to PUT dropped, {kind}")
+        assert any(request.fault == "drop_answer" for request in proxy.requests)
+
+
+def test_what_no_serial_order_explains_is_found() -> None:
+    """The judge of the tests above: a change that is missing, done twice, or before one that had ended when it began."""
+    first, second = ("appender-0", 0), ("appender-1", 0)
+    rows = [(i, 1) for i in range(FIRST)]
+    both = [*rows, *Change.of(*first).rows, *Change.of(*second).rows]
+    apart, at_once = {first: (0.0, 1.0), second: (2.0, 3.0)}, {first: (0.0, 3.0), second: (0.0, 3.0)}
+    assert contradictions([first, second], apart, both) == contradictions([second, first], at_once, both) == []
+    assert "no order" in contradictions([second, first], apart, both)[0]
+    assert len(contradictions([first, second], apart, both[:-1])) == 1
+    assert len(contradictions([first, second], apart, [*both, both[-1]])) == 1
+    merge = next(("merger-0", n) for n in range(99) if Change.of("merger-0", n).kind == "merge")
+    assert contradictions([merge], {merge: (0.0, 1.0)}, rows) != []

@@ -6,27 +6,23 @@ final table names, for each key, the commit that wrote it last.
 
 from __future__ import annotations
 
-import graphlib
 import random
 import time
 import zlib
 from collections import Counter
 from dataclasses import dataclass, replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 import lakelatch as ll
 
-from .contended import PROCESSES, Contention
+from .contended import BesideCompactors
+from .serial import Commit, Times, ended_before, no_order
 
 KEYS = 1000
-COMPACTORS = 2
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("writer", pa.string()), ("number", pa.int32())])
-Commit: TypeAlias = "tuple[str, int]"
-"""A writer's name and the number of its commit."""
 
 
 def keys_of(name: str, number: int) -> list[int]:
@@ -39,20 +35,6 @@ def upsert_keys(table: ll.Table, name: str, number: int) -> ll.Receipt:
     keys = keys_of(name, number)
     rows = {"id": keys, "writer": [name] * len(keys), "number": pa.array([number] * len(keys), pa.int32())}
     return table.upsert(pa.table(rows), commit_user=name, identifier=number)
-
-
-def compact_until(stop: Path, url: str, storage_options: dict[str, Any], log: Path) -> None:
-    """The main function of a compactor, which compacts the whole table again and again."""
-    table, done = ll.open_table(url, storage_options=storage_options), 0
-    while not stop.exists():
-        try:
-            table.compact(full=done % 2 == 0)
-            done += 1
-        except (ll.CommitConflict, ll.RetriesExhausted) as conflict:
-            log.write_text(f"given up: {conflict}")
-        except Exception as error:
-            log.write_text(f"Error: {error!r}")
-            raise
 
 
 @dataclass(frozen=True)
@@ -77,41 +59,26 @@ class Ledger:
         )
 
 
-class Upserts(Contention):
+class Upserts(BesideCompactors):
     """Contention of writers on the same keys, with compactors beside them."""
 
     schema = SCHEMA
 
     def __init__(self, folder: Path, url: str, storage_options: dict[str, Any], **given: Any) -> None:
-        options = given.pop("options")
-        super().__init__(folder, url, storage_options, primary_key=["id"], options=options, **given)
+        super().__init__(folder, url, storage_options, compactors=2, primary_key=["id"], **given)
         self.orders = {name: replace(orders, write=upsert_keys) for name, orders in self.orders.items()}
-        self.stop, self.logs = folder / "stop-compacting", [folder / f"compactor-{i}.log" for i in range(COMPACTORS)]
 
     def beside_compactors(self) -> Ledger:
         """Run the writers to their ends, and the compactors as long as they run."""
         began = time.monotonic()
-        compactors = [self._compactor(log) for log in self.logs]
-        try:
+        with self.compacting():
             for name in self.names:
                 self.start(name)
             self.open_gate()
             for name, process in self.running.items():
                 process.join(600)
                 assert process.exitcode == 0, self.orders[name].log.read_text()
-        finally:
-            self.stop.touch()
-            for process in compactors:
-                process.join(120)
         return self.ledger(time.monotonic() - began)
-
-    def _compactor(self, log: Path) -> BaseProcess:
-        given = self.orders[self.names[0]]
-        process = PROCESSES.Process(
-            target=compact_until, args=(self.stop, given.url, given.storage_options, log), daemon=True
-        )
-        process.start()
-        return process
 
     def ledger(self, wall_s: float) -> Ledger:
         """Read the table like any reader, and compare it with the records of the writers."""
@@ -126,13 +93,12 @@ class Upserts(Contention):
         )
         lines = [line | {"writer": name} for name in self.names for line in self.told(name)]
         times = {(line["writer"], line["number"]): (line["began"], line["began"] + line["seconds"]) for line in lines}
-        logs = [path.read_text() for path in (*(o.log for o in self.orders.values()), *self.logs) if path.exists()]
         return Ledger(
             acknowledged=len(times),
             keys=len(last),
             doubled_keys=sum(n - 1 for n in Counter(rows["id"].to_pylist()).values()),
             lost=contradictions(last, times),
-            errors=[log for log in logs if "Error" in log or "Traceback" in log],
+            errors=self.errors(),
             retries=sum(line["retries"] for line in lines),
             resolved=sum(line["resolved"] for line in lines),
             compactions=sum(snapshot.commit_kind == "COMPACT" for snapshot in table.snapshots()),
@@ -140,7 +106,7 @@ class Upserts(Contention):
         )
 
 
-def contradictions(last: dict[int, Commit], times: dict[Commit, tuple[float, float]]) -> list[str]:
+def contradictions(last: dict[int, Commit], times: Times) -> list[str]:
     """Why no serial order of the commits leaves these rows; empty if there is one.
 
     The order must respect which commits had ended before others began.
@@ -154,14 +120,9 @@ def contradictions(last: dict[int, Commit], times: dict[Commit, tuple[float, flo
     found += [
         f"key {key} names {commit}, which is not acknowledged" for key, commit in last.items() if commit not in times
     ]
-    before: dict[Commit, set[Commit]] = {commit: set() for commit in times}
-    for commit, (began, _) in times.items():
-        before[commit] |= {other for other, (_, ended) in times.items() if ended < began}
+    before = ended_before(times)
+    for commit in times:
         for key in keys_of(*commit):
             if last.get(key) in times and last[key] != commit:
                 before[last[key]].add(commit)
-    try:
-        tuple(graphlib.TopologicalSorter(before).static_order())
-    except graphlib.CycleError as cycle:
-        found.append(f"no order of the commits leaves these rows: {cycle.args[1]}")
-    return found
+    return found + no_order(before)

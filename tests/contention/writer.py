@@ -86,6 +86,20 @@ def commit(table: ll.Table, orders: Orders, number: int) -> tuple[ll.Receipt, bo
                 return unknown.resolve(timeout=60), resolved
 
 
+def compact_until(stop: Path, url: str, storage_options: dict[str, Any], log: Path) -> None:
+    """The main function of a compactor, which compacts the whole table again and again."""
+    table, done = ll.open_table(url, storage_options=storage_options), 0
+    while not stop.exists():
+        try:
+            table.compact(full=done % 2 == 0)
+            done += 1
+        except (ll.CommitConflict, ll.RetriesExhausted) as conflict:
+            log.write_text(f"given up: {conflict}")
+        except Exception as error:
+            log.write_text(f"Error: {error!r}")
+            raise
+
+
 def run(orders: Orders) -> None:
     """The main function of the process."""
     log = os.open(orders.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
