@@ -30,7 +30,7 @@ from lakelatch.table.reading.run_reader import RunReader
 
 pytestmark = pytest.mark.java
 
-SEEDS = range(400 if NIGHTLY else 12)
+SEEDS = range(400 if NIGHTLY else 6)
 EVERY_KIND = ("+I", "+I", "+U", "-U", "-D")
 ADDS = ("+I", "+U")
 ENGINES: list[tuple[dict[str, str], tuple[str, ...]]] = [

@@ -110,6 +110,9 @@ def start() -> None:
         "-Duser.timezone=UTC",
         "-Dlog4j2.level=ERROR",
         "-Xmx1g",
+        "-Xmn384m",  # Each collection makes JPype collect Python's garbage too, which costs more than the collection itself.
+        "-XX:MetaspaceSize=256m",
+        "-XX:+DisableExplicitGC",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "--add-opens=java.base/java.nio=ALL-UNNAMED",

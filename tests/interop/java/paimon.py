@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jpype import JArray, JClass, JInt, JLong
@@ -44,6 +45,7 @@ class PaimonJava:
         jvm.start()
         self._io = JClass("org.apache.paimon.fs.local.LocalFileIO").create()
         self._scratch = tempfile.mkdtemp(prefix="lakelatch-java-")
+        self._manifests: Any = None
 
     def open(self, path: str | os.PathLike[str], *, branch: str | None = None, **options: str) -> Any:
         """The Java `FileStoreTable`, for what this class does not say.
@@ -55,8 +57,20 @@ class PaimonJava:
         table = JClass("org.apache.paimon.table.FileStoreTableFactory").create(self._io, self._path(path))
         if branch is not None:
             table = table.switchToBranch(branch)
+        if self._manifests is not None:
+            table.setManifestCache(self._manifests)
         named = {key.replace("__", ".").replace("_", "-"): str(value) for key, value in options.items()}
         return table.copy(self._map(named)) if named else table
+
+    @contextmanager
+    def reading_manifests_once(self) -> Iterator[None]:
+        """Meanwhile a manifest that was read is not read again, which Java does byte by byte. Not where files are damaged."""
+        size = JClass("org.apache.paimon.options.MemorySize").ofMebiBytes(32)
+        self._manifests = JClass("org.apache.paimon.utils.SegmentsCache").create(size, JLong(2**40))
+        try:
+            yield
+        finally:
+            self._manifests = None
 
     # -------------------------------------------------------------------------------------------------------- reading
 
