@@ -30,6 +30,7 @@ from ..table.rowlevel.receipt import RowReceipt
 from ..table.table import Table
 from ..table.travel import epoch_millis
 from .catalog import catalog_table
+from .column_text import Condition, as_text, as_texts
 from .compaction import compact
 from .row_job import changed_by
 from .scan import read
@@ -101,45 +102,46 @@ class LakeTable:
 
     # ------------------------------------------------------------------------------------------------------- changes
 
-    def delete(self, condition: str | None = None, **about: Any) -> RowReceipt:
+    def delete(self, condition: Condition = None, **about: Any) -> RowReceipt:
         """Delete the rows for which a condition is true, or all rows, in one commit.
 
         Args:
-            condition: SQL text.
+            condition: SQL text, or a Column.
             about: `commit_user`, `identifier`, `isolation` and `properties`, as for `Table.delete`.
         """
-        zone, text = session_zone(self.spark), _text(condition, "condition")
+        zone, text = session_zone(self.spark), as_text(condition, "condition")
         return self._run(lambda schema: Edit.of(schema, text, None, self.name, zone), about)
 
     def update(
         self,
-        condition: str | Mapping[str, Any] | None = None,
+        condition: Condition | Mapping[str, Any] = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002
         **about: Any,
     ) -> RowReceipt:
         """Give columns of the rows for which a condition is true, or of all rows, new values, in one commit.
 
         Args:
-            condition: SQL text; None for all rows.
-            set: for each column, an SQL expression as text, or `ll.lit(…)`.
+            condition: SQL text, or a Column; None for all rows.
+            set: for each column, an SQL expression as text, a Column, or `ll.lit(…)`.
             about: as for `delete`.
         """
         if set is None and isinstance(condition, Mapping):
             condition, set = None, condition  # noqa: A001
         if set is None or isinstance(condition, Mapping):
             raise InvalidArgument("update needs the new values", next_step="pass set={'column': 'expression'}")
-        zone, text, given = session_zone(self.spark), _text(condition, "condition"), _texts(set)
+        zone, text, given = session_zone(self.spark), as_text(condition, "condition"), as_texts(set)
         return self._run(lambda schema: Edit.of(schema, text, given, self.name, zone), about)
 
-    def merge(self, source: Any, condition: str, **about: Any) -> LakeMerge:
+    def merge(self, source: Any, condition: Condition, **about: Any) -> LakeMerge:
         """Begin a MERGE.
 
         Args:
             source: a DataFrame. It is materialised on the driver when the merge is executed, by one action.
-            condition: SQL text, in which `t`, `target` or the table's alias is the table, and any other name the source.
+            condition: SQL text or a Column, in which `t`, `target` or the table's alias is the table, and any other name the
+                source.
             about: as for `delete`.
         """
-        text = _text(condition, "condition")
+        text = as_text(condition, "condition")
         if text is None:
             raise InvalidArgument("merge needs a condition", next_step="write merge(source, 't.id = s.id')")
         return LakeMerge(self, source, text, about)
@@ -215,43 +217,43 @@ class LakeMerge:
     evolves: bool = False
     steps: tuple[Callable[[Merge], Merge], ...] = ()
 
-    def whenMatchedUpdate(self, condition: str | None = None, set: Mapping[str, Any] | None = None) -> LakeMerge:  # noqa: A002, N802
+    def whenMatchedUpdate(self, condition: Condition = None, set: Mapping[str, Any] | None = None) -> LakeMerge:  # noqa: A002, N802
         """Give columns of rows that match new values."""
-        given, test = _needed(set), _text(condition, "condition")
+        given, test = _needed(set), as_text(condition, "condition")
         return self._with(lambda merge: merge.when_matched_update(given, test))
 
-    def whenMatchedUpdateAll(self, condition: str | None = None) -> LakeMerge:  # noqa: N802
+    def whenMatchedUpdateAll(self, condition: Condition = None) -> LakeMerge:  # noqa: N802
         """Give rows that match the values of all columns of the source."""
-        test = _text(condition, "condition")
+        test = as_text(condition, "condition")
         return self._with(lambda merge: merge.when_matched_update_all(test))
 
-    def whenMatchedDelete(self, condition: str | None = None) -> LakeMerge:  # noqa: N802
+    def whenMatchedDelete(self, condition: Condition = None) -> LakeMerge:  # noqa: N802
         """Delete rows that match."""
-        test = _text(condition, "condition")
+        test = as_text(condition, "condition")
         return self._with(lambda merge: merge.when_matched_delete(test))
 
-    def whenNotMatchedInsert(self, condition: str | None = None, values: Mapping[str, Any] | None = None) -> LakeMerge:  # noqa: N802
+    def whenNotMatchedInsert(self, condition: Condition = None, values: Mapping[str, Any] | None = None) -> LakeMerge:  # noqa: N802
         """Add a row for each row of the source that matches none."""
-        given, test = _needed(values), _text(condition, "condition")
+        given, test = _needed(values), as_text(condition, "condition")
         return self._with(lambda merge: merge.when_not_matched_insert(given, test))
 
-    def whenNotMatchedInsertAll(self, condition: str | None = None) -> LakeMerge:  # noqa: N802
+    def whenNotMatchedInsertAll(self, condition: Condition = None) -> LakeMerge:  # noqa: N802
         """Add the rows of the source that match none."""
-        test = _text(condition, "condition")
+        test = as_text(condition, "condition")
         return self._with(lambda merge: merge.when_not_matched_insert_all(test))
 
     def whenNotMatchedBySourceUpdate(  # noqa: N802
         self,
-        condition: str | None = None,
+        condition: Condition = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002
     ) -> LakeMerge:
         """Give columns of rows of the table that no row of the source matches new values."""
-        given, test = _needed(set), _text(condition, "condition")
+        given, test = _needed(set), as_text(condition, "condition")
         return self._with(lambda merge: merge.when_not_matched_by_source_update(given, test))
 
-    def whenNotMatchedBySourceDelete(self, condition: str | None = None) -> LakeMerge:  # noqa: N802
+    def whenNotMatchedBySourceDelete(self, condition: Condition = None) -> LakeMerge:  # noqa: N802
         """Delete rows of the table that no row of the source matches."""
-        test = _text(condition, "condition")
+        test = as_text(condition, "condition")
         return self._with(lambda merge: merge.when_not_matched_by_source_delete(test))
 
     def withSchemaEvolution(self) -> LakeMerge:  # noqa: N802
@@ -317,23 +319,7 @@ def _aliases(condition: str, target: LakeTable) -> dict[str, str]:
     return dict.fromkeys({"s", "source"} | others, SOURCE) | dict.fromkeys(own, TARGET)
 
 
-def _text(given: Any, what: str) -> str | None:
-    if given is None or isinstance(given, str):
-        return given
-    raise InvalidArgument(f"{what} is of type {type(given).__name__}", next_step="give it as SQL text: 't.id = s.id'")
-
-
-def _texts(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Values as text or constants. A Column cannot be read in every kind of session."""
-    for name, value in given.items():
-        if type(value).__module__.startswith("pyspark."):
-            raise InvalidArgument(
-                f"the value of column '{name}' is a Column of Spark", next_step="give it as SQL text, or as ll.lit(…)"
-            )
-    return given
-
-
 def _needed(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if given is None:
         raise InvalidArgument("the clause has no values", next_step="pass a dict: {'column': 'expression'}")
-    return _texts(given)
+    return as_texts(given)

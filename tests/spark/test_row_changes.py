@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 import lakelatch as ll
 import lakelatch.spark as lake
 from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.expressions.sql import parse_expression
 from lakelatch.spark import row_job
+from lakelatch.spark.column_text import as_text
 
 SCHEMA = pa.schema(
     [
@@ -93,17 +97,84 @@ def test_a_merge_that_landed_runs_nothing(spark: Any, tmp_path: Path, jobs: list
     assert target.toDF().where("id = 5").collect()[0]["note"] == "n5"
 
 
-def test_what_delta_takes_and_we_do_not_is_named(spark: Any, tmp_path: Path) -> None:
+def columns(F: Any) -> dict[str, Any]:
+    """Columns by the text that they mean."""
+    c = F.col
+    return {
+        "(`t`.`id` = `s`.`id`)": c("t.id") == c("s.id"),
+        "(((`a` > (1)) AND (NOT (`b` IS NULL))) OR (`x.y` IN ((1), (-2))))": (c("a") > 1) & ~c("b").isNull()
+        | c("`x.y`").isin(1, -2),
+        "((`a` >= (1)) AND (`a` <= (5)))": c("a").between(1, 5),
+        "((`k` LIKE 'it''s%') OR (`k` IS NOT NULL))": c("k").like("it's%") | c("k").isNotNull(),
+        "(NOT (`k` = 'x'))": c("k") != "x",
+        "(`k` <=> 'x')": c("k").eqNullSafe("x"),
+        "(((2) - (- `a`)) / ((`a` * (1.5e0)) % (3)))": (2 - -c("a")) / (c("a") * 1.5 % 3),
+        "CASE WHEN (`a` > (1)) THEN 'x' WHEN `b` THEN NULL ELSE 'z' END": F.when(c("a") > 1, "x")
+        .when(c("b"), F.lit(None))
+        .otherwise("z"),
+        "CASE WHEN `b` THEN TRUE END": F.when(c("b"), F.lit(True)),
+        "DATE '2024-02-29'": F.lit(dt.date(2024, 2, 29)),
+        "TIMESTAMP '1969-12-31 23:59:59.250000+00:00'": F.lit(
+            dt.datetime(1969, 12, 31, 23, 59, 59, 250000, dt.timezone.utc)
+        ),
+        "(1.50)": F.lit(Decimal("1.50")),
+        "X'00ff'": F.lit(b"\x00\xff"),
+        "CAST(`a` AS BIGINT)": c("a").cast("bigint"),
+        "CAST(`a` AS DECIMAL(9, 2))": c("a").cast("decimal(9,2)"),
+        "CAST(`a` AS TIMESTAMP(6) WITH LOCAL TIME ZONE)": c("a").cast("timestamp"),
+        "coalesce(upper(`k`), concat(`k`, '!'), substring(`k`, (1), (2)))": F.coalesce(
+            F.upper("k"), F.concat("k", F.lit("!")), F.substring("k", 1, 2)
+        ),
+        "day(`d`)": F.dayofmonth("d"),
+        "(a + 1 > 2 OR b)": F.expr("a + 1 > 2 OR b"),
+        "`s`.`st`.`a`": c("s.st.a").alias("q"),
+    }
+
+
+def test_columns_mean_the_same_text_in_both_kinds_of_session(spark: Any) -> None:
+    from pyspark.sql import functions
+    from pyspark.sql.connect import functions as remote
+
+    kinds = {"Connect": remote} | ({} if os.environ.get("LAKELATCH_SPARK") == "connect" else {"classic": functions})
+    for kind, F in kinds.items():
+        for text, column in columns(F).items():
+            assert as_text(column, "where") == text, kind
+            parse_expression(text)
+        for column, part in (
+            (F.col("a").try_cast("int"), "Cast"),
+            (F.countDistinct("a"), "UnresolvedFunction"),
+            (F.transform("a", lambda x: x), "LambdaFunction"),
+        ):
+            with pytest.raises(InvalidArgument, match=f"(?s)Column of Spark with a part of kind {part}.*as SQL text"):
+                as_text(column, "where")
+    frame = spark.range(1)
+    with pytest.raises(InvalidArgument, match="of a certain DataFrame"):
+        as_text(frame["id"] == 1, "where")
+
+
+def test_conditions_and_values_are_text_or_columns(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
     target = lake.LakeTable.forPath(spark, made(tmp_path, "copies").url)
-    for change in (
-        lambda: target.delete(F.col("id") == 1),
-        lambda: target.update("id = 1", {"note": F.lit("x")}),
-        lambda: target.merge(spark.range(1), F.col("id") == 1),
-    ):
-        with pytest.raises(InvalidArgument, match="as SQL text"):
-            change()
+    noon = dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc)
+    assert target.update(F.col("at") < F.lit(noon), {"at": F.lit(noon), "note": F.upper("note")}).rows_updated == 12
+    assert target.delete((F.col("id") == 1) | F.col("id").isin(2, 3)).rows_deleted == 3
+    source = spark.createDataFrame([(4, 1.0), (99, 2.0)], "id bigint, x double")
+    merge = target.merge(source, F.col("t.id") == F.col("s.id")).whenMatchedUpdate(
+        F.col("s.x") > 0, set={"note": F.concat(F.col("t.note"), F.lit("!")), "x": F.col("s.x") / 4}
+    )
+    receipt = merge.whenNotMatchedInsert(values={"id": F.col("s.id"), "x": "s.x"}).execute()
+    assert (receipt.rows_updated, receipt.rows_inserted) == (1, 1)
+    rows = {row["id"]: row for row in target.table.to_arrow().to_pylist()}
+    assert (rows[4]["note"], rows[4]["x"], rows[4]["at"], rows[99]["x"]) == ("N4!", 0.25, noon, 2.0)
+    with pytest.raises(InvalidArgument, match="rand"):
+        target.delete(F.rand() > 0.5)
+    with pytest.raises(InvalidArgument, match=r"condition is of type int.*as SQL text"):
+        target.delete(1)
+
+
+def test_tables_by_name(spark: Any, tmp_path: Path) -> None:
+    target = lake.LakeTable.forPath(spark, made(tmp_path, "copies").url)
     with pytest.raises(InvalidArgument, match="no table 'nothing'"):
         lake.LakeTable.forName(spark, "nothing")
     lake.register(spark)
