@@ -2,14 +2,15 @@
 
 Owns: `EvolvingChange`. Must not know: expressions, how the new columns are laid out (`column_update`), retries.
 Source: format/data-files §7; architecture §3 (isolation).
-Invariants: A row keeps its id and its place. The files of an attempt that was not committed are deleted, or become orphans.
+Invariants: A row keeps its id and its place. The files of an attempt that was not committed are deleted, or become orphans. Rows
+go only with their whole partition: Apache Paimon 1.4 refuses deletion vectors in these tables, and a copy would be new rows.
 """
 
 from __future__ import annotations
 
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from ...backends.elsewhere import delete_located
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage, entries_of
-from ...coordinator.commit.request import ColumnChange, Isolation, Remarks, RowsRead
+from ...coordinator.commit.request import ColumnChange, Isolation, Remarks, RowChange, RowsRead
 from ...coordinator.history.timeline import Timeline
 from ...core import options as opt
 from ...core.errors import StoreUnavailable, Unsupported
@@ -40,6 +41,7 @@ class EvolvingChange:
     schema: TableSchema
     operation: Operation
     _messages: list[CommitMessage] = field(default_factory=list)
+    _whole: AppendChange | None = None
 
     def __post_init__(self) -> None:
         check_writable(self.schema)
@@ -48,10 +50,14 @@ class EvolvingChange:
         """What the change means on a snapshot.
 
         Raises:
-            Unsupported: rows would be deleted, which this kind of table cannot do.
+            Unsupported: single rows would be deleted, which this kind of table cannot do.
         """
-        self._messages = []
+        self._messages, self._whole = [], None
         scan = plan_scan(timeline, snapshot, self.schema, self.operation.predicate)
+        if self.operation.deletes_all and scan.residual is None:
+            self._whole = AppendChange(self.store, self.schema, self.operation)
+            planned = self._whole.plan(timeline, snapshot)
+            return replace(planned, counts=replace(planned.counts, rows_deleted=scan.row_count))
         assigned = sorted(self.operation.assigned)
         reader = SplitReader(
             self.schema,
@@ -66,8 +72,8 @@ class EvolvingChange:
             met.append(found.met)
             if (found.actions == DELETED).any():
                 raise Unsupported(
-                    f"option '{opt.DATA_EVOLUTION.key}' = true: deleting rows is not supported",
-                    next_step="drop whole partitions with drop_partitions, or mark the rows in a column of your own",
+                    f"option '{opt.DATA_EVOLUTION.key}' = true: single rows cannot be deleted",
+                    next_step="delete whole partitions, by a condition on their columns, or mark rows in a column of your own",
                 )
             if not len(found.rows):
                 continue
@@ -103,8 +109,17 @@ class EvolvingChange:
         identifier: int | None,
         isolation: Isolation,
         properties: dict[str, str],
-    ) -> ColumnChange:
+    ) -> RowChange:
         """The commit of a plan. Columns of rows that others changed meanwhile are a conflict in either isolation."""
+        if self._whole is not None:
+            return self._whole.request(
+                planned,
+                timeline,
+                commit_user=commit_user,
+                identifier=identifier,
+                isolation=isolation,
+                properties=properties,
+            )
         concerns = AppendChange(self.store, self.schema, self.operation).concerns(timeline)
         read = RowsRead(planned.read, concerns, self.operation.absent)
         return ColumnChange(

@@ -7,11 +7,12 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
+import changes
 import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.errors import InvalidArgument, Unsupported
 
 _names = count()
 SCHEMA = pa.schema([("p", pa.int32()), ("id", pa.int64()), ("note", pa.string()), ("m", pa.decimal128(6, 2))])
@@ -156,6 +157,30 @@ def test_a_null_that_is_assigned_stays_null() -> None:
     table.alter(ll.update_default("note", "none"))
     table.update(where="id = 0", set={"note": "nullif(note, 'n0')"})
     assert state(table, "id", "note")[0] == (0, None)
+
+
+def test_rows_of_a_table_with_data_evolution_go_with_their_partition() -> None:
+    """Files with new values of single columns go, too, and are counted once."""
+    table = made(TRACKED | {"data-evolution.enabled": "true"}, ["p"])
+    table.update("id % 2 = 0", set={"note": "'x'"})
+    with pytest.raises(Unsupported, match="single rows cannot be deleted"):
+        table.delete(where="p = 1 AND id = 5")
+    done = table.delete(where="p = 1")
+    assert (done.rows_deleted, done.files_read) == (4, 0)
+    assert ids(table) == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert table.verify(data=True) == []
+    assert table.delete(where="p IN (0, 7)").rows_deleted == 8
+    assert table.count() == 0
+
+
+def test_a_partition_with_data_evolution_goes_with_what_others_did_meanwhile() -> None:
+    table = changes.created(("part",), row_tracking__enabled="true", data_evolution__enabled="true")
+    table.append(pa.concat_tables([changes.rows("a", 1, 2), changes.rows("b", 3)]))
+    changes.meanwhile(table, lambda: changes.reopened(table).update("part = 'a'", set={"v": "v + 10"}))
+    assert table.delete(where="part = 'a'").plans == 2
+    changes.meanwhile(table, lambda: table.append(changes.rows("a", 4)), lambda: table.append(changes.rows("b", 5)))
+    assert table.delete(where="part = 'b'").rows_deleted == 2
+    assert changes.values(table) == [4]
 
 
 def test_an_identity_that_has_landed_runs_nothing() -> None:
