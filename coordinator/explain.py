@@ -85,7 +85,9 @@ def timeline_of(entries: Iterable[Entry]) -> str:
         start = entry.at_ms if start is None else start
         event = entry.event
         said = ", ".join(
-            f"{f.name}={getattr(event, f.name)}" for f in fields(event) if getattr(event, f.name) not in (None, ())
+            f"{f.name}={getattr(event, f.name)}"
+            for f in fields(event)
+            if getattr(event, f.name) not in (None, (), f.default)
         )
         lines.append(f"{entry.at_ms - start:>7} ms  {type(event).__name__:<20} {said}".rstrip())
     return "\n".join(lines)

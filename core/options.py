@@ -79,6 +79,16 @@ def parse_zone(text: str) -> str:
     return text
 
 
+GROUP_AUTO, GROUP_OFF = "auto", "off"
+
+
+def parse_group(text: str) -> str:
+    folded = text.strip().lower()
+    if folded not in (GROUP_AUTO, GROUP_OFF):
+        raise ValueError(f"{text!r} is neither {GROUP_AUTO} nor {GROUP_OFF}")
+    return folded
+
+
 def parse_levels(text: str) -> Mapping[int, str]:
     """Values by level.
 
@@ -175,6 +185,8 @@ COMMIT_MIN_RETRY_WAIT = Option("commit.min-retry-wait", parse_duration_ms, 100)
 COMMIT_MAX_RETRY_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_000)
 COMMIT_USER_PREFIX = Option("commit.user-prefix", str, "")
 COMMIT_JOURNAL = Option("commit.journal", str, "")
+COMMIT_GROUP = Option("commit.group", parse_group, GROUP_OFF)
+"""Whether an append that loses a race may ride with the next winner."""
 
 SNAPSHOT_TIME_RETAINED = Option("snapshot.time-retained", parse_duration_ms, 3_600_000)
 SNAPSHOT_RETAINED_MIN = Option("snapshot.num-retained.min", int, 10)

@@ -77,6 +77,7 @@ class Job:
         opens: whether it first reads the newest schema, as a job does that starts later.
         opened: the bytes of schema 0, if it opened the table before the scenario began.
         isolation: the isolation of an overwrite.
+        rides: its snapshots say nothing of its commits, so that it may ride with others.
     """
 
     commits: int = 1
@@ -89,6 +90,7 @@ class Job:
     opens: bool = False
     opened: bytes | None = None
     isolation: Isolation = "snapshot"
+    rides: bool = False
 
     def __call__(self, stage: Stage) -> None:
         """Append (or overwrite) the given number of times through one committer."""
@@ -113,7 +115,7 @@ class Job:
         user, identifier = (identity[0], identity[1] + number - 1) if identity else (f"user-{stage.name}", None)
         buckets = stage.schema.bucket if stage.schema.bucket > 0 else NO_BUCKETS
         entries = [data_entry(label, partition, buckets) for partition in self.partitions or (None,)]
-        said = {COMMIT: label}
+        said = {} if self.rides else {COMMIT: label}
         read = stage.timeline().latest() if self.overwrites else None
         if read is not None:
             said |= {READ: read.identity, PARTITIONS: ",".join(map(str, self.partitions))}

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from functools import lru_cache
 
+from ..coordinator.intents.shelf import FOLDER as INTENTS
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.manifest import decode_index_manifest, decode_manifest, decode_manifest_list
 from .reading import newest_schema
@@ -20,9 +21,9 @@ Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
 def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
-    """Everything that a reader of main or of a branch can reach, and journals, by content. A missing object is None."""
+    """Everything that a reader of main or of a branch can reach, journals and intents, by content. A missing object is None."""
     found: dict[str, bytes | None] = {
-        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER))
+        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER, INTENTS))
     }
     schema = newest_schema(objects)
     todo: list[tuple[str, Follow | None]] = []

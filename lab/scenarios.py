@@ -10,6 +10,7 @@ from .branching import branched_again, branched_while_expiring, forwarding
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
+from .scenarios_groups import riders
 from .scenarios_keys import (
     deleting_beside_compaction,
     marking,
@@ -70,6 +71,7 @@ DAILY: tuple[Scenario, ...] = (
     followed_while_expiring(0),
     followed_while_rolled_back(0),
     writers(2, 1),
+    riders(2, 1),
     restarted(1),
     twins(1),
     resolving(2),
@@ -151,6 +153,8 @@ NIGHTLY: tuple[Scenario, ...] = (
     tagged_while_expiring(1),
     copied_while_untagged(1),
     crowded(2),
+    riders(3, 0),
+    riders(3, 1),
     writers(3, 2),
     writers(3, 2, commits=3),
     writers(3, 1),

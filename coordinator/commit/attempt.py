@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -28,7 +28,9 @@ from ...core.options import TableOptions
 from ...core.paths import TablePaths
 from ...core.version import __version__
 from ..history.timeline import BASE_PROPERTY
-from ..identities.memory import IDENTIFIERS_PROPERTY, Memory
+from ..identities.memory import IDENTIFIERS_PROPERTY, Memory, name_of
+from ..intents.carried import CARRIES_PROPERTY, Carried, to_property
+from ..intents.intent import Intent
 from ..protocol.events import SnapshotRef
 from .request import CommitRequest
 
@@ -145,8 +147,9 @@ class Delta:
 
     Attributes:
         lines: the manifests as the list names them.
-        files: the files of those manifests.
+        files: the files of those manifests that are the commit's own, whose lines come first.
         changelog: the manifests of changelog files and their list, if there are any.
+        riders: the intents whose manifests are listed as well.
     """
 
     entries: tuple[ManifestEntry, ...]
@@ -154,6 +157,17 @@ class Delta:
     files: tuple[MetadataFile, ...]
     list: MetadataFile
     changelog: Delta | None = None
+    riders: tuple[Intent, ...] = ()
+
+    @property
+    def own_lines(self) -> tuple[ManifestFile, ...]:
+        """The lines of the commit's own manifests."""
+        return self.lines[: len(self.files)]
+
+    def carrying(self, riders: tuple[Intent, ...], writer: MetadataWriter) -> Delta:
+        """The same manifests, listed together with those of these riders; the list is not written yet."""
+        lines = (*self.own_lines, *(line for intent in riders for line in intent.manifests))
+        return replace(self, lines=lines, list=writer.manifest_list(lines), riders=riders)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,11 +175,11 @@ class Delta:
         return (*(file.name for file in self.files), self.list.name)
 
     @staticmethod
-    def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter) -> Delta:
-        """The files for some entries; they are not written yet."""
+    def of(entries: tuple[ManifestEntry, ...], writer: MetadataWriter, riders: tuple[Intent, ...] = ()) -> Delta:
+        """The files for some entries, listed together with the manifests of these riders; they are not written yet."""
         made = writer.manifests(entries)
-        lines = tuple(line for line, _ in made)
-        return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines))
+        lines = (*(line for line, _ in made), *(line for intent in riders for line in intent.manifests))
+        return Delta(entries, lines, tuple(file for _, file in made), writer.manifest_list(lines), riders=riders)
 
 
 def committer_of(snapshot: Snapshot) -> str:
@@ -188,10 +202,17 @@ def build_snapshot(
     next_row_id: int,
     writer_id: str,
     now_ms: int,
+    named_as: str = "",
 ) -> Snapshot:
-    """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2)."""
+    """Build the snapshot of an attempt, with everything that it inherits from the base (format/commit §2).
+
+    Args:
+        named_as: the id of the commit, if the snapshot has to list everybody whom it carries.
+    """
     delta_list, changelog = delta.list, delta.changelog
-    delta_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
+    own_rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e in entries)
+    delta_rows = own_rows + sum(intent.rows for intent in delta.riders)
+    carries = {CARRIES_PROPERTY: _carries(request, named_as, own_rows, delta.riders)} if named_as else {}
     watermarks = [w for w in (request.remarks.watermark_ms, base.watermark if base else None) if w is not None]
     keeps_statistics = base is not None and base.schema_id == schema_id
     return Snapshot(
@@ -218,11 +239,17 @@ def build_snapshot(
             **request.remarks.properties,
             WRITER_PROPERTY: writer_id,
             **_our_properties(request, base, memory, lost, schema_id),
+            **carries,
         },
         next_row_id=next_row_id,
         operation=request.remarks.operation,
         writer_version=WRITER_VERSION,
     )
+
+
+def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[Intent]) -> str:
+    own = Carried(name_of(request.commit_user), request.identifier, commit, rows)
+    return to_property([own, *(Carried(i.user, i.identifier, i.commit, i.rows) for i in riders)])
 
 
 def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ from .attempt import FileNames, MetadataWriter
 from .base_numbers import BaseNumbers
 from .bucket_numbers import Buckets
 from .driver import Driver
+from .group import Group, may_ride
 from .hash_indexes import HashIndexes
 from .knowledge import Knowledge
 from .layout import follow_landed
@@ -99,14 +100,15 @@ class Committer:
         request.check()
         check_side_effects(self.schema.option_texts)
         self._ensure_safe()
-        turns_s = self._knows.crowd.turns_s(self._around.monotonic_s())
-        self._around.sleep(self._around.uniform(0, turns_s))
+        turns_s, rides = self._knows.crowd.turns_s(self._around.monotonic_s()), may_ride(request, self.schema)
+        if not rides:  # who rides need not wait for a turn of its own
+            self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
         name = str(self._around.new_uuid())
         address, branch = address_of(self.store.url), self.paths.branch
         with self._watch("commit", name, request) as seen:
             metered = MeteredStore(self.store, seen.heard)
-            run = self._run(request, name, metered, crowded=turns_s > 0)
+            run = self._run(request, name, metered, rides=rides, crowded=turns_s > 0)
             journal = BoundJournal(self.journal, name, address, self._around, branch)
             budget = TimeBudget(self._policy.timeout_ms, self._around)
             driver = Driver(
@@ -167,7 +169,7 @@ class Committer:
         )
         return watch(about, self._around.monotonic_s)
 
-    def _run(self, request: CommitRequest, name: str, store: Store, crowded: bool) -> CommitRun:
+    def _run(self, request: CommitRequest, name: str, store: Store, *, rides: bool, crowded: bool) -> CommitRun:
         writer, timeline = MetadataWriter(self.schema, self.paths, FileNames(name)), self._timeline(store)
         settler = Settler(request, self.schema, timeline, writer, self._knows.buckets, self._knows.hashes)
         return CommitRun(
@@ -177,7 +179,7 @@ class Committer:
             settler=settler,
             knows=self._knows,
             warm=self._knows.newest.get(),
-            crowded=crowded,
+            group=Group(request, name, self.schema, self._around, rides, crowded),
             around=self._around,
         )
 
@@ -242,7 +244,7 @@ class Committer:
     # ------------------------------------------------------------------------------------------------------- between
 
     def _learn(self, run: CommitRun, outcome: Outcome) -> None:
-        if isinstance(outcome, do.Committed) and not outcome.replayed:
+        if isinstance(outcome, do.Committed) and not outcome.replayed and run.group.aboard is None:
             self._knows.newest.learn(run.next_base())
         else:
             self._knows.newest.forget()
@@ -324,7 +326,7 @@ class Committer:
     def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
         """Find out how a commit of this process ended, and record it in its journal."""
         began = self._around.monotonic_s()
-        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema)
+        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema, run.group.window)
         with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
             metered = MeteredStore(self.store, seen.heard)
             outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome

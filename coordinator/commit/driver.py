@@ -58,7 +58,9 @@ class Driver:
         """Run the commit to its outcome."""
         self._began = self._attempt_began = self.run.around.monotonic_s()
         request = self.run.request
-        first = ev.CommitRequested(request.commit_user, request.identifier, request.kind, bool(request.uploads))
+        first = ev.CommitRequested(
+            request.commit_user, request.identifier, request.kind, bool(request.uploads), self.run.group.allowed
+        )
         events: deque[Event] = deque([first])
         while True:
             effects = self._feed(events.popleft())
@@ -105,23 +107,32 @@ class Driver:
                 return run.compact_manifests(effect)
             case do.PrepareSnapshot():
                 return run.prepare_snapshot(effect)
-            case do.Publish() | do.ReadBack() | do.VerifyLineage():
+            case do.Publish() | do.ReadBack() | do.VerifyLineage() | do.VerifyRide():
                 return self._settle(effect)
             case do.AwaitRetry():
                 return self._await_retry(effect)
+            case do.PrepareIntent():
+                return run.prepare_intent(effect)
+            case do.RegisterIntent():
+                return run.group.register(run.timeline)
+            case do.ChooseRiders():
+                return run.choose_riders(effect)
+            case do.AwaitCarrier(base=base):
+                return run.group.wait_for_carrier(base, run.timeline)
             case (
                 do.UploadData()
                 | do.WriteBaseList()
                 | do.WriteDeltaList()
                 | do.WriteHint()
                 | do.Discard()
+                | do.RemoveIntents()
                 | do.Conclude()
             ):
                 raise AssertionError(f"{effect!r} has no answer")
             case _:
                 assert_never(effect)
 
-    def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage) -> Event:
+    def _settle(self, effect: do.Publish | do.ReadBack | do.VerifyLineage | do.VerifyRide) -> Event:
         """A step that finds out whether a snapshot landed: tried once in any case, and again only while time is left."""
         run, spent = self.run, self.budget.spent
         if isinstance(effect, do.Publish) and effect.send == 1:
@@ -134,6 +145,10 @@ class Driver:
                     return ev.ReadBackFailed(_SPENT) if spent and look > 1 else run.read_back(effect)
                 case do.VerifyLineage(look=look):
                     return ev.LineageUnread(_SPENT) if spent and look > 1 else run.verify_lineage(effect)
+                case do.VerifyRide(look=look):
+                    if spent and look > 1:
+                        return ev.LineageUnread(_SPENT)
+                    return run.group.verify_ride(effect, run.timeline)
                 case _:
                     assert_never(effect)
 
@@ -192,6 +207,8 @@ class Driver:
         if wait_ms is None:
             spent = f"{effect.attempt} attempts in {elapsed_s:.1f} s"
             return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
+        if self.run.group.allowed and self.state.base is not None:
+            wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
         self.run.around.sleep(wait_ms / 1000)
         self._attempt_began = self.run.around.monotonic_s()
         return ev.RetryGranted(wait_ms)
@@ -202,6 +219,8 @@ class Driver:
             match effect:
                 case do.WriteHint():
                     self._feed(self.run.write_hint(effect, self.newest_id()))
+                case do.RemoveIntents():
+                    self.run.remove_intents(effect)
                 case do.Discard():
                     self.run.discard(effect, landed=isinstance(self.state.outcome, do.Committed))
                 case _:

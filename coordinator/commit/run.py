@@ -38,7 +38,9 @@ from ..history.lineage import (
 )
 from ..history.timeline import Timeline, base_of, ref_of
 from ..identities.memory import Memory
-from ..identities.recall import Recalled, recall
+from ..identities.recall import Recalled, recall, with_room
+from ..intents import shelf
+from ..intents.window import Aboard
 from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.events import Event, SnapshotRef
@@ -47,6 +49,7 @@ from ..surroundings import MACHINE, Surroundings, backoff_s
 from .attempt import Delta, MetadataFile, MetadataWriter, build_snapshot, committer_of
 from .changes_since import HISTORY_GONE
 from .conflicts import Conflict
+from .group import Group, untold
 from .knowledge import Knowledge
 from .layout import layout_conflict, schema_named
 from .manifest_compaction import Merges
@@ -108,7 +111,7 @@ class CommitRun:
     Attributes:
         knows: what the committer keeps between commits.
         warm: the base that it knew, used for the first attempt while it is fresh.
-        crowded: other writers are committing, so the known base is probably outdated: look first.
+        group: the commit's part in group commit: its intents, and those whom it carries.
         settler: turns the request into entries on a base.
         tried: every snapshot that was sent, or may be sent by another process that finds it in the journal.
         lost: the snapshots that won the races which this commit lost.
@@ -120,7 +123,7 @@ class CommitRun:
     settler: Settler
     knows: Knowledge
     warm: Base | None
-    crowded: bool = False
+    group: Group
     around: Surroundings = MACHINE
     attempt: Attempt | None = None
     merges: Merges = field(init=False)
@@ -157,31 +160,49 @@ class CommitRun:
 
     def resolve_latest(self, effect: do.ResolveLatest) -> Event:
         """The base of this attempt, and whether this identity already landed before it."""
+        self.group.riders, window = (), self.group.intent
         try:
             base = self._resolve(effect)
+            if isinstance(base, Aboard):
+                return self._found_aboard(base)
             user = None if self.request.identifier is None else self.request.commit_user
             found = recall(user, base.snapshot, self.timeline, self.knows.identities)
             if found.says(self.request.identifier):
                 refuse_fork(self.timeline, base.snapshot)
         except LakelatchError as error:
             return ev.ResolveFailed(error.code, error.message)
+        closed, crowded = window is not None and self.group.intent is None, self.group.crowded
         ours = SnapshotRef(base.id + 1, str(self.around.new_uuid()))
         self.attempt = Attempt(base, ours, found, delta=self.attempt.delta if self.attempt is not None else None)
         last, carrier = found.last or (None, None)
         replay = carrier if found.says(self.request.identifier) else None
-        return ev.LatestResolved(base.ref, ours.identity, found.inspected_through, last, replay)
+        return ev.LatestResolved(
+            base.ref, ours.identity, found.inspected_through, last, replay, closed=closed, crowded=crowded
+        )
 
-    def _resolve(self, effect: do.ResolveLatest) -> Base:
+    def _found_aboard(self, found: Aboard) -> Event:
+        """Another's snapshot carries this commit: nothing is built on it any more."""
+        attempt, ref = self._attempt(), SnapshotRef(found.snapshot.id, found.snapshot.identity)
+        self.attempt = Attempt(attempt.base, ref, attempt.recalled, delta=attempt.delta, snapshot=found.snapshot)
+        return ev.LatestResolved(attempt.base.ref, "", 0, aboard=ref)
+
+    def _resolve(self, effect: do.ResolveLatest) -> Base | Aboard:
         now_ms = self.around.now_ms
         read = ref_of(self.request.read_snapshot)
         behind = read is not None and (self.warm is None or self.warm.id < read.id)
-        usable = self.warm is not None and not behind and not self.crowded and self._is_fresh(self.warm)
+        usable = self.warm is not None and not behind and not self.group.crowded and self._is_fresh(self.warm)
         if effect.at_least is None and self.warm is not None and usable:
             return self.warm
         known = self._known
         seen = self._newest_seen()
-        look = self.timeline.look(seen, just_read=seen is not None and seen in self.lost[-1:] and self._won_on(seen))
+        won = seen is not None and seen in (*self.lost[-1:], self.group.met) and self._won_on(seen)
+        look = self.timeline.look(seen, just_read=won)
         latest = look.snapshot
+        fate = self.group.fate(latest, self.timeline)
+        if isinstance(fate, Aboard):
+            return fate
+        if why := untold(fate):
+            raise StoreUnavailable(why)
         schema_id = max(known.schema_id if known else self.schema.id, latest.schema_id if latest else 0)
         if known is None or not self._is_fresh(known):
             schema_id = max([schema_id, *self.timeline.schema_ids()])
@@ -202,7 +223,7 @@ class CommitRun:
     def _newest_seen(self) -> Snapshot | None:
         """The newest snapshot that this commit has met: its base, the one that it read, or the winner of the last race."""
         known = self._known
-        seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:]]
+        seen = [known.snapshot if known else None, self.request.read_snapshot, *self.lost[-1:], self.group.met]
         return max((s for s in seen if s is not None), key=lambda s: s.id, default=None)
 
     def _is_fresh(self, base: Base) -> bool:
@@ -228,6 +249,20 @@ class CommitRun:
         self.attempt = replace(attempt, settled=found, base_manifests=attempt.base.manifests)
         added = sum(e.kind == ADD for e in found.entries)
         return ev.ChangesCollected(added, len(found.entries) - added)
+
+    # --------------------------------------------------------------------------------------------------------- groups
+
+    def prepare_intent(self, effect: do.PrepareIntent) -> Event:
+        """Build the intent; its manifests are durable since the first attempt."""
+        delta = self._attempt().delta
+        assert delta is not None
+        return self.group.prepare(effect.base, delta)
+
+    def choose_riders(self, effect: do.ChooseRiders) -> Event:
+        """Whom this commit carries if it leads, and how many may lead before it."""
+        base = self._attempt().base.snapshot
+        assert base is not None
+        return self.group.choose(effect, base, self.timeline)
 
     # ----------------------------------------------------------------------------------------------- manifests, lists
 
@@ -289,9 +324,12 @@ class CommitRun:
         index, before, new = settled.new_index_files, attempt.delta, list[MetadataFile]()
         delta, changelog = before, before.changelog if before is not None else None
         if delta is None or settled.entries != delta.entries:
-            delta = Delta.of(settled.entries, self.writer)
+            delta = Delta.of(settled.entries, self.writer, self.group.riders)
             self.settler.learn(delta.files)
             new = [*delta.files, delta.list]
+        elif delta.riders != self.group.riders:
+            delta = delta.carrying(self.group.riders, self.writer)
+            new = [delta.list]
         if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
             changelog = Delta.of(settled.changelog, self.writer)
             new += [*changelog.files, changelog.list]
@@ -308,7 +346,15 @@ class CommitRun:
     def _carry_identities(self) -> list[MetadataFile]:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
-        memory, made = attempt.recalled.carried_on(request.commit_user, request.identifier, attempt.ours, names.next)
+        riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
+        recalled = attempt.recalled
+        if riders:
+            recalled = with_room(
+                recalled, [user for user, _ in riders], attempt.base.snapshot, self.timeline, self.knows.identities
+            )
+        memory, made = recalled.carried_on(
+            request.commit_user, request.identifier, attempt.ours, names.next, riders=riders
+        )
         self.knows.identities.keep(attempt.ours, memory, made)
         self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
         return [MetadataFile(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
@@ -347,6 +393,7 @@ class CommitRun:
             next_row_id=settled.next_row_id,
             writer_id=self.knows.writer_id.get(),
             now_ms=self.around.wall_ms,
+            named_as=self.group.commit if self.group.asked or self.group.riders else "",
         )
 
     def publish(self, effect: do.Publish) -> Event:
@@ -476,6 +523,10 @@ class CommitRun:
             self.store.delete_many([*names, *data, *(self.settler.key_rules.superseded if landed else ())])
         except LakelatchError:
             return
+
+    def remove_intents(self, effect: do.RemoveIntents) -> None:
+        """Delete this commit's intents, best effort."""
+        shelf.remove(self.timeline, effect.names)
 
     def next_base(self) -> Base:
         """The base that is known after the commit landed, so that the next commit need not read it."""

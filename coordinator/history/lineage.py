@@ -221,9 +221,14 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
         return Untold(error.message)
 
 
+def lineage_of(timeline: Timeline, snapshot: Snapshot) -> Lineage:
+    """Whether a snapshot that was found under its name is part of the history (see `check_lineage`)."""
+    return check_lineage(timeline, _as_prepared(snapshot))
+
+
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:
     """Whether a snapshot that was found under its name is proven to be part of the history."""
-    return isinstance(check_lineage(timeline, _as_prepared(snapshot)), Standing)
+    return isinstance(lineage_of(timeline, snapshot), Standing)
 
 
 def refuse_fork(timeline: Timeline, snapshot: Snapshot | None) -> None:

@@ -54,13 +54,16 @@ class Memory:
         """Whether a user that is neither in this memory nor in its page is certainly unknown."""
         return self.since <= 1
 
-    def overflows_with(self, name: str | None) -> bool:
-        """Whether these users, and one more if given, are more than the property may hold."""
-        return len(self.users) + (name is not None and name not in self.users) > REMEMBERED_USERS
+    def overflows_with(self, *names: str | None) -> bool:
+        """Whether these users, and some more, are more than the property may hold."""
+        return len({*self.users, *(name for name in names if name is not None)}) > REMEMBERED_USERS
 
     def with_commit(self, user: str, identifier: int, snapshot: SnapshotRef) -> Memory:
         """The memory after one more commit of a user, which becomes the most recent user."""
-        name = name_of(user)
+        return self.with_name(name_of(user), identifier, snapshot)
+
+    def with_name(self, name: str, identifier: int, snapshot: SnapshotRef) -> Memory:
+        """The same for a user by its name here (see `name_of`)."""
         users = {n: r for n, r in self.users.items() if n != name}
         return replace(self, users={**users, name: (identifier, snapshot)})
 

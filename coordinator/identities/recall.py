@@ -9,7 +9,7 @@ A missing page is an error, because a user must never be assumed to be unknown.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...backends.store import ObjectNotFound
@@ -117,10 +117,22 @@ class Recalled:
         return self.last is not None and self.last[0] == identifier
 
     def carried_on(
-        self, user: str, identifier: int | None, ours: SnapshotRef, next_name: Callable[[str], str]
+        self,
+        user: str,
+        identifier: int | None,
+        ours: SnapshotRef,
+        next_name: Callable[[str], str],
+        riders: Iterable[tuple[str, int]] = (),
     ) -> tuple[Memory, tuple[IdentityFile, ...]]:
-        """The memory of the next snapshot, and the files that must be written before it is published."""
+        """The memory of the next snapshot, and the files that must be written before it is published.
+
+        Args:
+            riders: name (see `name_of`) and identifier of the other commits in it. If they are too many for the property,
+                `with_room` comes first.
+        """
         memory = self.memory if identifier is None else self.memory.with_commit(user, identifier, ours)
+        for name, number in riders:
+            memory = memory.with_name(name, number, ours)
         if not memory.overflows_with(None):
             return memory, ()
         return spill(memory, self.page or Page(), self.leaf, next_name)
@@ -152,15 +164,29 @@ def recall(user: str | None, base: Snapshot | None, timeline: Timeline, known: K
             leaf = _leaf(page, page.prefix_of(name), timeline, known, timeline.paths.identities(memory.page))
             found = leaf.users.get(name)
     inspected = base.id if base is not None and user is not None else 0
-    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), name, base, timeline, known)
+    return _ready_to_spill(Recalled(inspected, memory, found, page, leaf), [name], base, timeline, known)
+
+
+def with_room(
+    recalled: Recalled, names: Sequence[str], base: Snapshot | None, timeline: Timeline, known: Known
+) -> Recalled:
+    """What `carried_on` needs to remember some more users than the one that was looked up.
+
+    Args:
+        names: see `name_of`.
+
+    Raises:
+        TableCorrupt: a page or a leaf is damaged or missing.
+    """
+    return _ready_to_spill(recalled, names, base, timeline, known)
 
 
 def _ready_to_spill(
-    recalled: Recalled, name: str | None, base: Snapshot | None, timeline: Timeline, known: Known
+    recalled: Recalled, names: Sequence[str | None], base: Snapshot | None, timeline: Timeline, known: Known
 ) -> Recalled:
     """Read page and leaf if the next memory will overflow, so that making it needs no more reads."""
     memory, page, leaf = recalled.memory, recalled.page, recalled.leaf
-    if not memory.overflows_with(name):
+    if not memory.overflows_with(*names):
         return recalled
     if memory.page is not None and page is None:
         page = _page(memory.page, timeline, known, _naming(base, memory.page, timeline))

@@ -123,7 +123,8 @@ class BoundJournal:
             decisive one fails.
         """
         prepares = isinstance(event, ev.SnapshotPrepared)
-        decisive = prepares or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
+        asks = isinstance(event, ev.IntentPrepared)
+        decisive = prepares or asks or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
         entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch)
         kept: PutOutcome | None
         try:
@@ -132,14 +133,14 @@ class BoundJournal:
             kept = self._journal.record(entry, decisive)
         except StoreUnavailable as error:
             self._failure = error
-            if prepares:
+            if prepares or asks:
                 return ev.UploadFailed("journal", error.message)
             kept = Unknown(error.message)
         self._prepared = prepares or (self._prepared and not decisive and not isinstance(event, ev.FoundAnother))
         if not decisive:
             return event
         match kept:
-            case AlreadyThere() if prepares:
+            case AlreadyThere() if prepares or asks:
                 return ev.TakenOver()
             case AlreadyThere():
                 return ev.JournalUnsure("another process took this commit over, and may be sending its snapshot")

@@ -5,8 +5,8 @@ The protocol is the same wherever the entries are kept. A journal keeps the entr
 sees. Most entries are only noted. An entry that decides how the commit can end is *claimed*: its position in that order is
 durable and known before any process acts on it.
 
-* The writer claims each snapshot that it is about to send. It also claims the decision to give up a snapshot that the journal
-  holds.
+* The writer claims each snapshot that it is about to send, and each intent that asks others to carry it. It also claims the
+  decision to give up a snapshot that the journal holds.
 * A process that finishes another writer's commit claims `TakenOver`, and then reads the journal again. If the mark is there,
   the commit belongs to that process, and entries that the writer added after the mark do not count. Several processes may do
   this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send the
@@ -85,7 +85,7 @@ class SharedJournal(ABC):
         was_in_doubt = commit.in_doubt
         answer = self._claim(entry.commit, commit)
         commit.is_lost |= isinstance(answer, AlreadyThere)
-        if was_in_doubt and not isinstance(entry.event, ev.SnapshotPrepared):
+        if was_in_doubt and not isinstance(entry.event, (ev.SnapshotPrepared, ev.IntentPrepared)):
             return Unknown("an earlier entry of the journal may still arrive")
         return answer
 

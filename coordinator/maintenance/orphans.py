@@ -3,9 +3,9 @@
 Owns: `plan_orphans`, `OrphanPlan`, `apply_clean`, which files are candidates, the store's clock. Must not know: rows, the command
 line. Source: format/commit §12; H10, H11.
 Invariants: candidates are listed first, and the used files are looked up afterwards. A file that any root of any branch
-mentions stays, live or deleted, and so do the files of commits that a journal holds. Only folders of the format are searched,
-and files are compared by their whole path. A file whose age the store does not report stays. Memory does not grow with the number
-of candidates.
+mentions stays, live or deleted, and so do the files of commits that a journal or an open intent holds. Only folders of the
+format are searched, and files are compared by their whole path. A file whose age the store does not report stays. Memory does
+not grow with the number of candidates.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from ...core.paths import (
 from ...core.places import named_locations, plain_url
 from ...core.rows.partition import escape_path_name
 from ..history.timeline import Timeline
+from ..intents.shelf import FOLDER as INTENTS_FOLDER
+from ..intents.shelf import everywhere
 from ..journal.object_journal import FOLDER as JOURNAL_FOLDER
 from .deletion import Progress
 from .names import CHUNK, FileSpool
@@ -59,6 +61,7 @@ _TEMPORARY = re.compile(
 _UNTAGGED = re.compile(rf"^{UNTAGGED_DIR}/.")
 """Records of deleted tags: what they still hold are orphans, too."""
 _JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
+_INTENT = re.compile(rf"^{INTENTS_FOLDER}[^/]+/intent-[^/]+\.json$")
 _SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
 
 DeleteFiles = Callable[[Sequence[Sequence[str]]], object]
@@ -125,9 +128,11 @@ def plan_orphans(
     """
     candidates = FileSpool(_candidates(timeline, schema, until_ms, external))
     under_way = read_journals(timeline, schema)  # before the roots: a commit that lands leaves its journal afterwards
+    waiting = everywhere(timeline.store)  # likewise
     listed = list_roots(timeline)
     used = UsedFiles(timeline, schema, read_manifests=read_manifests, at_once=at_once)
     used.add_journalled(under_way)
+    used.add_intents(waiting, listed)
     seen = used.add_roots(listed)
     open_commits = {past.entries[0].commit for past in under_way}
     orphans = FileSpool(
@@ -176,7 +181,7 @@ def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> 
 
 def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
     """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
-    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL))
+    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL, _INTENT))
 
 
 def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable[str] | None = None) -> list[str]:
@@ -271,10 +276,13 @@ def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[
 
 
 def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
-    """Add what roots reach that came since, and what journals hold by now. `seen`: the roots that were asked."""
+    """Add what roots reach that came since, and what journals and intents hold by now. `seen`: the roots that were asked."""
     under_way = read_journals(used.timeline, used.schema)
-    new = [info for info in list_roots(used.timeline) if info not in seen]
+    waiting = everywhere(used.timeline.store)
+    listed = list_roots(used.timeline)
+    new = [info for info in listed if info not in seen]
     used.add_journalled(under_way)
+    used.add_intents(waiting, listed)
     seen |= used.add_roots(new)
 
 

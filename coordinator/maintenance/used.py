@@ -1,7 +1,7 @@
-"""The names of all files that a table uses: those that its roots reach, and those of commits that a journal holds.
+"""The names of all files that a table uses: those that its roots reach, and those that a journal or an intent holds.
 
-Owns: `UsedFiles`, `read_journals`. Must not know: which files are candidates, what is deleted. Source: format/commit §10, §12;
-H10, H11.
+Owns: `UsedFiles`, `read_journals`, `newest_ids`. Must not know: which files are candidates, what is deleted. Source:
+format/commit §10, §12; H10, H11.
 Invariants: a file that any root of any branch mentions is used, as added or deleted. If a list or manifest is missing while its
 root still exists, the whole run ends, because the files that it names would look unused. Memory holds the metadata of a few roots
 at a time, and a fingerprint of each name.
@@ -22,9 +22,11 @@ from ...core.errors import TableCorrupt
 from ...core.metadata.manifest import ManifestFile, decode_manifests
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import parse_snapshot
+from ...core.paths import DEFAULT_BRANCH, version_of
 from ...core.places import FileKeys
 from ...core.typed import Array
 from ..history.timeline import Timeline
+from ..intents.shelf import all_open
 from ..journal.lines import OBJECT, Damage, address_of, read_lines
 from ..journal.object_journal import FOLDER, JOURNAL_VARIABLE, ObjectJournal
 from ..recovery.past import Past, pasts
@@ -84,6 +86,22 @@ class UsedFiles:
             roots = [Root(ObjectInfo(key, 0, 0), "snapshot", commit.entries[0].branch, s) for s in snapshots]
             self._add(Reach(self.timeline, self.schema, identities=True).named_by(roots))
 
+    def add_intents(self, keys: Iterable[str], roots: Iterable[ObjectInfo]) -> None:
+        """Add the files that the next snapshots may carry for others.
+
+        Args:
+            keys: the intents that were listed before these roots, so that what was carried in between is found in a root.
+
+        Raises:
+            TableCorrupt: an open intent is garbled (H11).
+        """
+        for key, intent in all_open(self.timeline.store, keys, newest_ids(roots)):
+            names = [line.file_name for line in intent.manifests]
+            self.names.add([key, *map(self.timeline.paths.manifest, names)])
+            for found in (self.read_manifests or self._read)(names):
+                if found is not None:
+                    self.names.add_fingerprints(found)
+
     def _add(self, named: Sequence[Named]) -> set[str]:
         """Add metadata, and the files that its manifests name. Returns the names of manifests that are gone."""
         for one in named:
@@ -107,6 +125,21 @@ class UsedFiles:
     def _read(self, names: Sequence[str]) -> list[Array | None]:
         keys = FileKeys(self.schema)
         return self.timeline.parallel(lambda name: named_files(self.timeline, keys, name), names)
+
+
+def newest_ids(roots: Iterable[ObjectInfo]) -> dict[str, int]:
+    """The newest snapshot id of each branch, from a listing of roots.
+
+    >>> newest_ids([ObjectInfo(key, 0, 0) for key in ("snapshot/snapshot-9", "branch/branch-dev/snapshot/snapshot-10")])
+    {'main': 9, 'dev': 10}
+    """
+    found: dict[str, int] = {}
+    for info in roots:
+        folder, _, name = info.key.rpartition("/")
+        number, branch = version_of(name, "snapshot"), folder.removesuffix("snapshot").removeprefix("branch/branch-")
+        if number is not None and folder.endswith("snapshot"):
+            found[branch.strip("/") or DEFAULT_BRANCH] = max(number, found.get(branch.strip("/") or DEFAULT_BRANCH, 0))
+    return found
 
 
 def named_files(timeline: Timeline, keys: FileKeys, manifest: str) -> Array | None:

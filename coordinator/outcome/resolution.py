@@ -3,8 +3,9 @@
 Owns: `Case`, `find_out`, `await_answer`. Must not know: journals, how the commit was built. Source: architecture §3 (resolve),
 H2, H6, H9.
 Invariants: a commit is *committed* only if its identity is found in a verified history. It is *not committed* only if every
-name that it tried belongs to another snapshot. In between, the last snapshot is sent again, with the same bytes and the same
-name, and only while its base is seen to exist; old knowledge of the base is not enough (H6).
+name that it tried, and both that its intent holds for, belong to a snapshot without it. In between, the last snapshot is sent
+again, with the same bytes and the same name, and only while its base is seen to exist; old knowledge of the base is not enough
+(H6).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...backends.deadline import answered_within
 from ...core.errors import LakelatchError
 from ...core.metadata.data_file import ADD
 from ...core.metadata.schema import TableSchema
-from ...core.metadata.snapshot import parse_snapshot
+from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
 from ...core.typed import assert_never
 from ..history.lineage import (
@@ -27,6 +28,7 @@ from ..history.lineage import (
     Standing,
     Untold,
     did_it_land,
+    lineage_of,
     refuse_fork,
     stands,
     take_away,
@@ -34,6 +36,7 @@ from ..history.lineage import (
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline, ref_of
 from ..identities.recall import Known, named_files, recall
+from ..intents.window import Aboard, Closed, Fate, Window, look_for
 from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.effects import Outcome
@@ -51,12 +54,14 @@ class Case:
         user, identifier: its identity; identifier None where it has none.
         tried: all of its snapshots that may have been sent, oldest first. All but the last are known to be refused.
         schema: the table's schema, if it was already read.
+        window: where its intent may land, if it asked others to carry it and it is not known that they cannot any more.
     """
 
     user: str
     identifier: int | None
     tried: tuple[ev.SnapshotPrepared, ...]
     schema: TableSchema | None = None
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +100,20 @@ def find_out(case: Case, timeline: Timeline, *, send: bool = True) -> Resolution
 def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
     seen = [_at_name(timeline, tried) for tried in case.tried]
     landed = next((do.Committed(t.snapshot, False) for t, s in _pairs(case, seen) if isinstance(s, Standing)), None)
+    fate = look_for(case.window, timeline.latest(), timeline) if landed is None and case.window is not None else None
+    if isinstance(fate, Aboard):
+        return Resolution(_as_rider(fate.snapshot, timeline))
     outcome = landed or _by_identity(case, timeline)
     if outcome is not None:
         return Resolution(outcome)
+    found = _by_names(case, timeline, seen, send)
+    if fate is not None and isinstance(found.outcome, do.NotCommitted) and not isinstance(fate, Closed):
+        return Resolution(_undecided(case, _may_still_ride(case.window, fate)))
+    return found
+
+
+def _by_names(case: Case, timeline: Timeline, seen: list[Landing], send: bool) -> Resolution:
+    """The outcome by what the names of its own snapshots hold."""
     if not seen:
         return Resolution(do.NotCommitted("commit-conflict", _NOT_SENT))
     open_ones = [one for one in seen if isinstance(one, Free | Untold)]
@@ -114,6 +130,22 @@ def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
             _undecided(case, f"the name of snapshot {case.tried[-1].snapshot.id} is free: it can be finished")
         )
     return _send_again(case, timeline)
+
+
+def _as_rider(snapshot: Snapshot, timeline: Timeline) -> Outcome:
+    """Another's snapshot carries the commit: it is committed if that snapshot stands (H6)."""
+    ref = SnapshotRef(snapshot.id, snapshot.identity)
+    found = lineage_of(timeline, snapshot)
+    if isinstance(found, Standing):
+        return do.Committed(ref, False)
+    return do.Undecided(ref, f"snapshot {ref.id} carries it, but may not be part of the history: {found.reason}")
+
+
+def _may_still_ride(window: Window | None, fate: Fate) -> str:
+    assert window is not None
+    if isinstance(fate, Untold):
+        return fate.reason
+    return f"snapshot {window.ids[0]} or {window.ids[1]} may still carry it: the next commits to the table decide that"
 
 
 def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, Landing]]:

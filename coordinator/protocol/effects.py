@@ -14,10 +14,64 @@ from .events import SnapshotRef
 
 @dataclass(frozen=True, slots=True)
 class ResolveLatest:
-    """Find the snapshot to build on; `at_least` is one that is known to exist."""
+    """Find the snapshot to build on; `at_least` is one that is known to exist.
+
+    Attributes:
+        registered_on: the base of this commit's intent, which may be aboard of a snapshot by now; None if there is none.
+    """
 
     attempt: int
     at_least: SnapshotRef | None
+    registered_on: SnapshotRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareIntent:
+    """Build the intent to ride above this base. What it names is durable by now."""
+
+    base: SnapshotRef
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterIntent:
+    """Make the intent known to others."""
+
+    base: SnapshotRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseRiders:
+    """Look at the intents of others, and choose those that this base lets it carry.
+
+    Attributes:
+        waits: the commit has an intent itself, and leads only if it is the first of them.
+    """
+
+    base: SnapshotRef
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCarrier:
+    """Give another commit the time to publish above the base, and look whether one has."""
+
+    base: SnapshotRef
+    poll: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRide:
+    """Check that the snapshot that carries this commit is part of the history (H6)."""
+
+    aboard: SnapshotRef
+    look: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveIntents:
+    """Delete this commit's intents: it has landed, or nobody can carry it any more."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +198,12 @@ class Conclude:
 
 Effect: TypeAlias = (
     ResolveLatest
+    | PrepareIntent
+    | RegisterIntent
+    | ChooseRiders
+    | AwaitCarrier
+    | VerifyRide
+    | RemoveIntents
     | CollectChanges
     | CompactManifests
     | UploadData

@@ -26,12 +26,14 @@ class CommitRequested:
         user, identifier: the identity; identifier None = exactly-once was not requested.
         kind: APPEND, OVERWRITE, COMPACT.
         has_data: small data files travel with the commit and are uploaded beside the metadata.
+        rides: after a lost race it may ride with another commit, and it may carry others.
     """
 
     user: str
     identifier: int | None
     kind: str
     has_data: bool
+    rides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ class LatestResolved:
         inspected_through: every snapshot up to this id was searched for the identity (0 = none).
         last_identifier: the largest identifier of this user that the table remembers.
         replay_of: the snapshot that the same identity made earlier.
+        aboard: the snapshot that carries this commit, which rides in it.
+        closed: both snapshots that could carry it are published without it, so that its intent holds no more.
+        crowded: others commit too, so that it is worth looking whom it can carry.
     """
 
     base: SnapshotRef | None
@@ -51,6 +56,65 @@ class LatestResolved:
     inspected_through: int
     last_identifier: int | None = None
     replay_of: SnapshotRef | None = None
+    aboard: SnapshotRef | None = None
+    closed: bool = False
+    crowded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IntentPrepared:
+    """The commit is about to ask others to carry it; from here on it counts as registered.
+
+    Attributes:
+        base: the snapshot that the intent is registered on. The two that follow may carry it.
+        name: the intent's file.
+        manifests: the names of the manifests of this commit that it names.
+        text: its content. With the journal's events, this is all that another process needs to look for it.
+    """
+
+    base: SnapshotRef
+    name: str
+    manifests: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRegistered:
+    """Others may know the intent by now. `reason`: why the store does not say that it is kept; empty if it does."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRefused:
+    """The store refused the intent, so nobody knows of it."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RidersChosen:
+    """The intents of others were looked at.
+
+    Attributes:
+        rank: how many others may lead before this commit, by the order that all of them see.
+        riders: the ids of the commits that it carries if it leads now.
+    """
+
+    rank: int
+    riders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NobodyCame:
+    """The next snapshot is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSeen:
+    """While the commit waited, another one was published. It may carry this one."""
+
+    winner: SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +327,12 @@ class BudgetSpent:
 Event: TypeAlias = (
     CommitRequested
     | LatestResolved
+    | IntentPrepared
+    | IntentRegistered
+    | IntentRefused
+    | RidersChosen
+    | NobodyCame
+    | SnapshotSeen
     | ResolveFailed
     | ChangesCollected
     | ConflictFound

@@ -17,6 +17,13 @@ bytes are sent again to the same name (H9). If there is no answer after a few lo
 *failed*. A lost race goes through RETRY back to COLLECT: everything that depends on the base is computed again, the rest is
 kept.
 
+An append that has lost a race asks others to carry it (decision 71). In REGISTER its intent is recorded as an event and then
+written. From then on any of the next two snapshots may hold it. In GATHER it looks at the intents of others. The first of them
+leads: it goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot,
+and lead themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent
+is open is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give
+up.
+
 A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was
 read (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
 
@@ -38,6 +45,7 @@ from . import events as ev
 from .effects import Effect, Outcome
 from .events import Event, SnapshotRef
 from .ledger import EMPTY, Ledger
+from .ride import ALONE, POLLS, Ride
 
 SENDS = 3
 """How many times the same snapshot is sent while nothing is found under its name."""
@@ -49,6 +57,9 @@ AGINGS = 5
 
 class Phase(Enum):
     COLLECT = "collect"
+    REGISTER = "register"
+    GATHER = "gather"
+    RIDE = "ride"
     COMPACT_MANIFESTS = "compact manifests"
     BASE_LIST = "base list"
     DELTA_LIST = "delta list"
@@ -87,7 +98,8 @@ class CommitState:
         base, ours: the snapshot that the current attempt builds on, and the one that it makes.
         missing: the uploads that PUBLISH still waits for: "data", "base list", "delta list".
         ledger: every metadata file that the commit wrote, and which of them its snapshot references.
-        lost_to: the winners of the races that this commit lost.
+        lost_to: the winners of the races that this commit lost, and the snapshots that came while it waited.
+        ride: its intents, and the snapshot that it rides in.
     """
 
     phase: Phase = Phase.COLLECT
@@ -98,6 +110,7 @@ class CommitState:
     repeats: Repeats = _NO_REPEATS
     ledger: Ledger = EMPTY
     lost_to: tuple[SnapshotRef, ...] = ()
+    ride: Ride = ALONE
     outcome: Outcome | None = None
 
     @property
@@ -153,6 +166,10 @@ def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
 def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     request = _request(state)
     base_id = event.base.id if event.base else 0
+    if event.aboard is not None:
+        return _aboard(state, event.aboard)
+    if event.closed:
+        state = replace(state, ride=replace(state.ride, window=None))
     if request.identifier is not None:
         if event.inspected_through != base_id:
             raise ProtocolViolation(f"identity inspected through {event.inspected_through}, but the base is {base_id}")
@@ -164,6 +181,13 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
     repeats = replace(state.repeats, sends=0, looks=0)
     state = replace(state, base=event.base, ours=ours, repeats=repeats, ledger=state.ledger.with_snapshot(()))
+    if state.ride.spent and state.ride.window is None:
+        return _conclude(state, do.NotCommitted("retries-exhausted", state.ride.spent))
+    if request.rides and event.base is not None:
+        if state.lost_to and state.ride.window is None:
+            return replace(state, phase=Phase.REGISTER), (do.PrepareIntent(event.base),)
+        if state.ride.window is not None or event.crowded:
+            return _gather(state, waits=state.ride.window is not None and not state.ride.spent)
     return state, (do.CollectChanges(event.base),)
 
 
@@ -180,6 +204,67 @@ def _overtaken(state: CommitState, event: ev.ConflictFound) -> Step:
     if state.sends > 0:
         raise ProtocolViolation("a commit that was sent cannot be given up for a conflict any more")
     return _conflict(state, event)
+
+
+# ------------------------------------------------------------------------------------------------- riding with others
+
+
+def _intent_prepared(state: CommitState, event: ev.IntentPrepared) -> Step:
+    if event.base != state.base:
+        raise ProtocolViolation(f"an intent on {event.base} does not fit the base of this attempt")
+    return replace(state, ride=state.ride.registered(event)), (do.RegisterIntent(event.base),)
+
+
+def _intent_registered(state: CommitState, event: ev.IntentRegistered) -> Step:
+    return _gather(state, waits=True)
+
+
+def _intent_refused(state: CommitState, event: ev.IntentRefused) -> Step:
+    return _gather(replace(state, ride=replace(state.ride, window=None)), waits=False)
+
+
+def _gather(state: CommitState, *, waits: bool) -> Step:
+    base = state.base
+    if base is None:
+        raise ProtocolViolation("nothing rides before the first snapshot")
+    state = replace(state, phase=Phase.GATHER, ride=replace(state.ride, polls=0))
+    return state, (do.ChooseRiders(base, waits),)
+
+
+def _chosen(state: CommitState, event: ev.RidersChosen) -> Step:
+    """The first leads, with everybody that its base lets it carry; the others wait for it."""
+    state = replace(state, ride=replace(state.ride, rank=event.rank))
+    if event.rank == 0:
+        return replace(state, phase=Phase.COLLECT), (do.CollectChanges(state.base),)
+    return _poll(replace(state, phase=Phase.RIDE))
+
+
+def _poll(state: CommitState) -> Step:
+    assert state.base is not None
+    polls = state.ride.polls + 1
+    return replace(state, ride=replace(state.ride, polls=polls)), (do.AwaitCarrier(state.base, polls),)
+
+
+def _nobody_came(state: CommitState, event: ev.NobodyCame) -> Step:
+    if state.ride.polls >= POLLS * state.ride.rank:
+        return _gather(state, waits=False)
+    return _poll(state)
+
+
+def _snapshot_seen(state: CommitState, event: ev.SnapshotSeen) -> Step:
+    state = replace(state, phase=Phase.RETRY, lost_to=(*state.lost_to, event.winner))
+    return state, (do.AwaitRetry(state.attempt, event.winner),)
+
+
+def _aboard(state: CommitState, aboard: SnapshotRef) -> Step:
+    """Another's snapshot carries this commit. It needs this commit's manifests, and nothing else that it wrote."""
+    if state.ride.window is None:
+        raise ProtocolViolation("a commit without an intent cannot ride")
+    ledger = state.ledger.with_snapshot(state.ride.manifests)
+    ride = replace(state.ride, aboard=True)
+    return _verify(
+        replace(_repeated(state, sends=0, looks=0), phase=Phase.VERIFY, ours=aboard, ledger=ledger, ride=ride)
+    )
 
 
 def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
@@ -279,7 +364,7 @@ def _base_aged(state: CommitState, event: ev.BaseAged) -> Step:
         )
         return _conclude(state, do.NotCommitted("retries-exhausted", reason))
     state = replace(_repeated(state, agings=agings), phase=Phase.COLLECT)
-    return state, (do.ResolveLatest(state.attempt, state.base),)
+    return state, (do.ResolveLatest(state.attempt, state.base, state.ride.window),)
 
 
 def _publish_impossible(state: CommitState, event: ev.UploadFailed) -> Step:
@@ -324,16 +409,27 @@ def _read_back_failed(state: CommitState, event: ev.ReadBackFailed) -> Step:
 
 def _verify(state: CommitState) -> Step:
     looks = state.repeats.looks + 1
+    if state.ride.aboard:
+        return _repeated(state, looks=looks), (do.VerifyRide(_ours(state), looks),)
     return _repeated(state, looks=looks), (do.VerifyLineage(state.base, _ours(state), looks),)
 
 
 def _verified(state: CommitState, event: ev.LineageVerified) -> Step:
-    ours = _ours(state)
+    ours, aboard = _ours(state), state.ride.aboard
     outcome = do.Committed(ours, False)
-    effects: list[Effect] = [do.Conclude(outcome), do.WriteHint(ours.id)]
-    if spare := state.ledger.discardable(landed=True):
+    effects: list[Effect] = [do.Conclude(outcome)]
+    if not aboard:  # the one that carries it writes the hint
+        effects.append(do.WriteHint(ours.id))
+    effects += _left_over(state, landed=True)
+    return replace(state, phase=Phase.DONE if aboard else Phase.HINT, outcome=outcome), tuple(effects)
+
+
+def _left_over(state: CommitState, *, landed: bool) -> list[Effect]:
+    """Delete what nobody needs, after the outcome was reported. An intent goes first, as it names manifests."""
+    effects: list[Effect] = [do.RemoveIntents(state.ride.files)] if state.ride.files else []
+    if spare := state.ledger.discardable(landed=landed):
         effects.append(do.Discard(spare))
-    return replace(state, phase=Phase.HINT, outcome=outcome), tuple(effects)
+    return effects
 
 
 def _broken(state: CommitState, event: ev.LineageBroken) -> Step:
@@ -363,10 +459,13 @@ def _hinted(state: CommitState, event: Any) -> Step:
 def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
     attempt = state.attempt + 1
     state = replace(_repeated(state, attempt=attempt), phase=Phase.COLLECT)
-    return state, (do.ResolveLatest(attempt, state.lost_to[-1]),)
+    return state, (do.ResolveLatest(attempt, state.lost_to[-1], state.ride.window),)
 
 
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
+    """An open intent has to be closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
+    if state.ride.window is not None:
+        return _granted(replace(state, ride=replace(state.ride, spent=event.reason)), ev.RetryGranted(0))
     return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
 
 
@@ -375,11 +474,11 @@ def _undecided(state: CommitState, reason: str) -> Step:
 
 
 def _conclude(state: CommitState, outcome: Outcome) -> Step:
-    """End the commit, with any outcome other than its own landing."""
-    effects: list[Effect] = [do.Conclude(outcome)]
-    if spare := state.ledger.discardable(landed=False):
-        effects.append(do.Discard(spare))
-    return replace(state, phase=Phase.DONE, outcome=outcome), tuple(effects)
+    """End the commit, with any outcome other than its own landing. While others may still carry it, the outcome is open."""
+    if isinstance(outcome, do.NotCommitted) and state.ride.window is not None:
+        return _undecided(state, f"{outcome.reason}; snapshot {state.ride.ids} may still carry it")
+    left = [] if isinstance(outcome, do.Undecided) else _left_over(state, landed=False)
+    return replace(state, phase=Phase.DONE, outcome=outcome), (do.Conclude(outcome), *left)
 
 
 def _in_doubt(state: CommitState) -> CommitState:
@@ -435,10 +534,19 @@ class Transition:
 _P = Phase
 TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.COLLECT, ev.CommitRequested): Transition(_requested, (_P.COLLECT,)),
-    (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.DONE)),
+    (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.REGISTER, _P.GATHER, _P.VERIFY, _P.DONE)),
     (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.DONE,)),
     (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
     (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS,)),
+    (_P.REGISTER, ev.IntentPrepared): Transition(_intent_prepared, (_P.REGISTER,)),
+    (_P.REGISTER, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
+    (_P.REGISTER, ev.JournalUnsure): Transition(_journal_unsure, (_P.DONE,)),
+    (_P.REGISTER, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
+    (_P.REGISTER, ev.IntentRegistered): Transition(_intent_registered, (_P.GATHER,)),
+    (_P.REGISTER, ev.IntentRefused): Transition(_intent_refused, (_P.GATHER,)),
+    (_P.GATHER, ev.RidersChosen): Transition(_chosen, (_P.COLLECT, _P.RIDE)),
+    (_P.RIDE, ev.NobodyCame): Transition(_nobody_came, (_P.RIDE, _P.GATHER)),
+    (_P.RIDE, ev.SnapshotSeen): Transition(_snapshot_seen, (_P.RETRY,)),
     (_P.COMPACT_MANIFESTS, ev.ManifestsCompacted): Transition(_compacted, (_P.BASE_LIST,)),
     (_P.BASE_LIST, ev.BaseListWritten): Transition(_base_list_written, (_P.DELTA_LIST, _P.PUBLISH)),
     (_P.BASE_LIST, ev.DeltaListWritten): Transition(_delta_list_written, (_P.BASE_LIST,)),
@@ -460,11 +568,11 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.PUBLISH, ev.FoundAnother): Transition(_found_another, (_P.RETRY,)),
     (_P.PUBLISH, ev.FoundNothing): Transition(_found_nothing, (_P.PUBLISH, _P.DONE)),
     (_P.PUBLISH, ev.ReadBackFailed): Transition(_read_back_failed, (_P.PUBLISH, _P.DONE)),
-    (_P.VERIFY, ev.LineageVerified): Transition(_verified, (_P.HINT,)),
+    (_P.VERIFY, ev.LineageVerified): Transition(_verified, (_P.HINT, _P.DONE)),
     (_P.VERIFY, ev.LineageBroken): Transition(_broken, (_P.DONE,)),
     (_P.VERIFY, ev.LineageUnread): Transition(_unread, (_P.VERIFY, _P.DONE)),
     (_P.RETRY, ev.RetryGranted): Transition(_granted, (_P.COLLECT,)),
-    (_P.RETRY, ev.BudgetSpent): Transition(_budget_spent, (_P.DONE,)),
+    (_P.RETRY, ev.BudgetSpent): Transition(_budget_spent, (_P.COLLECT, _P.DONE)),
     (_P.HINT, ev.HintWritten): Transition(_hinted, (_P.DONE,)),
     (_P.HINT, ev.HintSkipped): Transition(_hinted, (_P.DONE,)),
 }

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...core.errors import ProtocolViolation
+from ..intents.window import Window
 from ..journal.lines import Damage, Entry
 from ..outcome.resolution import Case
 from ..protocol import effects as do
@@ -50,7 +51,9 @@ class Past:
 
     @property
     def case(self) -> Case:
-        return Case(self.request.user, self.request.identifier, self.tried)
+        base = self.state.ride.window
+        window = Window(self.entries[0].commit, base) if base is not None else None
+        return Case(self.request.user, self.request.identifier, self.tried, window=window)
 
     @property
     def outcome(self) -> do.Committed | do.NotCommitted | None:

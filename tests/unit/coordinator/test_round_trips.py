@@ -546,16 +546,16 @@ EXPECTED: dict[Callable[[World], str], str] = {
     ),
     second_append_above_foreign_commits: (
         "create snapshot, 2 get list, 3 get snapshot, list schemas, 2 list snapshots, put LATEST, put data, 2 put list, "
-        "put manifest"
+        "list tags, look at manifest, put manifest"
     ),
     look_up: "2 get snapshot, 2 list snapshots",
     overwrite_of_a_partition: (
         "create snapshot, 2 get manifest, get schema, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
-        "put manifest"
+        "list tags, look at manifest, put manifest"
     ),
     dynamic_overwrite: (
         "create snapshot, 2 get manifest, get schema, 2 get snapshot, list snapshots, put LATEST, put data, 2 put list, "
-        "put manifest"
+        "list tags, look at manifest, put manifest"
     ),
     overwrite_after_another: (
         "create snapshot, 2 get list, 3 get manifest, get schema, 5 get snapshot, 2 list snapshots, put LATEST, put data, "
@@ -592,8 +592,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
     ),
     clean: (
         "delete manifest, 6 get list, 3 get manifest, get schema, 3 get snapshot, list , list branches, list changelog/, "
-        "list lakelatch/journal/, list lakelatch/quarantine/heads/, list schemas, list snapshots, list tags, look at manifest, "
-        "put manifest"
+        "list lakelatch/intents/, list lakelatch/journal/, list lakelatch/quarantine/heads/, list schemas, list snapshots, "
+        "list tags, look at manifest, put manifest"
     ),
     alter: "create schema, 2 get schema, 4 get snapshot, list schemas, 2 list snapshots",
     alter_of_the_layout: (

@@ -61,6 +61,8 @@ LEFT = {
     "lakelatch/identities/identities-left-0",
     "lakelatch/untagged/main/eod/0000",
     "lakelatch/journal/.00000000-0000-1.jsonl.0000.tmp",
+    "lakelatch/intents/main/intent-1-left.json",
+    "lakelatch/intents/main/.intent-1-left.json.0000.tmp",
 }
 OTHERS = {"README.md", "p=a/notes.txt", "snapshot/snapshot-1.bak", "consumer/notes", ".hidden.tmp", "lakelatch/other/x"}
 
@@ -310,7 +312,7 @@ def test_files_are_moved_aside_and_come_back() -> None:
     assert all(key.startswith(QUARANTINE) for key in after.keys() - before.keys())
     (listed,) = table.quarantines()
     assert (listed.name, listed.files, listed.size) == (done.quarantine, len(LEFT), len(LEFT) * len("left over"))
-    assert str(listed).endswith(": 21 files, 189 bytes, until 2023-11-15T22:13:20+00:00")
+    assert str(listed).endswith(": 23 files, 207 bytes, until 2023-11-15T22:13:20+00:00")
     assert planned(table).files == ()
     with pytest.raises(InvalidArgument, match="there is no quarantine 'x'") as refused:
         table.restore_quarantine("x")

@@ -1,0 +1,165 @@
+"""One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
+
+Owns: `Group`, `may_ride`. Must not know: the order of steps (the machine), how files are written, how intents are kept. Hazards:
+H2, H5, H9.
+Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
+that it publishes on. Nothing of a rider is deleted by its leader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...backends.store import ObjectInfo
+from ...core import options as opt
+from ...core.errors import LakelatchError, StoreUnavailable
+from ...core.metadata.data_file import ADD, NO_BUCKETS
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.snapshot import Snapshot
+from ..history.lineage import Standing, Untold, lineage_of
+from ..history.timeline import Timeline
+from ..identities.memory import name_of
+from ..intents import shelf
+from ..intents.carried import Carried
+from ..intents.intent import Intent, Leader
+from ..intents.window import Aboard, Closed, Fate, Window, look_for
+from ..protocol import effects as do
+from ..protocol import events as ev
+from ..protocol.events import Event, SnapshotRef
+from ..surroundings import Surroundings, backoff_s
+from .attempt import Delta
+from .request import CommitRequest, KeyedRows, RepeatableRequest
+
+LONGEST_PAUSE_S = 2.0
+"""A rider looks for the next snapshot after two round trips to the store, and after this time at the latest."""
+
+
+def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
+    """Whether a commit may ride with others and carry them: an append of files that are the same on every base.
+
+    Sequence numbers of buckets, row ids, keys, and what a snapshot says of its own commit (properties, a watermark, statistics)
+    depend on the base or belong to one commit, so such a commit goes alone.
+    """
+    said = request.remarks
+    return (
+        schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO
+        and type(request) in (CommitRequest, RepeatableRequest)
+        and request.kind == "APPEND"
+        and request.target is None
+        and not request.index_entries
+        and request.keyed == KeyedRows()
+        and not (said.properties or said.statistics or said.watermark_ms is not None)
+        and not schema.primary_keys
+        and not schema.options.get(opt.ROW_TRACKING)
+        and bool(request.entries)
+        and all(entry.kind == ADD and entry.total_buckets == NO_BUCKETS for entry in request.entries)
+    )
+
+
+@dataclass
+class Group:
+    """The riders and the intents of one commit.
+
+    Attributes:
+        request: the commit; `commit`: its id, which the names of its files contain.
+        allowed: it may ride and carry.
+        crowded: other writers are committing, so the known base is probably outdated, and it is worth looking for riders.
+        intent: its intent that may still be carried; None if there is none.
+        riders: the intents that the current attempt carries.
+        met: the snapshot that came while the commit waited.
+        aboard: the snapshot that carries it.
+        asked: whether it has ever registered an intent, so that its snapshot has to name it.
+    """
+
+    request: CommitRequest
+    commit: str
+    schema: TableSchema
+    around: Surroundings
+    allowed: bool = False
+    crowded: bool = False
+    intent: Intent | None = None
+    riders: tuple[Intent, ...] = ()
+    met: Snapshot | None = None
+    aboard: Snapshot | None = None
+    asked: bool = False
+    round_trip_s: float = 0.0
+
+    @property
+    def window(self) -> Window | None:
+        """Where the open intent may land; None where there is none."""
+        return Window(self.commit, self.intent.base) if self.intent is not None else None
+
+    def fate(self, latest: Snapshot | None, timeline: Timeline) -> Fate | None:
+        """What became of the open intent, as of the newest snapshot; None where there is none. Errors as for `look_for`."""
+        if self.window is None:
+            return None
+        found = look_for(self.window, latest, timeline)
+        if isinstance(found, Aboard):
+            self.aboard = found.snapshot
+        if isinstance(found, Closed):
+            self.intent = None
+        return found
+
+    def prepare(self, base: SnapshotRef, delta: Delta) -> Event:
+        """Build the intent for the manifests that an earlier attempt wrote."""
+        request = self.request
+        lines = delta.own_lines
+        rows = sum(entry.file.row_count for entry in delta.entries)
+        user = name_of(request.commit_user)
+        made = Intent(self.commit, user, request.identifier, base, self.schema.id, self.schema.bucket, rows, lines)
+        self.intent, self.asked = made, True
+        names = tuple(line.file_name for line in lines)
+        return ev.IntentPrepared(base, made.file_name, names, made.to_json().decode())
+
+    def register(self, timeline: Timeline) -> Event:
+        """Make the intent known, and measure a round trip."""
+        assert self.intent is not None
+        began_s = self.around.monotonic_s()
+        try:
+            doubt = shelf.register(timeline, self.intent)
+        except StoreUnavailable as error:
+            self.intent = None
+            return ev.IntentRefused(error.message)
+        self.round_trip_s = min(LONGEST_PAUSE_S / 2, self.around.monotonic_s() - began_s)
+        return ev.IntentRegistered(doubt or "")
+
+    def choose(self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline) -> Event:
+        """Look at the intents of others: does this commit lead, and whom does it carry?"""
+        leader = Leader(base, self.commit, self.request.commit_user, self.schema.id, self.schema.bucket)
+        files = shelf.waiting(timeline, leader, self.around.wall_ms)
+        rank = self._rank(files, leader) if effect.waits else 0
+        self.riders = () if rank else shelf.riders_for(timeline, leader, files)
+        return ev.RidersChosen(rank, tuple(intent.commit for intent in self.riders))
+
+    def _rank(self, files: tuple[ObjectInfo, ...], leader: Leader) -> int:
+        return sum(commit < self.commit for commit in shelf.order_of(files, leader))
+
+    def wait_for_carrier(self, base: SnapshotRef, timeline: Timeline) -> Event:
+        """Wait for two round trips, and look whether a snapshot came above the base."""
+        self.around.sleep(2 * self.round_trip_s)
+        try:
+            found = timeline.find(base.id + 1)
+        except LakelatchError:
+            return ev.NobodyCame()  # it cannot be read just now: the look for the latest snapshot tells more
+        if found is None:
+            return ev.NobodyCame()
+        self.met = found
+        return ev.SnapshotSeen(SnapshotRef(found.id, found.identity))
+
+    def verify_ride(self, effect: do.VerifyRide, timeline: Timeline) -> Event:
+        """Check that the snapshot that carries the commit is part of the history (H6)."""
+        assert self.aboard is not None
+        if effect.look > 1:
+            self.around.sleep(backoff_s(effect.look))
+        found = lineage_of(timeline, self.aboard)
+        return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
+
+    @property
+    def carried(self) -> tuple[Carried, ...]:
+        """The riders of the current attempt, for its snapshot."""
+        return tuple(Carried(i.user, i.identifier, i.commit, i.rows) for i in self.riders)
+
+
+def untold(fate: Fate | None) -> str:
+    """Why it is not known what became of an intent; empty where it is known."""
+    return fate.reason if isinstance(fate, Untold) else ""

@@ -1,0 +1,70 @@
+"""What a snapshot says of the commits that it carries.
+
+Owns: `Carried` and the property with the list of them. Must not know: stores, how a leader chooses its riders. Source: decision
+71.
+Invariant: a snapshot whose commit ever registered an intent, or that carries riders, lists everybody in it, its own commit first.
+Other snapshots have no such list, and carry the commit of their user alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...core.errors import TableCorrupt
+from ...core.json_text import parse_json
+from ...core.metadata.snapshot import Snapshot
+
+CARRIES_PROPERTY = "lakelatch.carries"
+"""JSON: one list [commit user, identifier or null, commit id, rows] for each commit in the snapshot, its leader first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """One commit in a snapshot.
+
+    Attributes:
+        user, identifier: its identity; the user as the memory of identities spells it, identifier None where it has none.
+        commit: the id of the commit.
+        rows: the number of rows that it added.
+    """
+
+    user: str
+    identifier: int | None
+    commit: str
+    rows: int
+
+    def __str__(self) -> str:
+        return self.user if self.identifier is None else f"{self.user}/{self.identifier}"
+
+
+def to_property(carried: Iterable[Carried]) -> str:
+    """The property for these commits, the leader first."""
+    rows = [[c.user, c.identifier, c.commit, c.rows] for c in carried]
+    return json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+
+
+def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
+    """The commits that a snapshot lists, its leader first; none where it has no list.
+
+    Raises:
+        TableCorrupt: the list is garbled; names the property.
+    """
+    text = snapshot.own_properties.get(CARRIES_PROPERTY)
+    if text is None:
+        return ()
+    try:
+        found = tuple(Carried(*line) for line in parse_json(text))
+        for one in found:
+            kinds = (type(one.user), type(one.commit), type(one.rows))
+            if kinds != (str, str, int) or type(one.identifier) not in (int, type(None)):
+                raise TypeError(f"{one!r} is not [user, identifier, commit, rows]")
+    except (ValueError, TypeError, KeyError) as error:
+        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{CARRIES_PROPERTY}' is garbled: {error!r}") from error
+    return found
+
+
+def riders_of(snapshot: Snapshot) -> tuple[Carried, ...]:
+    """The commits of others that a snapshot carries. Errors as for `carried_by`."""
+    return carried_by(snapshot)[1:]

@@ -1,0 +1,212 @@
+"""One append that waits to be carried, as a value and as a file.
+
+Owns: `Intent`, its file's name and content, and the rule that says which intents a leader may carry. Must not know: stores,
+who registers an intent and when. Source: decision 71; format/manifests §2; H16.
+Invariants: an intent holds for exactly two snapshot ids, and names the snapshot below them by its identity. Whatever is wrong
+with a file of another writer is one `TableCorrupt` that names the file and the field.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.errors import TableCorrupt
+from ...core.json_text import parse_json
+from ...core.metadata.manifest import ManifestFile, decode_manifest_list, encode_manifest_list
+from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from ...core.paths import safe_name
+from ..history.timeline import base_of
+from ..identities.memory import name_of
+from ..protocol.events import SnapshotRef
+from .carried import carried_by
+
+IDS = 2
+"""An intent holds for so many snapshot ids. A leader then needs to read no other snapshot than its base to know that the intent
+has not landed yet."""
+_VERSION = 1
+_FILE = re.compile(r"^intent-(?P<lo>[1-9]\d{0,18})-(?P<commit>[0-9A-Za-z-]{1,64})\.json$")
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An append that anybody may publish in one of two snapshots.
+
+    Attributes:
+        commit: the id of its commit, which its manifests' names contain. It tells twins with one identity apart.
+        user, identifier: the identity; the user as the memory of identities spells it, identifier None where it has none.
+        base: the snapshot that was the newest when it was registered, and through which its identity was looked up.
+        schema_id, buckets: the schema that its files were written with, and their number of buckets.
+        rows: the number of rows in its files.
+        manifests: its manifests, as a manifest list names them.
+
+    >>> Intent("c1", "etl", 7, SnapshotRef(4, "u4"), 0, -1, 10, ()).ids
+    (5, 6)
+    """
+
+    commit: str
+    user: str
+    identifier: int | None
+    base: SnapshotRef
+    schema_id: int
+    buckets: int
+    rows: int
+    manifests: tuple[ManifestFile, ...]
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """The first and the last snapshot id that may carry it."""
+        return self.base.id + 1, self.base.id + IDS
+
+    @property
+    def file_name(self) -> str:
+        return f"intent-{self.ids[0]}-{self.commit}.json"
+
+    def is_open(self, newest_id: int) -> bool:
+        """Whether a snapshot that could carry it has still to be published."""
+        return newest_id < self.ids[1]
+
+    def to_json(self) -> bytes:
+        """Its file. The manifests are an Avro manifest list, as the format has it, so nothing of them gets lost."""
+        raw: dict[str, Any] = {
+            "version": _VERSION,
+            "commit": self.commit,
+            "user": self.user,
+            "identifier": self.identifier,
+            "base": {"id": self.base.id, "identity": self.base.identity},
+            "schema": self.schema_id,
+            "buckets": self.buckets,
+            "rows": self.rows,
+            "manifests": base64.b64encode(encode_manifest_list(self.manifests, compression="none")).decode(),
+        }
+        return json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parse_name(file_name: str) -> tuple[int, str] | None:
+    """The first id and the commit that the name of an intent's file says; None for any other name.
+
+    >>> parse_name("intent-5-c1.json"), parse_name(".intent-5-c1.json.tmp")
+    ((5, 'c1'), None)
+    """
+    found = _FILE.match(file_name)
+    return (int(found["lo"]), found["commit"]) if found else None
+
+
+def parse_intent(data: bytes, where: str) -> Intent:
+    """Parse the file of an intent.
+
+    Args:
+        where: the file's key, for the error.
+
+    Raises:
+        TableCorrupt: it is garbled, names a manifest outside the folder (H16) or one of another commit, or does not fit its own
+            name.
+    """
+    try:
+        raw = parse_json(data)
+        if not isinstance(raw, dict) or raw.get("version") != _VERSION:
+            raise ValueError(f"it is not an intent of version {_VERSION}")
+        made = Intent(
+            _typed(raw, "commit", str),
+            _typed(raw, "user", str),
+            None if raw.get("identifier") is None else _count(raw, "identifier"),
+            SnapshotRef(_count(raw["base"], "id"), _typed(raw["base"], "identity", str)),
+            _count(raw, "schema"),
+            _typed(raw, "buckets", int),
+            _count(raw, "rows"),
+            tuple(decode_manifest_list(base64.b64decode(_typed(raw, "manifests", str), validate=True), where)),
+        )
+    except (ValueError, TypeError, KeyError, binascii.Error) as error:
+        raise TableCorrupt(f"{where} is not an intent: {error!r}") from error
+    if made.base.id < 1 or not made.base.identity:
+        raise TableCorrupt(f"{where}: field 'base' names no snapshot")
+    if parse_name(where.rpartition("/")[2]) != (made.ids[0], made.commit):
+        raise TableCorrupt(f"{where}: its name does not fit its fields 'base' and 'commit'")
+    for line in made.manifests:
+        if f"-{made.commit}-" not in safe_name(line.file_name, f"{where}: field 'manifests'"):
+            raise TableCorrupt(f"{where}: field 'manifests' names {line.file_name!r}, which another commit wrote")
+        if line.num_deleted_files or line.num_added_files < 1:
+            raise TableCorrupt(f"{where}: field 'manifests': {line.file_name} is not that of an append")
+    if not made.manifests:
+        raise TableCorrupt(f"{where}: field 'manifests' names none")
+    return made
+
+
+def _typed(raw: dict[str, Any], field: str, kind: type[Any]) -> Any:
+    value = raw[field]
+    if type(value) is not kind:
+        raise TypeError(f"field '{field}' is {value!r}")
+    return value
+
+
+def _count(raw: dict[str, Any], field: str) -> int:
+    value: int = _typed(raw, field, int)
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"field '{field}' is {value}")
+    return value
+
+
+# ------------------------------------------------------------------------------------------------------- who may ride
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The commit that chooses its riders.
+
+    Attributes:
+        base: the snapshot that it builds on.
+        commit, user: its own id, and its commit user.
+        schema_id, buckets: the schema and the number of buckets of its own files.
+    """
+
+    base: Snapshot
+    commit: str
+    user: str
+    schema_id: int
+    buckets: int
+
+    def near(self, first_id: int) -> bool:
+        """Whether an intent with this first id could hold for the leader's snapshot."""
+        return first_id <= self.base.id + 1 < first_id + IDS
+
+    def choose(self, intents: Iterable[Intent]) -> tuple[Intent, ...]:
+        """The intents that it may carry, one of each user, in the order of their commits.
+
+        An intent rides only where nothing but the leader's base has to be known to see that it has not landed: it was registered
+        on this base, or on the one that this base names. Above a snapshot of another engine, which names none, it must have been
+        registered on this base. Rows of one user land in the order of their identifiers (G3), so of two intents one waits.
+        """
+        taken = carried_by(self.base)
+        last: dict[str, int] = {}
+        for one in taken:
+            last[one.user] = max(last.get(one.user, -1), -1 if one.identifier is None else one.identifier)
+        if self.base.commit_identifier != BATCH_IDENTIFIER:
+            owner = name_of(self.base.commit_user)
+            last[owner] = max(last.get(owner, -1), self.base.commit_identifier)
+        landed = {one.commit for one in taken}
+        chosen: dict[str, Intent] = {}
+        for intent in sorted(intents, key=lambda i: (i.commit, i.base.id)):
+            key = intent.commit if intent.identifier is None else intent.user
+            if (
+                self.near(intent.ids[0])
+                and self._stands(intent)
+                and (intent.schema_id, intent.buckets) == (self.schema_id, self.buckets)
+                and intent.commit not in landed
+                and not (intent.identifier is not None and intent.identifier <= last.get(intent.user, -1))
+                and intent.commit != self.commit
+                and not (intent.identifier is not None and intent.user == name_of(self.user))
+                and key not in chosen
+            ):
+                chosen[key] = intent
+        return tuple(chosen.values())
+
+    def _stands(self, intent: Intent) -> bool:
+        """Whether the snapshot that the intent was registered on is the leader's base, or the base of that."""
+        if intent.base.id == self.base.id:
+            return intent.base.identity == self.base.identity
+        return base_of(self.base) == intent.base

@@ -1,0 +1,137 @@
+"""Where intents are kept: one small object each, beside the table.
+
+Owns: the folder of intents, registering, listing, reading and removing them. Must not know: what an intent's commit does next.
+Source: decision 71; format/commit §12.
+Invariants: an intent without an answer counts as registered. Nothing that is wrong with another writer's file stops a commit:
+such an intent is not carried. An intent is removed only when its commit has landed, or its last id is published.
+
+The objects lie in `lakelatch/intents/<branch>/` under the table's root. Apache Paimon's readers and its orphan cleaner look into
+the folders of the format only (format/commit §12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Store, Unknown
+from ...core.errors import LakelatchError
+from ...core.paths import TablePaths
+from ...core.typed import assert_never
+from ..history.timeline import Timeline
+from .intent import IDS, Intent, Leader, parse_intent, parse_name
+
+FOLDER = "lakelatch/intents/"
+STALE_AFTER_MS = 3_600_000
+"""An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
+another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
+MOST_RIDERS = 1_000
+"""A leader carries so many others at most, so that its snapshot and its reads stay small. The rest rides with the next one."""
+
+
+def folder_of(paths: TablePaths) -> str:
+    """The folder with the intents of a branch."""
+    return f"{FOLDER}{paths.branch}/"
+
+
+def key_of(paths: TablePaths, intent: Intent) -> str:
+    return folder_of(paths) + intent.file_name
+
+
+def register(timeline: Timeline, intent: Intent) -> str | None:
+    """Make an intent known to everybody.
+
+    Returns:
+        None if the store says that it is kept; otherwise why this is not known. It counts as registered in both cases.
+
+    Raises:
+        StoreUnavailable: it was refused, and is certainly not registered.
+    """
+    match timeline.store.put_if_absent(key_of(timeline.paths, intent), intent.to_json()):
+        case Created() | AlreadyThere():
+            return None  # its name holds its commit and its base: nobody else creates it
+        case Unknown(reason=reason):
+            return reason
+        case other:
+            assert_never(other)
+
+
+def waiting(timeline: Timeline, leader: Leader, wall_ms: int) -> tuple[ObjectInfo, ...]:
+    """The files of the intents whose names fit a leader's base, in the order of their names. A store that fails shows none.
+
+    Args:
+        wall_ms: the time now, in milliseconds since 1970.
+    """
+    try:
+        found = [i for i in timeline.store.list(folder_of(timeline.paths)) if _may_ride(i, leader, wall_ms)]
+    except LakelatchError:
+        return ()
+    return tuple(sorted(found, key=lambda info: info.key))
+
+
+def riders_for(
+    timeline: Timeline, leader: Leader, files: Sequence[ObjectInfo], most: int = MOST_RIDERS
+) -> tuple[Intent, ...]:
+    """Those of the waiting intents that a leader may carry; reads them."""
+    found = timeline.parallel(lambda info: _read(timeline.store, info.key), files[:most])
+    return leader.choose(intent for intent in found if intent is not None)
+
+
+def order_of(files: Iterable[ObjectInfo], leader: Leader) -> tuple[str, ...]:
+    """The commits of the others among the waiting intents, in the order in which they may lead."""
+    found = (parse_name(_name(info)) for info in files)
+    return tuple(sorted({name[1] for name in found if name is not None and name[1] != leader.commit}))
+
+
+def _name(info: ObjectInfo) -> str:
+    return info.key.rpartition("/")[2]
+
+
+def _may_ride(info: ObjectInfo, leader: Leader, wall_ms: int) -> bool:
+    name = parse_name(_name(info))
+    if name is None or name[1] == leader.commit or not leader.near(name[0]):
+        return False
+    return not 0 < info.modified_ms < wall_ms - STALE_AFTER_MS
+
+
+def _read(store: Store, key: str) -> Intent | None:
+    """An intent of another writer; None where it is gone, unreadable or not an intent."""
+    try:
+        return parse_intent(store.get(key), key)
+    except (ObjectNotFound, LakelatchError):
+        return None
+
+
+def remove(timeline: Timeline, names: Iterable[str]) -> None:
+    """Remove intents by their file names. Orphan cleaning removes those that cannot be removed now."""
+    keys = [folder_of(timeline.paths) + name for name in names]
+    if keys:
+        try:
+            timeline.store.delete_many(keys)
+        except LakelatchError:
+            return
+
+
+def everywhere(store: Store) -> tuple[str, ...]:
+    """The keys of the intents of all branches."""
+    return tuple(info.key for info in store.list(FOLDER) if parse_name(_name(info)) is not None)
+
+
+def all_open(store: Store, keys: Iterable[str], newest_id_of: Mapping[str, int]) -> Iterator[tuple[str, Intent]]:
+    """Those intents that may still be carried, each with its key.
+
+    Args:
+        keys: from `everywhere`.
+        newest_id_of: the newest snapshot id of each branch, as of a later look; nothing rides where there is none.
+
+    Raises:
+        TableCorrupt: the file of one that is open is garbled, so the files that it needs are not known (H11).
+    """
+    for key in keys:
+        branch, _, name = key[len(FOLDER) :].rpartition("/")
+        said, newest_id = parse_name(name), newest_id_of.get(branch)
+        if said is None or newest_id is None or newest_id >= said[0] + IDS - 1:
+            continue
+        try:
+            yield key, parse_intent(store.get(key), key)
+        except ObjectNotFound:
+            continue  # its commit has ended since it was listed

@@ -1,0 +1,52 @@
+"""What the machine remembers about riding with other commits.
+
+Owns: `Ride`. Must not know: phases, stores, how an intent is written. Source: decision 71.
+Invariant: an intent counts as registered from the event before its request on, and until both snapshots that could carry it were
+read and name others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .events import IntentPrepared, SnapshotRef
+
+POLLS = 2
+"""For each commit that may lead before it, a rider looks so many times before it leads itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """The intents of one commit.
+
+    Attributes:
+        window: the base of the intent that may still be carried; None if there is none.
+        files: the files of all intents so far.
+        manifests: the manifests that the intent names, which the snapshot that carries it needs.
+        rank: how many others may lead before this commit.
+        polls: how often it has looked for the next snapshot.
+        aboard: the commit was found in another's snapshot.
+        spent: why no further intent is registered, once the retry policy grants no other attempt; empty before.
+    """
+
+    window: SnapshotRef | None = None
+    files: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
+    rank: int = 0
+    polls: int = 0
+    aboard: bool = False
+    spent: str = ""
+
+    def registered(self, intent: IntentPrepared) -> Ride:
+        """The ride once this intent may be known to others."""
+        files = tuple(dict.fromkeys((*self.files, intent.name)))
+        return replace(self, window=intent.base, files=files, manifests=intent.manifests)
+
+    @property
+    def ids(self) -> str:
+        """The ids that may still carry the commit, for a message."""
+        assert self.window is not None
+        return f"{self.window.id + 1} or {self.window.id + 2}"
+
+
+ALONE = Ride()

@@ -1,0 +1,264 @@
+"""Group commit: an append that loses a race lands in the snapshot of another, exactly once, and says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.coordinator.intents.carried import carried_by, riders_of
+from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
+from lakelatch.core.paths import TablePaths
+from lakelatch.table.table import Table
+
+COUNT = count()
+GROUPED = {"commit.group": "auto", "commit.min-retry-wait": "1 ms"}
+
+
+class Hooked(MemoryStore):
+    """A store with something to do after it has created a file."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.before: dict[str, Callable[[], Any]] = {}
+        self.after: dict[str, Callable[[], Any]] = {}
+        self.is_away = False
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        self._due(self.before, key)
+        answer = super().put_if_absent(key, data)
+        instead = self._due(self.after, key)
+        return instead if isinstance(instead, Unknown) else answer
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        if self.is_away:
+            raise StoreUnavailable("the store is away")
+        return super().list(prefix)
+
+    @staticmethod
+    def _due(hooks: dict[str, Callable[[], Any]], key: str) -> Any:
+        found = next((prefix for prefix in hooks if key.startswith(prefix)), None)
+        return hooks.pop(found)() if found is not None else None
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"v": pa.array(values, pa.int64())})
+
+
+class World:
+    """A table with one snapshot, a writer whose next create of a snapshot loses, and another that carries it."""
+
+    def __init__(self, **options: str) -> None:
+        self.url = f"memory://group-{next(COUNT)}/t"
+        made = ll.create_table(self.url, rows().schema, options={**GROUPED, **options})
+        made.append(rows(0))
+        made.committer.settle()
+        self.store = Hooked(self.url)
+        self.schema = made.schema
+        self.table = Table(self.store, self.schema)
+        self.other = Table(MemoryStore(self.url), self.schema)
+
+    def loses(self) -> None:
+        """The next snapshot of the table is another's."""
+        self.store.before["snapshot/snapshot-"] = lambda: self.another(100)
+
+    def another(self, value: int, *, looks: bool = False, **more: Any) -> ll.Receipt:
+        """Another writer commits; `looks`: it has met others, and looks whom it can carry."""
+        if looks:
+            self.other.committer._knows.crowd.observe(3, 0.001, self.other.committer._around.monotonic_s())
+        receipt = self.other.append(rows(value), **more)
+        self.other.committer.settle()
+        return receipt
+
+    def carried(self, **more: Any) -> None:
+        """As soon as the writer has registered its intent, another carries it."""
+        self.loses()
+        self.store.after["lakelatch/intents/"] = lambda: self.another(200, looks=True, **more)
+
+    @property
+    def values(self) -> list[int]:
+        return sorted(self.fresh.to_arrow()["v"].to_pylist())
+
+    @property
+    def fresh(self) -> Table:
+        return ll.open_table(self.url)
+
+    @property
+    def intents(self) -> list[str]:
+        return [info.key for info in self.store.list("lakelatch/")]
+
+
+def test_a_loser_lands_in_the_snapshot_of_the_next_winner() -> None:
+    """It tells the truth about where it landed, its intent is gone, and the table is whole."""
+    world = World()
+    world.carried()
+    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    world.table.committer.settle()
+    assert (receipt.snapshot_id, receipt.replayed) == (3, False)
+    assert world.values == [0, 1, 2, 100, 200]
+    latest = Timeline(world.store, TablePaths()).latest()
+    assert latest is not None
+    assert (latest.id, latest.delta_record_count, latest.total_record_count) == (3, 3, 5)
+    assert [(str(c), c.rows) for c in riders_of(latest)] == [("etl/7", 2)]
+    assert world.intents == []
+    assert world.fresh.verify("all", data=True) == []
+    assert ll.open_table(world.url).append(rows(1, 2), commit_user="etl", identifier=7).replayed
+    assert world.fresh.append(rows(3), commit_user="etl", identifier=8).snapshot_id == 4
+
+
+def test_an_anonymous_append_rides_too() -> None:
+    world = World()
+    world.carried()
+    assert world.table.append(rows(1)).snapshot_id == 3
+    assert world.values == [0, 1, 100, 200]
+
+
+def test_a_loser_that_nobody_carries_leads_itself_and_names_itself() -> None:
+    """Others look in its snapshot whether its intent still holds."""
+    world = World()
+    world.loses()
+    assert world.table.append(rows(1), commit_user="etl", identifier=7).snapshot_id == 3
+    latest = Timeline(world.store, TablePaths()).latest()
+    assert latest is not None
+    assert [str(c) for c in carried_by(latest)] == ["etl/7"]
+    world.table.committer.settle()
+    assert world.intents == []
+
+
+def test_an_uncontended_append_sees_nothing_of_it() -> None:
+    world = World()
+    world.table.append(rows(1), commit_user="etl", identifier=7)
+    latest = Timeline(world.store, TablePaths()).latest()
+    assert latest is not None
+    assert carried_by(latest) == ()
+    assert not any(key.startswith("lakelatch.carries") for key in latest.own_properties)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"properties": {"by": "me"}},
+        {"watermark_ms": 5},
+    ],
+)
+def test_what_says_something_of_its_own_commit_goes_alone(more: dict[str, Any]) -> None:
+    world = World()
+    world.carried()
+    world.table.append(rows(1), **more)
+    assert not world.intents
+    assert "lakelatch/intents/" in world.store.after, "it registered an intent"
+
+
+@pytest.mark.parametrize("options", [{"bucket": "2", "bucket-key": "v"}, {"row-tracking.enabled": "true"}])
+def test_what_is_numbered_on_its_base_goes_alone(options: dict[str, str]) -> None:
+    world = World(**options)
+    world.carried()
+    world.table.append(rows(1))
+    assert "lakelatch/intents/" in world.store.after, "it registered an intent"
+    assert world.values == [0, 1, 100]
+
+
+def test_a_twin_in_the_leaders_seat_does_not_carry_its_own_identity() -> None:
+    """G3: the same job runs twice; the second meets the intent of the first."""
+    world = World()
+    world.carried(commit_user="etl", identifier=7)
+    receipt = world.table.append(rows(1), commit_user="etl", identifier=7)
+    assert (receipt.snapshot_id, receipt.replayed) == (3, True)
+    assert world.values == [0, 100, 200]
+
+
+def test_a_refused_intent_is_no_intent() -> None:
+    """The store says no: the commit goes alone."""
+    world = World()
+    world.loses()
+
+    def refuses() -> None:
+        raise StoreUnavailable("403")
+
+    world.store.before["lakelatch/intents/"] = refuses
+    assert world.table.append(rows(1)).snapshot_id == 3
+    assert world.values == [0, 1, 100]
+
+
+def test_an_intent_without_an_answer_counts_as_registered() -> None:
+    """It was carried although its writer never learned that it was registered."""
+    world = World()
+    world.loses()
+
+    def carried_in_silence() -> Unknown:
+        world.another(200, looks=True)
+        return Unknown("no answer")
+
+    world.store.after["lakelatch/intents/"] = carried_in_silence
+    assert world.table.append(rows(1)).snapshot_id == 3
+    assert world.values == [0, 1, 100, 200]
+
+
+def test_a_commit_whose_intent_is_open_is_never_reported_as_not_committed() -> None:
+    """Its next look fails: it is unknown until others have published both ids, and then it is told."""
+    world = World()
+    world.loses()
+
+    def carried_and_away() -> None:
+        world.another(200, looks=True)
+        world.store.is_away = True
+
+    world.store.after["lakelatch/intents/"] = carried_and_away
+    with pytest.raises(OutcomeUnknown, match="may still carry it") as unknown:
+        world.table.append(rows(1), commit_user="etl", identifier=7)
+    world.store.is_away = False
+    assert unknown.value.resolve().snapshot_id == 3
+    assert world.values == [0, 1, 100, 200]
+
+
+def test_an_exhausted_rider_closes_its_window_before_it_gives_up() -> None:
+    """G2: one attempt is granted. It loses to others that do not carry it, until both ids are theirs."""
+    world = World(**{"commit.max-retries": "1"})
+
+    def again() -> None:
+        world.another(100)
+        world.store.before["snapshot/snapshot-"] = again
+
+    world.store.before["snapshot/snapshot-"] = again
+    with pytest.raises(RetriesExhausted):
+        world.table.append(rows(1), commit_user="etl", identifier=7)
+    world.store.before.clear()
+    world.table.committer.settle()
+    assert world.intents == []
+    assert 1 not in world.values
+    assert world.fresh.append(rows(1), commit_user="etl", identifier=7).replayed is False
+
+
+def test_many_threads_land_in_few_snapshots(tmp_path: Path) -> None:
+    """Real threads on a local disk: every row is there once, and some snapshots carry several commits."""
+    made = ll.create_table(str(tmp_path / "t"), rows().schema, options={**GROUPED})
+    made.append(rows(-1))
+
+    def job(number: int) -> list[ll.Receipt]:
+        table = ll.open_table(str(tmp_path / "t"))
+        return [table.append(rows(10 * number + n), commit_user=f"job-{number}", identifier=n) for n in range(3)]
+
+    with ThreadPoolExecutor(6) as pool:
+        receipts = [r for found in pool.map(job, range(6)) for r in found]
+    table = ll.open_table(str(tmp_path / "t"))
+    assert sorted(table.to_arrow()["v"].to_pylist()) == sorted([-1, *(10 * j + n for j in range(6) for n in range(3))])
+    assert table.verify("all", data=True) == []
+    for receipt in receipts:
+        snapshot = table.timeline.snapshot(receipt.snapshot_id)
+        named = {(c.user, c.identifier) for c in carried_by(snapshot)}
+        named.add((snapshot.commit_user, snapshot.commit_identifier))
+        assert (receipt.commit_user, receipt.identifier) in named
+    memory = json.loads(table.timeline.latest().own_properties["lakelatch.identifiers"])  # type: ignore[union-attr]
+    assert {user: last[0] for user, last in memory["users"].items() if user.startswith("job-")} == {
+        f"job-{number}": 2 for number in range(6)
+    }

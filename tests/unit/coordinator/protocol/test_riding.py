@@ -1,0 +1,156 @@
+"""Riding in the commit machine: what is registered, who leads, and what may be told while an intent is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import SnapshotRef, event_from_json, event_json
+from lakelatch.coordinator.protocol.machine import LOOKS, CommitState, Phase, discardable, step
+from lakelatch.coordinator.protocol.ride import POLLS
+from lakelatch.core.errors import ProtocolViolation
+
+BASE, WINNER, NEXT = SnapshotRef(4, "base"), SnapshotRef(5, "winner"), SnapshotRef(6, "next")
+OURS = SnapshotRef(5, "ours")
+INTENT = ev.IntentPrepared(WINNER, "intent-6-c.json", ("manifest-c-0",), "{}")
+
+LOST: list[ev.Event] = [
+    ev.CommitRequested("me", 7, "APPEND", False, True),
+    ev.LatestResolved(BASE, "ours", 4),
+    ev.ChangesCollected(1, 0),
+    ev.ManifestsCompacted("none"),
+    ev.BaseListWritten("base-list"),
+    ev.DeltaListWritten("delta-list", ("manifest-c-0",)),
+    ev.SnapshotPrepared(OURS, BASE, "{}", ("base-list", "delta-list", "manifest-c-0")),
+    ev.PublishRefused(),
+    ev.FoundAnother(WINNER, "other"),
+    ev.RetryGranted(0),
+]
+REGISTERED = [*LOST, ev.LatestResolved(WINNER, "ours-2", 5), INTENT, ev.IntentRegistered()]
+WAITING = [*REGISTERED, ev.RidersChosen(1)]
+
+
+def run(*events: ev.Event) -> tuple[CommitState, tuple[do.Effect, ...]]:
+    state, effects = CommitState(), ()
+    for event in events:
+        state, effects = step(state, event)
+    return state, effects
+
+
+def test_a_loser_registers_and_looks_whom_it_can_carry() -> None:
+    _, effects = run(*LOST)
+    assert effects == (do.ResolveLatest(2, WINNER, None),)
+    state, effects = run(*REGISTERED[:-2])
+    assert (state.phase, effects) == (Phase.REGISTER, (do.PrepareIntent(WINNER),))
+    _, effects = run(*REGISTERED[:-1])
+    assert effects == (do.RegisterIntent(WINNER),)
+    state, effects = run(*REGISTERED)
+    assert (state.phase, effects) == (Phase.GATHER, (do.ChooseRiders(WINNER, True),))
+    state, effects = step(state, ev.RidersChosen(0, ("d",)))
+    assert (state.phase, effects) == (Phase.COLLECT, (do.CollectChanges(WINNER),))
+
+
+def test_a_commit_that_may_not_ride_registers_nothing() -> None:
+    _, effects = run(replace(LOST[0], rides=False), *LOST[1:], ev.LatestResolved(WINNER, "o", 5))  # type: ignore[type-var]
+    assert effects == (do.CollectChanges(WINNER),)
+
+
+def test_a_rider_looks_and_then_leads_itself() -> None:
+    """For each that may lead before it, it looks twice."""
+    state, effects = run(*REGISTERED, ev.RidersChosen(2))
+    for poll in range(1, 2 * POLLS + 1):
+        assert effects == (do.AwaitCarrier(WINNER, poll),)
+        state, effects = step(state, ev.NobodyCame())
+    assert (state.phase, effects) == (Phase.GATHER, (do.ChooseRiders(WINNER, False),))
+
+
+def test_whoever_sees_the_next_snapshot_looks_for_itself_first() -> None:
+    state, effects = run(*WAITING, ev.SnapshotSeen(NEXT))
+    assert effects == (do.AwaitRetry(2, NEXT),)
+    state, effects = step(state, ev.RetryGranted(0))
+    assert effects == (do.ResolveLatest(3, NEXT, WINNER),)
+    state, effects = step(state, ev.LatestResolved(WINNER, "", 0, aboard=NEXT))
+    assert (state.phase, effects) == (Phase.VERIFY, (do.VerifyRide(NEXT, 1),))
+    state, effects = step(state, ev.LineageVerified())
+    assert effects == (
+        do.Conclude(do.Committed(NEXT, False)),
+        do.RemoveIntents(("intent-6-c.json",)),
+        do.Discard(("base-list", "delta-list")),
+    )
+    assert state.phase is Phase.DONE
+
+
+def test_a_ride_that_cannot_be_verified_is_unknown() -> None:
+    state, _ = run(*WAITING, ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.LatestResolved(WINNER, "", 0, aboard=NEXT))
+    for _ in range(LOOKS):
+        state, effects = step(state, ev.LineageUnread("gone"))
+    assert isinstance(state.outcome, do.Undecided)
+    assert len(effects) == 1, "nothing is deleted"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.ResolveFailed("store-unavailable", "away")],
+        [ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.LatestResolved(NEXT, "o", 6, 9)],  # a later identifier landed
+    ],
+)
+def test_while_the_intent_is_open_nothing_is_reported_as_not_committed(events: list[ev.Event]) -> None:
+    """G2: the next snapshot may still carry it. Nothing is deleted."""
+    state, effects = run(*WAITING, *events)
+    assert isinstance(state.outcome, do.Undecided)
+    assert [type(effect) for effect in effects] == [do.Conclude]
+
+
+def test_a_spent_budget_closes_the_window_first() -> None:
+    state, effects = run(*WAITING, ev.SnapshotSeen(NEXT), ev.BudgetSpent("enough"))
+    assert effects == (do.ResolveLatest(3, NEXT, WINNER),)
+    _, effects = step(state, ev.LatestResolved(NEXT, "ours-3", 6))
+    assert effects == (do.ChooseRiders(NEXT, False),), "it takes the last id, or loses it"
+    closed, effects = step(state, ev.LatestResolved(NEXT, "ours-3", 6, closed=True))
+    assert closed.outcome == do.NotCommitted("retries-exhausted", "enough")
+    assert effects[1:] == (
+        do.RemoveIntents(("intent-6-c.json",)),
+        do.Discard(("base-list", "delta-list", "manifest-c-0")),
+    )
+
+
+def test_it_registers_again_only_after_its_window_closed() -> None:
+    seen = [*WAITING, ev.SnapshotSeen(NEXT), ev.RetryGranted(0)]
+    _, effects = run(*seen, ev.LatestResolved(NEXT, "o", 6))
+    assert effects == (do.ChooseRiders(NEXT, True),)
+    _, effects = run(*seen, ev.LatestResolved(NEXT, "o", 6, closed=True))
+    assert effects == (do.PrepareIntent(NEXT),)
+
+
+def test_a_refused_intent_is_not_waited_for() -> None:
+    state, effects = run(*REGISTERED[:-1], ev.IntentRefused("403"))
+    assert effects == (do.ChooseRiders(WINNER, False),)
+    assert state.ride.window is None
+
+
+def test_what_was_taken_over_while_its_intent_is_open_is_unknown() -> None:
+    """Recovery finds the intent in the journal, and may see it carried."""
+    leads = [*REGISTERED, ev.RidersChosen(0), *LOST[2:6]]
+    state, _ = run(*leads, ev.TakenOver())
+    assert isinstance(state.outcome, do.Undecided)
+    state, _ = run(*REGISTERED[:-2], ev.TakenOver())
+    assert isinstance(state.outcome, do.NotCommitted), "nothing was registered"
+
+
+def test_who_never_registered_cannot_ride() -> None:
+    with pytest.raises(ProtocolViolation, match="without an intent"):
+        run(*LOST, ev.LatestResolved(BASE, "", 0, aboard=NEXT))
+
+
+def test_the_journal_keeps_intents_as_they_are() -> None:
+    for event in (*REGISTERED, ev.RidersChosen(1, ("a", "b")), ev.SnapshotSeen(NEXT), ev.NobodyCame()):
+        assert event_from_json(event_json(event)) == event
+
+
+def test_recovery_deletes_what_a_rider_wrote_once_it_is_known_that_it_did_not_land() -> None:
+    state, _ = run(*WAITING)
+    assert discardable(state) == ("base-list", "delta-list", "manifest-c-0")
