@@ -7,6 +7,7 @@ Invariant: a role is a plain function of its stage. Everything that it learns co
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from ..coordinator.commit.attempt import FileNames, MetadataFile, MetadataWriter
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.message import PendingUpload
 from ..coordinator.commit.request import CommitRequest, Isolation, Remarks
+from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.object_journal import ObjectJournal
 from ..coordinator.protocol.events import SnapshotRef
@@ -78,6 +80,8 @@ class Job:
         opened: the bytes of schema 0, if it opened the table before the scenario began.
         isolation: the isolation of an overwrite.
         rides: its snapshots say nothing of its commits, so that it may ride with others.
+        meets: it has met other writers before, and looks whom it can carry with its first attempt.
+        behind: it believes that snapshot 1 is the newest, so that it loses its first race where there are others.
     """
 
     commits: int = 1
@@ -91,6 +95,8 @@ class Job:
     opened: bytes | None = None
     isolation: Isolation = "snapshot"
     rides: bool = False
+    meets: bool = False
+    behind: bool = False
 
     def __call__(self, stage: Stage) -> None:
         """Append (or overwrite) the given number of times through one committer."""
@@ -102,6 +108,10 @@ class Job:
             except LakelatchError:
                 return  # the table does not exist
         committer = stage.committer()
+        if self.meets:
+            committer.meet(1, 0.001)
+        if self.behind:
+            _falls_behind(stage, committer)
         for number in range(1, self.commits + 1):
             label = f"{stage.name}{number}"
             try:
@@ -135,6 +145,13 @@ class Job:
 
 
 writer = Job
+
+
+def _falls_behind(stage: Stage, committer: Committer) -> None:
+    timeline = stage.timeline()
+    with suppress(LakelatchError):  # then it sees the newest snapshot
+        first = timeline.snapshot(1)
+        committer.learn(Base(first, timeline.manifests(first), stage.schema.id, stage.around.now_ms))
 
 
 def _target(partitions: set[bytes]) -> Callable[[bytes], bool]:

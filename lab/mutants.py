@@ -33,6 +33,7 @@ from .mutants_of_branches import BRANCHES
 from .mutants_of_changes import CHANGES
 from .mutants_of_expiry import EXPIRY
 from .mutants_of_followers import FOLLOWERS
+from .mutants_of_groups import GROUPS
 from .mutants_of_keys import KEYS
 from .planting import Kill, Mutant, Patch
 from .simulated_store import SimulatedStore
@@ -326,6 +327,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *FOLLOWERS,
     *EXPIRY,
     *KEYS,
+    *GROUPS,
 )
 
 

@@ -10,7 +10,18 @@ from .branching import branched_again, branched_while_expiring, forwarding
 from .expiring import consumer_while_expiring, expiring_after_a_rollback, expiring_beside_all
 from .followers import followed_while_expiring, followed_while_rolled_back
 from .scenario import Scenario
-from .scenarios_groups import riders
+from .scenarios_groups import (
+    ASKING,
+    LOOKING,
+    dead_rider,
+    recovered_rider,
+    restarted_rider,
+    ridden,
+    ridden_and_expired,
+    ridden_beside_foreign,
+    riders,
+    twin_riders,
+)
 from .scenarios_keys import (
     deleting_beside_compaction,
     marking,
@@ -72,6 +83,13 @@ DAILY: tuple[Scenario, ...] = (
     followed_while_rolled_back(0),
     writers(2, 1),
     riders(2, 1),
+    ridden(0),
+    ridden(1, strikes=ASKING),
+    ridden(1, strikes=LOOKING),
+    dead_rider(recovers=True),
+    dead_rider(cleans=True),
+    dead_rider(resolves=True),
+    twin_riders(0, leads=True),
     restarted(1),
     twins(1),
     resolving(2),
@@ -155,6 +173,19 @@ NIGHTLY: tuple[Scenario, ...] = (
     crowded(2),
     riders(3, 0),
     riders(3, 1),
+    riders(3, 2),
+    riders(4, 1),
+    ridden(1),
+    ridden(2),
+    ridden(1, 2),
+    twin_riders(1),
+    twin_riders(1, leads=True),
+    restarted_rider(1),
+    recovered_rider(1),
+    ridden_beside_foreign(0),
+    ridden_beside_foreign(1),
+    ridden_and_expired(0),
+    ridden_and_expired(0, by_hand=True),
     writers(3, 2),
     writers(3, 2, commits=3),
     writers(3, 1),

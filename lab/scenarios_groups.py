@@ -5,7 +5,10 @@ Owns: those scenarios. Must not know: how they are explored. Source: decision 71
 
 from __future__ import annotations
 
-from .actors import Actor, writer
+from typing import Any
+
+from .actors import Actor, foreign, recoverer, writer
+from .maintainers import cleaner, expirer
 from .scenario import Scenario
 from .stage import lab_schema
 
@@ -23,3 +26,144 @@ def riders(count: int, budget: int, commits: int = 1, faults: frozenset[str] | N
     name = f"{count} riders, {budget} faults" + (f", {commits} commits each" if commits > 1 else "")
     actors = tuple(Actor(n, writer(commits, rides=True)) for n in names)
     return Scenario(name, actors, budget, before=BEFORE, faults=faults, alike=names, schema=GROUPED)
+
+
+TWO = (Actor("old", writer(2)),)
+
+
+def _loser(name: str = "A", **more: Any) -> Actor:
+    """A writer that builds on the first of two snapshots, loses, and asks others to carry it."""
+    return Actor(name, writer(rides=True, behind=True, **more))
+
+
+def _carrier(name: str = "C", **more: Any) -> Actor:
+    """A writer that looks whom it can carry."""
+    return Actor(name, writer(rides=True, meets=True, **more))
+
+
+def ridden(budget: int, carriers: int = 1, strikes: str = "", faults: frozenset[str] | None = FAULTS) -> Scenario:
+    """A rider, and writers that may carry it.
+
+    Args:
+        strikes: prefix of the labels of the rider's requests that faults may strike; empty: those of everybody.
+    """
+    names = ("C", "D", "E")[:carriers]
+    actors = (_loser(), *(_carrier(name) for name in names))
+    name = f"ridden, {carriers} carrier{'s' if carriers > 1 else ''}, {budget} faults" + (
+        f" of {strikes}" if strikes else ""
+    )
+    victims = frozenset("A") if strikes else None
+    return Scenario(
+        name, actors, budget, before=TWO, faults=faults, strikes=strikes, victims=victims, alike=names, schema=GROUPED
+    )
+
+
+ASKING = "create lakelatch/intents/"
+LOOKING = "list snapshot/"
+
+
+def dead_rider(*, recovers: bool = False, cleans: bool = False, resolves: bool = False) -> Scenario:
+    """A rider dies, or gives up, right after it has asked to be carried. Another carries it, while it is recovered, its files
+    are cleaned away, or it asks what became of it.
+    """
+    sweep = cleaner(lambda key: "-A1" in key or "00000001-0000" in key)
+    others = (
+        *((Actor("R", recoverer(), "recoverer", after=("A",)),) if recovers else ()),
+        *((Actor("O", sweep, "cleaner", after=("A",)),) if cleans else ()),
+    )
+    rider = _loser(journaled=recovers, resolves=resolves)
+    carrier = Actor("C", writer(rides=True, meets=True), after=() if resolves else ("A",))
+    done = " and ".join(
+        w for w, is_so in (("recovered", recovers), ("cleaned", cleans), ("resolved", resolves)) if is_so
+    )
+    return Scenario(
+        f"a rider is lost and {done}",
+        (rider, carrier, *others),
+        1,
+        before=TWO,
+        faults=frozenset({"403"}) if resolves else frozenset({"crash before", "crash after", "lands late"}),
+        strikes=LOOKING if resolves else ASKING,
+        victims=frozenset("A"),
+        given=(("schema/schema-0", GROUPED.to_json()),),
+        schema=GROUPED,
+    )
+
+
+def twin_riders(budget: int, *, leads: bool = False) -> Scenario:
+    """Two jobs with one identity ask to be carried; or one of them leads."""
+    again = ("etl", 7)
+    other = _carrier("T", identity=again) if leads else _loser("T", identity=again)
+    actors = (_loser("A", identity=again), other, *(() if leads else (_carrier(),)))
+    return Scenario(
+        f"twins that ride{' and lead' if leads else ''}, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=FAULTS,
+        schema=GROUPED,
+        twins=(frozenset({"A1", "T1"}),),
+    )
+
+
+def restarted_rider(budget: int) -> Scenario:
+    """A rider died, or got an unknown outcome, and its job runs again while its intent is open."""
+    again = ("etl", 7)
+    actors = (
+        _loser("A", identity=again),
+        _carrier(),
+        Actor("R", writer(identity=again, rides=True), after=("A",)),
+    )
+    return Scenario(
+        f"a rider runs again, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=FAULTS,
+        victims=frozenset("A"),
+        schema=GROUPED,
+        twins=(frozenset({"A1", "R1"}),),
+    )
+
+
+def recovered_rider(budget: int) -> Scenario:
+    """A recovery takes a rider over that is merely slow, while another may carry it."""
+    actors = (_loser("A", journaled=True), _carrier(), Actor("R", recoverer(), "recoverer"))
+    return Scenario(
+        f"a slow rider is recovered, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=frozenset({"crash before", "crash after", "lands late"}),
+        victims=frozenset("A"),
+        given=(("schema/schema-0", GROUPED.to_json()),),
+        schema=GROUPED,
+    )
+
+
+def ridden_beside_foreign(budget: int) -> Scenario:
+    """A plain writer of the format takes ids, and remembers no riders."""
+    actors = (_loser(), _carrier(), Actor("F", foreign(overwrites_names=False), "locked"))
+    return Scenario(
+        f"ridden beside a foreign writer, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=FAULTS,
+        victims=frozenset("A"),
+        schema=GROUPED,
+    )
+
+
+def ridden_and_expired(budget: int, *, by_hand: bool = False) -> Scenario:
+    """The snapshot that carries a rider, or those that do not, expire while it sleeps."""
+    actors = (_loser(), _carrier(commits=3), Actor("X", expirer(), "expirer", after=("C",)))
+    return Scenario(
+        f"ridden and expired{' by hand' if by_hand else ''}, {budget} faults",
+        actors,
+        budget,
+        before=TWO,
+        faults=FAULTS,
+        victims=frozenset("A"),
+        schema=GROUPED,
+        by_hand=by_hand,
+    )

@@ -24,6 +24,7 @@ from ...core.paths import TablePaths
 from ...core.places import FileKeys, codec_of
 from ...core.side_effects import check_side_effects
 from ...core.typed import assert_never
+from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
 from ..identities.recall import recall
@@ -235,6 +236,19 @@ class Committer:
             base.manifests, partitions, fields, lambda unread: timeline.parallel(timeline.entries_of, unread)
         )
         return base.snapshot, found
+
+    def learn(self, base: Base) -> None:
+        """Take note of a snapshot that was the newest a moment ago, so that the next commit need not look for it."""
+        self._knows.newest.learn(base)
+
+    def meet(self, others: int, attempt_s: float) -> None:
+        """Take note that other writers commit, as a lost race does.
+
+        Args:
+            others: their number.
+            attempt_s: seconds that an attempt takes on this store.
+        """
+        self._knows.crowd.observe(others, attempt_s, self._around.monotonic_s())
 
     def settle(self) -> None:
         """Wait for hint writes, clean-up and upkeep of commits that have already returned."""

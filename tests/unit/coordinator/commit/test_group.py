@@ -75,7 +75,7 @@ class World:
     def another(self, value: int, *, looks: bool = False, **more: Any) -> ll.Receipt:
         """Another writer commits; `looks`: it has met others, and looks whom it can carry."""
         if looks:
-            self.other.committer._knows.crowd.observe(3, 0.001, self.other.committer._around.monotonic_s())
+            self.other.committer.meet(3, 0.001)
         receipt = self.other.append(rows(value), **more)
         self.other.committer.settle()
         return receipt

@@ -1,0 +1,200 @@
+"""Planted bugs in group commit: each is a tempting shortcut, and each breaks a promise.
+
+Owns: `GROUPS`. Must not know: how scenarios are explored. Source: decision 71.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..coordinator.commit import run
+from ..coordinator.commit.group import Group
+from ..coordinator.identities.recall import Recalled
+from ..coordinator.intents.intent import Intent, Leader
+from ..coordinator.intents.window import Closed, StillOpen
+from ..coordinator.journal.lines import BoundJournal
+from ..coordinator.maintenance.used import UsedFiles
+from ..coordinator.outcome import resolution
+from ..coordinator.protocol import effects as do
+from ..coordinator.protocol import events as ev
+from ..coordinator.protocol import machine
+from . import scenarios_groups as worlds
+from .planting import Mutant, Patch
+
+_choose, _register, _fate = Leader.choose, Group.register, Group.fate
+_choose_riders, _record, _carried_on = Group.choose, BoundJournal.record, Recalled.carried_on
+
+
+def _told_too_early(state: machine.CommitState, outcome: Any) -> machine.Step:
+    """An error is reported as not committed although the intent is open."""
+    return _conclude(replace(state, ride=replace(state.ride, window=None)), outcome)
+
+
+_conclude = machine._conclude
+
+
+def _withdraws(state: machine.CommitState, event: ev.RidersChosen) -> machine.Step:
+    """A rider changes its mind: it deletes its intent, and reports that it is not committed."""
+    alone = replace(state, ride=replace(state.ride, window=None))
+    return _conclude(alone, do.NotCommitted("retries-exhausted", "it has withdrawn its intent"))
+
+
+def _silence_is_refusal(self: Group, timeline: Any) -> Any:
+    """An intent without an answer counts as not registered."""
+    answer = _register(self, timeline)
+    if isinstance(answer, ev.IntentRegistered) and answer.reason:
+        self.intent = None
+        return ev.IntentRefused(answer.reason)
+    return answer
+
+
+def _does_not_look(self: Group, latest: Any, timeline: Any) -> Any:
+    """A rider leads without looking for itself in the snapshot that it lost to."""
+    return None if self.intent is None else StillOpen()
+
+
+def _forgets_who_landed(self: Leader, waiting: Any) -> Any:
+    """A leader does not ask whom its base carries."""
+    nobody = {k: v for k, v in self.base.own_properties.items() if k != "lakelatch.carries"}
+    return _choose(replace(self, base=replace(self.base, properties=nobody)), waiting)
+
+
+def _keeps_riders(self: Group, effect: Any, base: Any, timeline: Any) -> Any:
+    """A leader that lost takes the riders of its last attempt along."""
+    before = self.__dict__.setdefault("first riders", ())
+    answer = _choose_riders(self, effect, base, timeline)
+    self.riders = self.__dict__["first riders"] = before or self.riders
+    return answer
+
+
+def _names_nobody_but_riders(self: run.CommitRun, attempt: Any) -> Any:
+    """A leader that carries nobody does not list itself, although its intent may be open."""
+    self.group.asked = False
+    return _built(self, attempt)
+
+
+_built = run.CommitRun._built
+
+
+def _told_apart_by_intent(self: Leader, waiting: Any) -> Any:
+    """Twins are told apart by their commits, not by their identity."""
+    chosen = {i.commit: i for i in waiting if self.near(i.ids[0]) and self._stands(i) and i.commit != self.commit}
+    return tuple(chosen[commit] for commit in sorted(chosen))
+
+
+def _carries_its_twin(self: Leader, waiting: Any) -> Any:
+    """A leader does not know its own identity among its riders."""
+    return _choose(replace(self, user="somebody else"), waiting)
+
+
+def _lost_with_riders(self: run.CommitRun, effect: Any) -> Any:
+    """A leader that has lost a race deletes the manifests that it listed for its riders."""
+    answer = _read_back(self, effect)
+    if isinstance(answer, ev.FoundAnother):
+        names = [line.file_name for rider in self.group.riders for line in rider.manifests]
+        self.store.delete_many([self.timeline.paths.manifest(name) for name in names])
+    return answer
+
+
+_read_back = run.CommitRun.read_back
+
+
+def _not_in_the_journal(self: BoundJournal, event: Any) -> Any:
+    """The journal does not know of the intent before its request."""
+    return event if isinstance(event, ev.IntentPrepared) else _record(self, event)
+
+
+def _takes_it_for_closed(*about: Any) -> Any:
+    """Whoever resolves a rider that is in no snapshot so far reports that it is not committed."""
+    found = _look_for(*about)
+    return Closed() if isinstance(found, StillOpen) else found
+
+
+_look_for = resolution.look_for
+
+
+def _riders_forgotten(self: Recalled, *about: Any, riders: Any = ()) -> Any:
+    """Riders are not in the table's memory of identities."""
+    return _carried_on(self, *about)
+
+
+def _any_base(self: Leader, intent: Intent) -> bool:
+    return True
+
+
+def _for_ever(self: Leader, first_id: int) -> bool:
+    return first_id <= self.base.id + 1
+
+
+def _gather(handler: Any, leads_to: tuple[machine.Phase, ...]) -> Patch:
+    return machine.TRANSITIONS, (machine.Phase.GATHER, ev.RidersChosen), machine.Transition(handler, leads_to)
+
+
+_REFUSED = frozenset({"403"})
+
+GROUPS: tuple[Mutant, ...] = (
+    Mutant(
+        "an error is told while the intent is open",
+        lambda: [(machine, "_conclude", _told_too_early)],
+        (worlds.ridden(1, strikes=worlds.LOOKING, faults=_REFUSED),),
+    ),
+    Mutant("a rider withdraws", lambda: [_gather(_withdraws, (machine.Phase.DONE,))], (worlds.ridden(0),)),
+    Mutant(
+        "an intent without an answer is none",
+        lambda: [(Group, "register", _silence_is_refusal)],
+        (worlds.ridden(1, strikes=worlds.ASKING),),
+    ),
+    Mutant("a rider does not look for itself", lambda: [(Group, "fate", _does_not_look)], (worlds.ridden(0),)),
+    Mutant(
+        "a leader does not look into its base",
+        lambda: [(Leader, "choose", _forgets_who_landed)],
+        (worlds.ridden(0), worlds.ridden(0, 2)),
+    ),
+    Mutant(
+        "a leader keeps its riders", lambda: [(Group, "choose", _keeps_riders)], (worlds.ridden(0), worlds.ridden(0, 2))
+    ),
+    Mutant(
+        "a rider that leads does not name itself",
+        lambda: [(run.CommitRun, "_built", _names_nobody_but_riders)],
+        (worlds.ridden(0),),
+    ),
+    Mutant(
+        "twins are told apart by their intents",
+        lambda: [(Leader, "choose", _told_apart_by_intent)],
+        (worlds.twin_riders(0),),
+    ),
+    Mutant(
+        "a leader carries its own twin",
+        lambda: [(Leader, "choose", _carries_its_twin)],
+        (worlds.twin_riders(0, leads=True),),
+    ),
+    Mutant(
+        "a loser deletes the manifests of its riders",
+        lambda: [(run.CommitRun, "read_back", _lost_with_riders)],
+        (worlds.ridden(0), worlds.ridden(0, 2)),
+    ),
+    Mutant(
+        "the journal does not know of the intent",
+        lambda: [(BoundJournal, "record", _not_in_the_journal)],
+        (worlds.dead_rider(recovers=True),),
+    ),
+    Mutant(
+        "an open intent is taken for closed",
+        lambda: [(resolution, "look_for", _takes_it_for_closed)],
+        (worlds.dead_rider(recovers=True),),
+    ),
+    Mutant(
+        "riders are not remembered", lambda: [(Recalled, "carried_on", _riders_forgotten)], (worlds.restarted_rider(1),)
+    ),
+    Mutant(
+        "orphan cleaning ignores intents",
+        lambda: [(UsedFiles, "add_intents", lambda self, keys, roots: None)],
+        (worlds.dead_rider(cleans=True),),
+    ),
+    Mutant(
+        "an intent without an end",
+        lambda: [(Leader, "near", _for_ever), (Leader, "_stands", _any_base)],
+        (worlds.ridden(0, 2),),
+    ),
+)
