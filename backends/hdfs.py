@@ -21,8 +21,9 @@ from ..core.errors import InvalidArgument, LakelatchError, Unsupported
 from .answers import APPLIED_NOTHING, REPEATABLE, Answer, AnswerTable, chain
 from .durable import is_temporary, temporary_name
 from .keys import join, safe_key, safe_prefix
-from .object_store import OWN_OPTIONS, ClientDied, FsspecStore
+from .object_store import OWN_OPTIONS, FsspecStore
 from .store import Capabilities, ObjectInfo, ObjectNotFound
+from .transport import ClientDied
 from .upload import Multipart, SpooledUpload
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ Synchronous file systems are wrapped in `fsspec.implementations.asyn_wrapper.Asy
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ import tenacity
 
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, UnsafeBackend
 from .answers import APPLIED_NOTHING, REPEATABLE, REPEATABLE_CREATE, Answer, chain, create_outcome
+from .carrier import ChoosesTransport
 from .deadline import left_s
 from .files import RangeInput, checked_range
 from .keys import join, key_defect, safe_key, safe_prefix
@@ -28,11 +30,12 @@ from .object_folders import ObjectFolders
 from .storage_options import StorageOptions
 from .store import Capabilities, Created, ObjectInfo, ObjectNotFound, PutOutcome
 from .threads import LoopThreads, this_process
+from .transport import ClientDied, NotExpressed, checked_choice
 from .upload import BufferedOutput, Multipart
 
 T = TypeVar("T")
 
-OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout"})
+OWN_OPTIONS = frozenset({"allow_unsafe", "request_timeout", "transport"})
 """Storage options that lakelatch uses itself. The others are passed to the client."""
 
 FIXED_OPTIONS = frozenset({"skip_instance_cache", "use_listings_cache"})
@@ -80,12 +83,14 @@ class Patience:
         )
 
 
-class FsspecStore(ObjectFolders, ABC):
+class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
     """A store over an asynchronous fsspec file system.
 
     Args:
         url: the root, without credentials.
-        storage_options: fsspec's options for this store, and `request_timeout` (seconds) and `allow_unsafe`.
+        storage_options: fsspec's options for this store, and `request_timeout` (seconds), `allow_unsafe` and `transport`:
+            `auto` (obstore carries the requests if it is installed and can express the options, else fsspec), `obstore` or
+            `fsspec`.
         patience: deadlines and repeats. `request_timeout` overrides its deadline.
 
     A store can be pickled to another process or machine. The child of a fork makes its own connections.
@@ -106,8 +111,12 @@ class FsspecStore(ObjectFolders, ABC):
         self._options = given.without(*OWN_OPTIONS)
         self._allow_unsafe = given.flag("allow_unsafe", False)
         self._root = self._root_of(url)
+        self._wanted = checked_choice(given.get("transport", "auto"))
         self._check_options()
         self._connection: tuple[object, Any] | None = None
+        self._carrier = None
+        if self._wanted == "obstore":
+            self._insist()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._url, self._given, self._patience)
@@ -213,7 +222,8 @@ class FsspecStore(ObjectFolders, ABC):
         answers: list[Answer] = []
         if len(data) > CREATE_LIMIT_BYTES:
             raise InvalidArgument(f"{key}: {len(data)} bytes cannot be created in one conditional request")
-        self._filesystem()  # a failure before anything was sent is raised, not returned as an outcome
+        if self._carried()[0] is None:
+            self._filesystem()  # a failure before anything was sent is raised, not returned as an outcome
 
         def send() -> None:
             try:
@@ -299,6 +309,10 @@ class FsspecStore(ObjectFolders, ABC):
 
     def _bounded(self, seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run one request to its end or to its deadline, from any thread."""
+        fast = self._carried()[0]
+        if fast is not None and call.__name__ in fast.named:
+            with contextlib.suppress(NotExpressed):
+                return cast("T", self._through(fast, min(seconds, left_s()), call.__name__, *args))
         from fsspec.asyn import sync
 
         fs = self._filesystem()
@@ -336,10 +350,6 @@ class FsspecStore(ObjectFolders, ABC):
         if answer is Answer.NO_CONDITION and action == "create":
             raise UnsafeBackend(message) from cause
         raise StoreUnavailable(message, next_step=NEXT_STEPS.get(answer)) from cause
-
-
-class ClientDied(Exception):
-    """The client raised something other than an `Exception`, such as a panic of native code. It proves nothing (H2)."""
 
 
 async def _alive(call: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -10,14 +10,16 @@ Source: format/stores §1, §4, §5.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
+from .s3_obstore import s3_requests
 from .store import Capabilities
+from .transport import After, ObstoreRequests
 from .upload import Multipart
 
 _FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
@@ -71,7 +73,7 @@ S3_ANSWERS = AnswerTable(
                     "NoAuthTokenError", "TokenRetrievalError", "SSOError", "UnauthorizedSSOTokenError",
                     "NoRegionError", "InvalidRegionError", "ParamValidationError", "ValidationError",
                     "ConfigNotFound", "ConfigParseError", "InvalidConfigError", "MetadataRetrievalError",
-                    "UnknownEndpointError", "BaseEndpointResolverError",
+                    "UnknownEndpointError", "BaseEndpointResolverError", "NoCredentials",
                 ),
                 _NOT_SENT,
             ),
@@ -89,6 +91,7 @@ class S3Store(FsspecStore):
         storage_options: the options of s3fs (`key`, `secret`, `token`, `profile`, `anon`, `endpoint_url`,
             `client_kwargs`, `config_kwargs`, …), and `request_timeout` (seconds, default 30) and `allow_unsafe`.
             lakelatch makes the retries itself: those in `config_kwargs` are replaced. Listings are never cached.
+            `transport` chooses the client: see `FsspecStore`.
             Prefer a profile or the environment to explicit keys (H19).
 
     Raises:
@@ -107,6 +110,9 @@ class S3Store(FsspecStore):
 
     def _check_options(self) -> None:
         self._given.only(known_options(_s3fs().S3FileSystem) | _FROM_AIOBOTOCORE, "S3 stores")
+
+    def _obstore(self) -> Callable[[], ObstoreRequests]:
+        return s3_requests(self._options, self._patience.deadline_seconds)
 
     async def _connect(self) -> Any:
         options = dict(self._options.without(*FIXED_OPTIONS))
@@ -149,6 +155,8 @@ class S3Store(FsspecStore):
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         bucket, _, start = prefix.partition("/")
         more = {"ContinuationToken": after} if after else {}
+        if isinstance(after, After):
+            more = {"StartAfter": after.partition("/")[2]}
         found = await fs._call_s3("list_objects_v2", Bucket=bucket, Prefix=start, **more)
         listed = [(f"{bucket}/{one['Key']}", int(one["Size"]), modified_ms(one)) for one in found.get("Contents", ())]
         return listed, found["NextContinuationToken"] if found.get("IsTruncated") else None
@@ -259,9 +267,21 @@ async def _body(response: Any) -> bytes:
 
 
 def _prepare(client: Any) -> None:
-    """Send bodies at once. botocore asks `Expect: 100-continue` first, which costs every PUT a round trip."""
+    """Send bodies at once: botocore asks `Expect: 100-continue` first, which costs every PUT a round trip. Believe the store
+    alone: the HTTP client follows redirections, after which the answer may be that of a login page (H2)."""
     client.meta.events.register_last("before-call.s3", _without_expect)
+    client.meta.events.register_last("after-call.s3", _not_redirected)
 
 
 def _without_expect(params: Any, **_: Any) -> None:
     params["headers"].pop("Expect", None)
+
+
+class _Redirected(Exception):
+    """Something in between sent the request elsewhere. What was answered there proves nothing."""
+
+
+def _not_redirected(http_response: Any, **_: Any) -> None:
+    for step in getattr(http_response.raw, "history", ()):
+        if step.status not in (307, 308):  # by these, S3 sends the same request to another of its hosts
+            raise _Redirected(f"the answer {step.status} led elsewhere")

@@ -75,10 +75,12 @@ class Threads(Executor):
     Args:
         count: the largest number of threads.
         name: the prefix of their names.
+        is_awaited: whether the interpreter waits for unfinished work before it ends, for `LAST_SECONDS` at most. False is for
+            work that somebody else waits for.
     """
 
-    def __init__(self, count: int, name: str = "lakelatch") -> None:
-        crew = self._crew = PerProcess(lambda: _Crew(count, name))
+    def __init__(self, count: int, name: str = "lakelatch", is_awaited: bool = True) -> None:
+        crew = self._crew = PerProcess(lambda: _Crew(count, name, is_awaited))
         self._end = weakref.finalize(self, lambda: _dismiss(crew))
         self._end.atexit = False
 
@@ -109,7 +111,7 @@ class _Crew:
     Invariant: accepted work is queued or running, and there is a thread for each piece of it, up to `count`.
     """
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, count: int, name: str, is_awaited: bool) -> None:
         self._count, self._name = count, name
         self._todo: SimpleQueue[_Work[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -117,7 +119,8 @@ class _Crew:
         self._dismissed = False
         self._load = 0
         """The number of accepted pieces of work that are not done yet."""
-        _CREWS.add(self)
+        if is_awaited:
+            _CREWS.add(self)
 
     def takes(self, work: _Work[Any]) -> bool:
         """Give the work to a thread, or return False if there is none."""

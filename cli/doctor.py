@@ -78,7 +78,7 @@ def examine(
     """
     folders = _missing_folders(store)
     reached = _made("reach", lambda: _reach(store))
-    checks = [reached, _credentials(store, options)]
+    checks = [reached, _credentials(store, options), *_transport(store)]
     if reached.status == "fail":
         return checks
     scratch = f"lakelatch-doctor-{secrets.token_hex(8)}"
@@ -129,6 +129,12 @@ def _credentials(store: Store, options: Mapping[str, Any]) -> Check:
         f"given as options: {', '.join(explicit)}; they are sent to every worker",
         "use the environment or a named profile if the workers have them",
     )
+
+
+def _transport(store: Store) -> list[Check]:
+    """Which client carries the requests of an object store, and why."""
+    used = getattr(store, "transport", None)
+    return [Check("transport", "ok", f"{used.name}: {used.reason}", used.next_step)] if used else []
 
 
 def _table(store: Store, branch: str) -> Check:

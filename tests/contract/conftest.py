@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,12 +26,25 @@ from lakelatch.lab.contract_faults import LATE_MS
 from . import store_table
 from .generic_store import GenericStore
 
-HOSTS = {"s3": "s3_host", "minio": "minio_host", "gcs": "gcs_host", "adls": "azure_host", "hdfs": "hdfs_host"}
+HOSTS = {
+    "s3": "s3_host",
+    "s3 fsspec": "s3_host",
+    "minio": "minio_host",
+    "gcs": "gcs_host",
+    "adls": "azure_host",
+    "hdfs": "hdfs_host",
+}
 """Kinds of store with a real server, and the fixture that runs it."""
 
-DIALECTS = {"s3": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure"}
+HAS_OBSTORE = sys.version_info >= (3, 11)  # obstore has no version for Python 3.10, where fsspec carries all requests
+collect_ignore = [] if HAS_OBSTORE else ["test_transport.py"]
+
+TRANSPORTS = {"s3": "obstore" if HAS_OBSTORE else "fsspec", "s3 fsspec": "fsspec"}
+"""Kinds that run on a transport of their own. `s3` insists on obstore, so that it cannot be replaced unnoticed."""
+
+DIALECTS = {"s3": "s3", "s3 fsspec": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure"}
 NIGHTLY_ONLY = (
-    () if NIGHTLY else ("minio",)
+    () if NIGHTLY else ("minio", "s3 fsspec")
 )  # building it takes minutes, and the shape of its refusals is tested in `test_answers.py` too
 REAL = tuple(kind for kind in DIALECTS if kind not in NIGHTLY_ONLY)
 """The kinds that speak HTTP, so that a proxy can stand in front of them."""
@@ -56,7 +70,7 @@ def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
         return lambda path: LocalStore(f"{folder}/{path}")
     if kind in HOSTS:
         host = request.getfixturevalue(HOSTS[kind])
-        url, options = host.new_root(), host.storage_options()
+        url, options = host.new_root(), {**host.storage_options(), **transport_of(kind)}
         return lambda path: open_store(f"{url}/{place}/{path}", options)
     if kind == "generic":
         return lambda path: GenericStore(f"generic://{place}/{path}")
@@ -65,6 +79,11 @@ def stores_of(kind: str, request: pytest.FixtureRequest) -> Stores:
     if kind == "faulty":
         return lambda path: FaultyStore(MemoryStore(f"memory://{place}/{path}"), 0, {})
     return lambda path: MemoryStore(f"memory://{place}/{path}")
+
+
+def transport_of(kind: str) -> dict[str, str]:
+    """The storage option that chooses the transport of this kind."""
+    return {"transport": TRANSPORTS[kind]} if kind in TRANSPORTS else {}
 
 
 @dataclass(frozen=True)
@@ -95,9 +114,9 @@ class Faulty:
         return sum(r.method == "PUT" or r.path.startswith("/upload/") for r in asked)
 
 
-@pytest.fixture(params=["s3", "gcs", "adls"])
+@pytest.fixture(params=["s3", "s3 fsspec", "gcs", "adls"])
 def kind(request: pytest.FixtureRequest) -> Any:
-    """One server of each dialect."""
+    """One server of each dialect, and both transports of S3."""
     return request.param
 
 
@@ -107,7 +126,8 @@ def faulty(kind: str, request: pytest.FixtureRequest) -> Iterator[Faulty]:
     host = request.getfixturevalue(HOSTS[kind])
     dialect = DIALECTS[kind]
     with FaultProxy(host.endpoint_url, dialect=dialect) as proxy:
-        yield Faulty(kind, dialect, host.new_root(), host.storage_options(proxy.url), proxy, host.storage_options())
+        options = {**host.storage_options(proxy.url), **transport_of(kind)}
+        yield Faulty(kind.partition(" ")[0], dialect, host.new_root(), options, proxy, host.storage_options())
 
 
 SEEN: store_table.Seen = {}

@@ -136,7 +136,8 @@ class ScriptedStore(S3Store):
 def outcome_of(*script: BaseException | None) -> tuple[PutOutcome | LakelatchError, int]:
     """The outcome or the raised error, and the number of sends."""
     patience = Patience(sends=4, first_wait_seconds=0.001, longest_wait_seconds=0.002)
-    store = ScriptedStore("s3://bucket/t", {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9"}, patience)
+    options = {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9", "transport": "fsspec"}
+    store = ScriptedStore("s3://bucket/t", options, patience)
     store.script = list(script)
     try:
         return store.put_if_absent("snapshot/snapshot-1", b"{}"), store.sends

@@ -27,6 +27,7 @@ class Counted:
         self.store: FsspecStore = faulty.store()
         self.proxy = faulty.proxy
         self.write, self.head = WRITE[faulty.kind], HEAD[faulty.kind]
+        self.one_delete = "POST" if self.store.transport.name == "obstore" else "DELETE"
 
     def cost(self, act: Callable[[], Any]) -> list[str]:
         self.proxy.clear()
@@ -50,8 +51,9 @@ def test_one_request_each(counted: Counted) -> None:
     assert cost(lambda: store.get_range("a", 50, 60)) == ["GET"]
     assert cost(lambda: store.head("a")) == [counted.head]
     assert cost(lambda: list(store.list(""))) == ["GET"]
-    assert cost(lambda: list(store.list("nothing/"))) == ["GET"]
-    assert cost(lambda: store.delete_many(["a"])) == ["DELETE"]
+    # obstore believes any answer that is XML, so that fsspec is asked whether a listing is empty.
+    assert cost(lambda: list(store.list("nothing/"))) == ["GET"] * (2 if store.transport.name == "obstore" else 1)
+    assert cost(lambda: store.delete_many(["a"])) == [counted.one_delete]
     deletes = ["DELETE"] * 3 if counted.faulty.kind == "adls" else ["POST"]
     assert cost(lambda: store.delete_many(["a", "b", "c"])) == deletes
     assert cost(lambda: store.delete_many([])) == []
@@ -127,20 +129,19 @@ def test_an_aborted_upload_is_dropped(counted: Counted) -> None:
     assert list(store.list("")) == []
 
 
-@pytest.mark.parametrize("kind", ["s3", "gcs"])
+@pytest.mark.parametrize("kind", ["s3", "s3 fsspec", "gcs"])
 def test_pages(counted: Counted) -> None:
     """A listing takes one request per 1000 keys. Deletes take as many keys as the store allows (one on ADLS)."""
     direct = counted.faulty.past()
     store, cost = counted.store, counted.cost
     names = [f"data/{number:05}" for number in range(1001)]
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda name: direct.put(name, b""), names))
+        list(pool.map(lambda name: direct.put(name, b"1"), names))
     listed: list[str] = []
     assert cost(lambda: listed.extend(info.key for info in store.list(""))) == ["GET", "GET"]
     assert sorted(listed) == names
-    deletes = {"s3": ["DELETE", "POST"], "gcs": ["DELETE", *["POST"] * 10]}
+    deletes = {"s3": [counted.one_delete, "POST"], "gcs": ["DELETE", *["POST"] * 10]}
     assert cost(lambda: store.delete_many(names)) == deletes[counted.faulty.kind]
-    assert cost(lambda: listed.clear()) == []
     assert list(store.list("")) == []
 
 
@@ -162,7 +163,7 @@ def test_the_meter_agrees_with_the_server(counted: Counted) -> None:
     assert metered.snapshot().requests == len(at_server) == 4 + large_and_deletes[counted.faulty.kind]
 
 
-@pytest.mark.parametrize("kind", ["s3"])
+@pytest.mark.parametrize("kind", ["s3 fsspec"])
 def test_bodies_go_out_at_once(counted: Counted) -> None:
     """A PUT that first sends `Expect: 100-continue` waits for two answers instead of one."""
     sent: list[Any] = []

@@ -9,8 +9,8 @@ import pytest
 from fsspec.exceptions import FSTimeoutError
 
 from lakelatch.backends.answers import COMMON_STATUSES, Answer, AnswerTable, Facts, chain, create_outcome, facts_of
-from lakelatch.backends.object_store import ClientDied
 from lakelatch.backends.store import AlreadyThere, Unknown
+from lakelatch.backends.transport import ClientDied
 
 
 class BotoError(Exception):

@@ -476,7 +476,7 @@ def test_known_options_are_those_of_the_client_and_of_lakelatch() -> None:
     class Client:
         def __init__(self, token: str, loop: object, asynchronous: bool, session: object, **kwargs: object) -> None: ...
 
-    ours = {"allow_unsafe", "request_timeout", "skip_instance_cache", "use_listings_cache"}
+    ours = {"allow_unsafe", "request_timeout", "skip_instance_cache", "transport", "use_listings_cache"}
     assert known_options(Client) == {"token", *ours}
 
 

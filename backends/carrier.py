@@ -1,0 +1,86 @@
+"""Which client carries the requests of a store: obstore, or the one of fsspec.
+
+Owns: `ChoosesTransport`, the part of `FsspecStore` that decides. Must not know: any particular store, tables.
+Invariants: a choice holds for one process, and is made when the first request is sent. `transport="obstore"` is refused where
+obstore is missing or cannot express an option, and `transport="fsspec"` never loads it. Source: decision 70.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import InvalidArgument, Unsupported
+from .storage_options import StorageOptions
+from .threads import this_process
+from .transport import NotExpressed, ObstoreRequests, Refused, Transport, require_obstore, shared
+
+ELSEWHERE = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
+"""Codes of S3 for a request that was signed for another region than the bucket's. It did nothing."""
+
+
+class ChoosesTransport:
+    """The choice of the transport, for a store of objects."""
+
+    _wanted: str
+    _given: StorageOptions
+    _carrier: tuple[object, ObstoreRequests | None, Transport] | None
+
+    def _obstore(self) -> Callable[[], ObstoreRequests]:
+        """How obstore does the requests of this store.
+
+        Raises:
+            NotExpressed: it cannot, with these options.
+        """
+        raise NotExpressed("lakelatch uses no other client for this kind of store")
+
+    @property
+    def transport(self) -> Transport:
+        """The client that carries the requests of this process, and why."""
+        return self._carried()[1]
+
+    def _carried(self) -> tuple[ObstoreRequests | None, Transport]:
+        """obstore's requests for this process, or None if fsspec carries them."""
+        held, process = self._carrier, this_process()
+        if held is None or held[0] != process:
+            held = self._carrier = (process, *self._chosen())
+        return held[1:]
+
+    def _chosen(self) -> tuple[ObstoreRequests | None, Transport]:
+        if self._wanted == "fsspec":
+            return None, Transport("fsspec", "storage option transport is fsspec")
+        try:
+            make = self._obstore()
+            require_obstore()
+        except NotExpressed as error:
+            return None, Transport("fsspec", str(error))
+        except Unsupported as error:
+            return None, Transport("fsspec", "obstore is not installed", error.next_step)
+        kind, patience = type(self), getattr(self, "_patience", None)
+        identity = f"{kind.__module__}.{kind.__qualname__} {patience} {sorted(dict(self._given).items(), key=repr)!r}"
+        return shared(identity, make), Transport("obstore", "it is installed and can express the storage options")
+
+    def _insist(self) -> None:
+        """Raise if obstore is missing or cannot express the options. The child of a fork uses fsspec all the same."""
+        try:
+            self._obstore()
+        except NotExpressed as error:
+            raise InvalidArgument(
+                f"storage option 'transport' is 'obstore', but {error}",
+                next_step="leave transport out, or set it to fsspec",
+            ) from None
+        with contextlib.suppress(NotExpressed):
+            require_obstore()
+
+    def _through(self, fast: ObstoreRequests, seconds: float, name: str, *args: Any) -> Any:
+        """One request through obstore. Raises `NotExpressed` if fsspec is to do it."""
+        try:
+            return fast.run(seconds, name, *args)
+        except Refused as refused:
+            if refused.code not in ELSEWHERE:
+                raise
+            # fsspec's client finds the region of a bucket, and is used from now on.
+            told = Transport("fsspec", f"the bucket is in another region than the options say ({refused})")
+            self._carrier = (this_process(), None, told)
+            raise NotExpressed(told.reason) from None

@@ -1,0 +1,194 @@
+"""The options of s3fs as the settings of obstore's S3 client.
+
+Owns: which options, variables and profiles mean the same to both clients, and where the credentials come from.
+Must not know: requests, tables.
+Invariants: an option whose meaning is not known to be the same is `NotExpressed`. Credentials that are not given come from
+botocore's own chain, so that both clients use the same ones, also when they are renewed. Keys are never part of a text (H19).
+Source: decision 70.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from .transport import NotExpressed, ObstoreRequests, md5_tag, settings
+
+_OF_FILES = frozenset(
+    {
+        "asynchronous", "cache_type", "default_block_size", "default_cache_type", "default_fill_cache",
+        "fixed_upload_size", "loop", "max_concurrency", "skip_instance_cache", "use_listings_cache",
+        "allow_unsafe", "request_timeout", "transport",
+    }
+)  # fmt: skip
+"""Options that concern s3fs's files and caches, or lakelatch alone: no request depends on them."""
+
+_KEYS = ("key", "secret", "token", "username", "password")
+_READ = frozenset(
+    {*_KEYS, "anon", "endpoint_url", "client_kwargs", "config_kwargs", "profile", "use_ssl", "requester_pays"}
+)
+_CLIENT = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_session_token": "token"}
+_CLIENT_READ = frozenset({*_CLIENT, "region_name", "endpoint_url", "use_ssl", "verify"})
+_CONFIG = frozenset({"connect_timeout", "read_timeout", "max_pool_connections", "retries", "s3", "signature_version"})
+
+_VARIABLES = (
+    "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "AWS_S3_EXPRESS", "AWS_CONDITIONAL_PUT", "AWS_CHECKSUM_ALGORITHM",
+    "AWS_SERVER_SIDE_ENCRYPTION", "AWS_PROXY_URL", "AWS_DEFAULT_HEADERS",
+)  # fmt: skip
+"""Variables of the environment that mean something to one of the two clients only."""
+
+_PROFILE = frozenset(
+    {
+        "region", "ca_bundle", "output", "aws_access_key_id", "aws_secret_access_key", "aws_session_token", "role_arn",
+        "source_profile", "credential_source", "credential_process", "role_session_name", "external_id",
+        "duration_seconds", "mfa_serial", "web_identity_token_file", "cli_pager", "max_attempts", "retry_mode",
+    }
+)  # fmt: skip
+"""Settings of a profile that concern the credentials, which botocore finds, or no request."""
+
+_RENEWED = timedelta(minutes=5)
+"""How long obstore keeps credentials before it asks botocore again, which knows when they end."""
+
+
+def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[], ObstoreRequests]:
+    """How obstore does the requests of a bucket with these options.
+
+    Args:
+        given: the options of s3fs.
+        deadline_seconds: the limit of a request without a body.
+
+    Raises:
+        NotExpressed: names the option, variable or setting that obstore does not have.
+    """
+    config = s3_config({**_configured(), **given})
+    common = settings(deadline_seconds)
+    common["client_options"] |= config.pop("certificates")
+
+    def client(bucket: str) -> Any:
+        from obstore.store import S3Store
+
+        return S3Store(bucket, **config, **common)
+
+    return lambda: ObstoreRequests(client, md5_tag)
+
+
+def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of obstore's client without the bucket, and its options for `certificates`."""
+    for name, value in options.items():
+        if name not in _READ | _OF_FILES and value not in (None, False, {}):
+            raise NotExpressed(f"obstore cannot express storage option {name!r}")
+    client, config = dict(options.get("client_kwargs") or {}), dict(options.get("config_kwargs") or {})
+    for which, names in ((client, _CLIENT_READ), (config, _CONFIG)):
+        unknown = sorted(set(which) - names)
+        if unknown:
+            raise NotExpressed(f"obstore cannot express {unknown[0]!r} in client_kwargs or config_kwargs")
+    for name in _VARIABLES:
+        if os.environ.get(name):
+            raise NotExpressed(f"the environment sets {name}, which does not mean the same to obstore")
+    key, secret, token = (options.get(name) or options.get(other) for name, other in _names())
+    key, secret = key or client.get("aws_access_key_id"), secret or client.get("aws_secret_access_key")
+    token = token or client.get("aws_session_token")
+    session = _session(options.get("profile"))
+    endpoint = options.get("endpoint_url") or client.get("endpoint_url")
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = client.get("region_name") or session.get_config_variable("region")
+    made: dict[str, Any] = {
+        "region": region or "us-east-1",
+        "conditional_put": "etag",
+        "skip_signature": bool(options.get("anon")),
+        "request_payer": bool(options.get("requester_pays")),
+        "virtual_hosted_style_request": _style(config) == "virtual",
+        "certificates": _certificates(client.get("verify"), session),
+    }
+    if endpoint:
+        made["endpoint"] = str(endpoint).rstrip("/")
+        if made["virtual_hosted_style_request"]:
+            raise NotExpressed("obstore has another idea of virtual addresses at an endpoint of one's own")
+    elif not region or not region.startswith(
+        ("us-east", "us-west", "eu-", "ap-", "ca-", "sa-", "me-", "af-", "il-", "mx-")
+    ):
+        raise NotExpressed("obstore must be told a region, and one of AWS's common partition")
+    elif options.get("use_ssl", True) is False or client.get("use_ssl", True) is False:
+        raise NotExpressed("obstore cannot express use_ssl=False")
+    if made["skip_signature"]:
+        return made
+    if key and secret:
+        return made | {"access_key_id": key, "secret_access_key": secret} | ({"session_token": token} if token else {})
+    if key or secret:
+        raise NotExpressed("only half of a key is given")
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise NotExpressed("botocore finds no credentials, and says what it looked for")
+    return made | {"credential_provider": _Credentials(credentials)}
+
+
+class _Credentials:
+    """The credentials that botocore finds and renews."""
+
+    def __init__(self, credentials: Any) -> None:
+        self._credentials = credentials
+
+    def __call__(self) -> dict[str, Any]:
+        held = self._credentials.get_frozen_credentials()
+        return {
+            "access_key_id": held.access_key,
+            "secret_access_key": held.secret_key,
+            "token": held.token,
+            "expires_at": datetime.now(timezone.utc) + _RENEWED,
+        }
+
+
+def _certificates(verify: Any, session: Any) -> dict[str, Any]:
+    """Whom to trust: botocore's `verify`, or the bundle that the environment or the profile names."""
+    if verify is False:
+        return {"allow_invalid_certificates": True}
+    bundle = verify if isinstance(verify, str) else session.get_config_variable("ca_bundle")
+    if not bundle:
+        return {}
+    try:
+        return {"root_certificate": Path(bundle).read_bytes()}
+    except OSError as error:
+        raise NotExpressed(f"the bundle of certificates {bundle} cannot be read: {error.strerror}") from None
+
+
+def _configured() -> dict[str, Any]:
+    """What fsspec's own configuration says of S3: files in `~/.config/fsspec`, and variables such as `FSSPEC_S3_KEY`."""
+    from fsspec.config import conf
+
+    return {**conf.get("s3", {}), **conf.get("s3a", {})}
+
+
+def _names() -> tuple[tuple[str, str], ...]:
+    return ("key", "username"), ("secret", "password"), ("token", "token")
+
+
+def _style(config: Mapping[str, Any]) -> str:
+    """The style of addresses: `path`, or `virtual` for the bucket as a part of the host."""
+    s3 = dict(config.get("s3") or {})
+    style = str(s3.pop("addressing_style", "path"))
+    s3.pop("payload_signing_enabled", None)
+    if s3:
+        raise NotExpressed(f"obstore cannot express {min(s3)!r} of config_kwargs")
+    if config.get("signature_version", "s3v4") not in ("s3v4", "v4"):
+        raise NotExpressed("obstore cannot express signature_version of config_kwargs")
+    return "virtual" if style == "virtual" else "path"
+
+
+def _session(profile: str | None) -> Any:
+    """botocore's session, if the settings of the profile mean the same to obstore."""
+    import botocore.exceptions
+    import botocore.session
+
+    session = botocore.session.Session(profile=profile)
+    try:
+        found: Mapping[str, Any] = session.get_scoped_config()
+    except botocore.exceptions.BotoCoreError:
+        raise NotExpressed("the AWS profile cannot be read, and s3fs says why") from None
+    others = sorted(name for name in found if name not in _PROFILE and not name.startswith("sso_"))
+    if others:
+        raise NotExpressed(f"the AWS profile sets {others[0]!r}, which obstore cannot express")
+    return session

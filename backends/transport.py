@@ -1,0 +1,330 @@
+"""The client that carries requests: obstore where it can, else the store's client for fsspec.
+
+Owns: `Transport`, which client a store uses and why; `ObstoreRequests`, one request each through obstore; how obstore's errors
+are read. Must not know: any particular store, retries, tables.
+
+Invariants: obstore sends each request once. A deadline is set from outside, as for fsspec. Its errors become the statuses and
+codes that the store gave, so that the one table of answers decides; what cannot be read proves nothing (H2). `NotExpressed`
+means that fsspec is to do it, and is raised only if nothing was sent, or for a listing. obstore's runtime has threads that do
+not survive a fork, and a request in a child would wait forever: the child of a process with obstore uses fsspec.
+Source: format/stores §4; decision 70.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as NoResult
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from ..core.errors import InvalidArgument, Unsupported
+from .threads import Threads, forked_lock, this_process
+
+T = TypeVar("T")
+
+CHOICES = ("auto", "obstore", "fsspec")
+"""The values of storage option `transport`."""
+
+SMALL_BYTES = 16 << 20
+"""Larger bodies go through fsspec. obstore's client has one time limit for all requests, which must not grow with theirs."""
+
+SLOWEST_BYTES_PER_SECOND = 256 << 10
+CONNECT_SECONDS = 5
+REQUESTS_AT_ONCE = 32
+PAGE = 1000
+
+_CLIENTS_LIMIT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """The client that carries a store's requests.
+
+    Attributes:
+        name: `obstore` or `fsspec`.
+        reason: why it is this one, for people.
+        next_step: how to get the faster one; "" if it is in use, or cannot be had.
+    """
+
+    name: str
+    reason: str
+    next_step: str = ""
+
+
+class NotExpressed(Exception):
+    """obstore cannot do this, so fsspec is to do it. The text says what."""
+
+
+class Refused(Exception):
+    """An answer of the store that is not a success, in the shape of botocore's errors (see `answers.facts_of`)."""
+
+    def __init__(self, status: int, code: str | None, message: str) -> None:
+        named = code or str(status)
+        super().__init__(f"{status} {named}: {message}" if message else f"{status} {named}")
+        self.code = named
+        self.response = {"Error": {"Code": named}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+class NoAnswer(Exception):
+    """obstore reports no answer of the store."""
+
+
+class NoCredentials(Exception):
+    """The credentials could not be had, so that nothing was sent."""
+
+
+class ClientDied(Exception):
+    """The client raised something other than an `Exception`, such as a panic of native code. It proves nothing (H2)."""
+
+
+class After(str):
+    """The path after which a listing goes on, as a token of `_page`."""
+
+
+class _Rest(After):
+    """The same, and what obstore has not listed yet."""
+
+    stream: Any = None
+
+
+class ObstoreRequests:
+    """The requests of one store object through obstore, by the names that they have in `FsspecStore`.
+
+    Args:
+        client: makes the client of a bucket: `client(bucket)`.
+        tag_of: the ETag that an object of these bytes has, or None if the store's ETags cannot be predicted. obstore follows
+            redirections, so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
+    """
+
+    def __init__(self, client: Callable[[str], Any], tag_of: Callable[[bytes], str] | None = None) -> None:
+        self._client = client
+        self._tag_of = tag_of
+        self._clients: dict[str, Any] = {}
+        self._marked: set[str] = set()
+        self.is_writing = True
+        """False once an ETag was not as predicted. Then fsspec writes."""
+        self.named: dict[str, Callable[..., Any]] = {
+            "_read": self.read,
+            "_read_range": self.read_range,
+            "_stat": self.stat,
+            "_write": self.write,
+            "_create": self.create,
+            "_page": self.page,
+            "_delete": self.delete,
+        }
+
+    def read(self, path: str) -> bytes:
+        obs, client, key = self._at(path)
+        return bytes(obs.get(client, key).bytes())
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        if end - start > SMALL_BYTES:
+            raise NotExpressed("a large range")
+        obs, client, key = self._at(path)
+        return bytes(obs.get_range(client, key, start=start, end=end))
+
+    def stat(self, path: str) -> tuple[int, int]:
+        obs, client, key = self._at(path)
+        found = obs.head(client, key)
+        return int(found["size"]), int(found["last_modified"].timestamp() * 1000)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._put(path, data, "overwrite")
+
+    def create(self, path: str, data: bytes) -> None:
+        self._put(path, data, "create")
+
+    def page(self, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
+        if prefix in self._marked or (after is not None and not isinstance(after, _Rest)):
+            raise NotExpressed("a listing that fsspec began")
+        obs, client, start = self._at(prefix)
+        bucket = prefix.partition("/")[0]
+        stream: Any = None
+        if after is not None:
+            stream, after.stream = after.stream, None  # after a failure it would seem to be at its end
+        if stream is None:
+            offset = after.partition("/")[2] if after is not None else None
+            stream = obs.list(client, start or None, offset=offset, chunk_size=PAGE)
+        found: list[Any] = list(next(stream, ()))
+        listed = [(f"{bucket}/{o['path']}", int(o["size"]), int(o["last_modified"].timestamp() * 1000)) for o in found]
+        if any(size == 0 for _, size, _ in listed):
+            self._marked.add(prefix)
+            raise NotExpressed("an empty object may be the mark of a folder, whose last slash obstore does not show")
+        if not listed and after is None:
+            raise NotExpressed("obstore takes any answer in XML for an empty listing, which must not be believed (H11)")
+        if len(listed) < PAGE:
+            return listed, None
+        rest = _Rest(listed[-1][0])
+        rest.stream = stream
+        return listed, rest
+
+    def delete(self, paths: list[str]) -> None:
+        if any(path.endswith("/") for path in paths):
+            raise NotExpressed("the mark of a folder, whose last slash obstore would leave out")
+        obs, client, _ = self._at(paths[0])
+        obs.delete(client, [path.partition("/")[2] for path in paths])
+
+    def _put(self, path: str, data: bytes, mode: str) -> None:
+        if len(data) > SMALL_BYTES or not self.is_writing:
+            raise NotExpressed("a large object, or a store with other ETags")
+        obs, client, key = self._at(path)
+        put = obs.put(client, key, data, mode=mode, use_multipart=False)
+        if self._tag_of is not None and str(put["e_tag"]).strip('"') != self._tag_of(data):
+            self.is_writing = False
+            raise NoAnswer("the answer has another ETag than these bytes, so that it may be about something else")
+
+    def _at(self, path: str) -> tuple[Any, Any, str]:
+        bucket, _, key = path.partition("/")
+        client = self._clients.get(bucket)
+        if client is None:
+            client = self._clients.setdefault(bucket, self._client(bucket))
+        return sys.modules["obstore"], client, key
+
+    def run(self, seconds: float, name: str, *args: Any) -> Any:
+        """Do one request, to its end or to its deadline. An interrupt ends the wait for it.
+
+        Raises:
+            NotExpressed: fsspec is to do it.
+        """
+        outcome = _THREADS.submit(_translated, self.named[name], *args)
+        try:
+            return outcome.result(seconds)
+        except NoResult:
+            outcome.cancel()  # if it has not begun, it must not be sent later
+            raise
+        except (Exception, KeyboardInterrupt, SystemExit):
+            outcome.cancel()
+            raise
+        except BaseException as error:
+            raise ClientDied(f"{type(error).__name__}: {error}") from None
+
+
+def _translated(request: Callable[..., T], *args: Any) -> T:
+    try:
+        return request(*args)
+    except (NotExpressed, NoAnswer):
+        raise
+    except Exception as error:
+        raise meaning(error, request.__name__) from None  # obstore's text repeats URLs, which may hold secrets (H19)
+
+
+_STATUS = re.compile(r"Server returned [^:]{1,80}: (\d{3})\b[^:]{0,60}:? ?(.*)", re.DOTALL)
+_CODE = re.compile(r"<Code>([^<]{1,100})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,500})</Message>")
+_NOT_DELETED = re.compile(r"DeleteObjects request failed for key (.{1,1024}?): (.*) \(code: (\w+)\)", re.DOTALL)
+_QUERY = re.compile(r"\?[^\s\"')]*")
+_BARE_REDIRECT = "redirect without LOCATION"
+
+
+def meaning(error: Exception, request: str) -> Exception:
+    """The answer of the store that an error of obstore tells of, or the error that says what else happened.
+
+    Args:
+        error: what obstore raised. Its text begins with a sentence and ends with a dump for developers.
+        request: the name of the request, as in `ObstoreRequests`.
+    """
+    kind, text = type(error).__name__, str(error).partition("\n\nDebug source:")[0]
+    if kind == "InvalidPathError" or (isinstance(error, ValueError) and "parse path" in text):
+        return NotExpressed("a name that obstore does not accept")
+    refused = _NOT_DELETED.search(text)
+    if refused:
+        if refused[3] == "NoSuchKey":
+            return NotExpressed("a deletion of objects that are partly missing")
+        return Refused(403 if "Denied" in refused[3] else 500, refused[3], f"{refused[1]}: {refused[2]}")
+    answered = _STATUS.search(text)
+    if answered:
+        code, message = _CODE.search(answered[2]), _MESSAGE.search(answered[2])
+        said = message[1] if message else " ".join(_QUERY.sub("", answered[2]).split())[:300]
+        return Refused(int(answered[1]), code[1] if code else None, said)
+    if _BARE_REDIRECT in text:
+        return Refused(301, "PermanentRedirect", "the bucket is in another region")
+    shown = " ".join(_QUERY.sub("", text).split())[:500]
+    if kind == "UnauthenticatedError":
+        return NoCredentials(shown)
+    if kind == "AlreadyExistsError" and request == "create":
+        return FileExistsError(shown)  # without a status it may be a conflict, so what is read back decides (H3)
+    return NoAnswer(shown)
+
+
+def settings(deadline_seconds: float) -> dict[str, Any]:
+    """The settings of every client: each request is sent once, within limits that are wider than the deadlines from outside."""
+    longest = max(4 * deadline_seconds, deadline_seconds + SMALL_BYTES / SLOWEST_BYTES_PER_SECOND)
+    return {
+        "retry_config": {"max_retries": 0, "retry_timeout": timedelta(seconds=longest)},
+        "client_options": {
+            "timeout": timedelta(seconds=longest + 1),
+            "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+            "allow_http": True,
+            "pool_idle_timeout": timedelta(seconds=20),
+        },
+    }
+
+
+def checked_choice(value: Any) -> str:
+    """The value of storage option `transport`.
+
+    >>> checked_choice("obstore")
+    'obstore'
+    """
+    if value not in CHOICES:
+        raise InvalidArgument(f"storage option 'transport' is {value!r}", next_step=f"use one of {', '.join(CHOICES)}")
+    return str(value)
+
+
+def require_obstore() -> None:
+    """Import obstore.
+
+    Raises:
+        NotExpressed: it was imported before a fork, so that it cannot be used here.
+        Unsupported: it is not installed.
+    """
+    if _before_fork:
+        raise NotExpressed(
+            "this process was forked from one that had loaded obstore, whose threads do not survive a fork"
+        )
+    try:
+        import obstore
+        import obstore.store  # noqa: F401
+    except ImportError as error:
+        raise Unsupported(
+            "the faster transport needs obstore, which is not installed", next_step="pip install 'lakelatch[fast]'"
+        ) from error
+
+
+def shared(identity: str, make: Callable[[], ObstoreRequests]) -> ObstoreRequests:
+    """One object for each identity in this process, so that opening another table needs no new connections."""
+    key = (this_process(), identity)
+    with _LOCK:
+        held = _SHARED.get(key)
+        if held is None:
+            while len(_SHARED) >= _CLIENTS_LIMIT:
+                _SHARED.pop(next(iter(_SHARED)))
+            held = _SHARED[key] = make()
+        return held
+
+
+def md5_tag(data: bytes) -> str:
+    """The ETag that S3 gives an object that was sent whole, unless it is encrypted with a key of one's own.
+
+    >>> md5_tag(b"")
+    'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+
+def _forked() -> None:
+    global _before_fork
+    _before_fork = _before_fork or "obstore" in sys.modules
+
+
+_before_fork = False
+_SHARED: dict[tuple[object, str], ObstoreRequests] = {}
+_LOCK = forked_lock()
+_THREADS = Threads(REQUESTS_AT_ONCE, "lakelatch-obstore", is_awaited=False)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,327 @@
+"""Which client carries the requests, and what obstore must not get wrong. The contract itself runs on both transports of S3."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import TimeoutError as NoResult
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import S3Server
+
+from lakelatch.backends import s3_obstore, transport
+from lakelatch.backends.gcs import GcsStore
+from lakelatch.backends.registry import open_store
+from lakelatch.backends.s3 import S3Store
+from lakelatch.backends.store import Created, Unknown
+from lakelatch.backends.threads import Threads
+from lakelatch.backends.transport import NoAnswer, ObstoreRequests, Refused, meaning
+from lakelatch.cli.doctor import Check, examine
+from lakelatch.core.errors import InvalidArgument, StoreUnavailable, Unsupported
+
+from .conftest import QUICK, Faulty
+
+S3 = tuple[str, dict[str, Any]]
+KEYS = {"key": "AKIAEXAMPLE", "secret": "do-not-show-this"}
+THERE = {"endpoint_url": "http://127.0.0.1:9"}
+
+CHOICES: list[tuple[str, dict[str, Any], dict[str, str], str]] = [
+    ("keys and an endpoint", {**KEYS, **THERE}, {}, "obstore"),
+    ("keys and a region", {**KEYS, "client_kwargs": {"region_name": "eu-central-1"}}, {}, "obstore"),
+    ("a region of the environment", KEYS, {"AWS_DEFAULT_REGION": "eu-central-1"}, "obstore"),
+    ("nobody", {"anon": True, **THERE}, {}, "obstore"),
+    ("keys of the environment", THERE, {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}, "obstore"),
+    ("a profile", {"profile": "plain", **THERE}, {}, "obstore"),
+    (
+        "options of files and caches",
+        {**KEYS, **THERE, "default_block_size": 1, "use_listings_cache": True},
+        {},
+        "obstore",
+    ),
+    ("a bundle of certificates", {**KEYS, **THERE}, {"AWS_CA_BUNDLE": __file__}, "obstore"),
+    ("no such bundle", {**KEYS, **THERE}, {"AWS_CA_BUNDLE": "/no/such"}, "certificates"),
+    ("switched off", {**KEYS, **THERE, "transport": "fsspec"}, {}, "option transport is fsspec"),
+    ("no region", KEYS, {}, "region"),
+    ("China", {**KEYS, "client_kwargs": {"region_name": "cn-north-1"}}, {}, "region"),
+    ("half a key", {"key": "AKIAEXAMPLE", **THERE}, {}, "half of a key"),
+    (
+        "encryption",
+        {**KEYS, **THERE, "s3_additional_kwargs": {"ServerSideEncryption": "aws:kms"}},
+        {},
+        "s3_additional_kwargs",
+    ),
+    ("a proxy", {**KEYS, **THERE, "config_kwargs": {"proxies": {"http": "x"}}}, {}, "proxies"),
+    (
+        "an accelerated endpoint",
+        {**KEYS, **THERE, "config_kwargs": {"s3": {"use_accelerate_endpoint": True}}},
+        {},
+        "use_accel",
+    ),
+    ("FIPS", {**KEYS, **THERE}, {"AWS_USE_FIPS_ENDPOINT": "true"}, "AWS_USE_FIPS_ENDPOINT"),
+    ("a profile with an endpoint", {"profile": "odd", **THERE}, {}, "endpoint_url"),
+    ("no such profile", {"profile": "none", **THERE}, {}, "profile"),
+]
+
+
+@pytest.fixture
+def aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """AWS's files of settings, with three profiles."""
+    config, held = tmp_path / "config", tmp_path / "credentials"
+    keys = "aws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = do-not-show-this\n"
+    config.write_text("[profile plain]\nregion = us-east-1\n[profile odd]\nendpoint_url = http://127.0.0.1:9\n")
+    held.write_text(f"[plain]\n{keys}[odd]\n{keys}")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(held))
+    return held
+
+
+@pytest.mark.parametrize(("options", "variables", "says"), [c[1:] for c in CHOICES], ids=[c[0] for c in CHOICES])
+def test_the_choice(
+    options: dict[str, Any], variables: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch, aws_files: Path
+) -> None:
+    """obstore is used if everything that s3fs would read means the same to it. Who insists is told what does not."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    used = S3Store("s3://bucket/t", options).transport
+    assert used.name == ("obstore" if says == "obstore" else "fsspec")
+    assert says in f"{used.name}: {used.reason}"
+    assert "do-not-show-this" not in repr(used)
+    if says != "obstore" and "transport" not in options:
+        with pytest.raises(InvalidArgument, match="leave transport out") as caught:
+            S3Store("s3://bucket/t", {**options, "transport": "obstore"})
+        assert says in str(caught.value)
+
+
+def test_where_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    used = S3Store("s3://bucket/t", {**KEYS, **THERE}).transport
+    assert (used.name, used.reason, used.next_step) == (
+        "fsspec",
+        "obstore is not installed",
+        "pip install 'lakelatch[fast]'",
+    )
+    with pytest.raises(Unsupported, match="obstore, which is not installed"):
+        S3Store("s3://bucket/t", {**KEYS, **THERE, "transport": "obstore"})
+
+
+def test_other_values_and_other_stores(gcs: S3) -> None:
+    with pytest.raises(InvalidArgument, match="use one of auto, obstore, fsspec"):
+        S3Store("s3://bucket/t", {"transport": "rust"})
+    url, options = gcs
+    assert GcsStore(f"{url}/t", options).transport.name == "fsspec"
+    with pytest.raises(InvalidArgument, match="transport"):
+        GcsStore(f"{url}/t", {**options, "transport": "obstore"})
+
+
+def test_a_profile_signs_the_requests(s3: S3, aws_files: Path) -> None:
+    """Credentials that are not given come from botocore's chain."""
+    url, options = s3
+    text = aws_files.read_text().replace(KEYS["key"], options["key"]).replace(KEYS["secret"], options["secret"])
+    aws_files.write_text(text)
+    without = {name: value for name, value in options.items() if name not in ("key", "secret")}
+    store = open_store(f"{url}/t", {**without, "profile": "plain", "transport": "obstore"})
+    assert store.put_if_absent("a", b"1") == Created()
+    assert store.get("a") == b"1"
+
+
+def test_credentials_that_cannot_be_renewed(s3: S3, aws_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G2: without credentials nothing is sent, so that the create is an error and not an unknown outcome."""
+
+    def expired(self: object) -> None:
+        raise RuntimeError("the login has ended")
+
+    url, options = s3
+    monkeypatch.setattr(s3_obstore._Credentials, "__call__", expired)
+    store = S3Store(
+        f"{url}/t", {"endpoint_url": options["endpoint_url"], "profile": "plain", "transport": "obstore"}, QUICK
+    )
+    with pytest.raises(StoreUnavailable, match="the login has ended") as caught:
+        store.put_if_absent("a", b"1")
+    assert "credentials" in caught.value.next_step
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_the_child_of_a_fork_uses_fsspec(s3: S3) -> None:
+    """obstore's threads do not run in the child, where a request would wait for ever."""
+    url, options = s3
+    store = S3Store(f"{url}/t", {**options, "transport": "obstore"})
+    store.put("a", b"1")
+    assert store.transport.name == "obstore"
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        others = S3Store(f"{url}/u", {**options, "transport": "obstore"})
+        right = store.get("a") == b"1" and others.put_if_absent("b", b"2") == Created()
+        os._exit(0 if right and "fork" in store.transport.reason and others.transport.name == "fsspec" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert open_store(f"{url}/u", options).get("b") == b"2"
+
+
+def test_a_pickled_store_chooses_again(s3: S3) -> None:
+    url, options = s3
+    for wanted in ("obstore", "fsspec"):
+        store = pickle.loads(pickle.dumps(S3Store(f"{url}/t", {**options, "transport": wanted})))
+        store.put("a", wanted.encode())
+        assert (store.get("a"), store.transport.name) == (wanted.encode(), wanted)
+
+
+@pytest.mark.parametrize("kind", ["s3", "s3 fsspec"])
+def test_marks_of_folders_and_empty_objects(kind: str, s3_host: S3Server) -> None:
+    """S3A leaves an empty object `folder/`, which is no object of the table. An empty object without the slash is one."""
+    bucket = s3_host.create_bucket()
+    for key in ("t/marked/", "t/marked/full", "t/marked/none"):
+        s3_host.client().put_object(Bucket=bucket, Key=key, Body=b"1" if key.endswith("full") else b"")
+    chosen = {**s3_host.storage_options(), "transport": "fsspec" if "fsspec" in kind else "obstore"}
+    store = S3Store(f"s3://{bucket}/t", chosen)
+    for _ in range(2):
+        assert sorted(info.key for info in store.list("")) == ["marked/full", "marked/none"]
+    assert store.folders("") == ["marked"]
+    store.delete_many(["marked/full", "marked/none"])
+    store.remove_folders("marked/")
+    assert "Contents" not in s3_host.client().list_objects_v2(Bucket=bucket)
+
+
+def test_marks_on_a_later_page(s3_host: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsspec goes on behind the last page of obstore, and no object is left out or listed twice."""
+    monkeypatch.setattr(transport, "PAGE", 3)
+    bucket = s3_host.create_bucket()
+    for number in range(8):
+        s3_host.client().put_object(Bucket=bucket, Key=f"t/{number}", Body=b"" if number == 4 else b"1")
+    store = S3Store(f"s3://{bucket}/t", {**s3_host.storage_options(), "transport": "obstore"})
+    assert [info.key for info in store.list("")] == list("01234567")
+
+
+@pytest.mark.parametrize("kind", ["s3"])
+def test_a_listing_goes_on_after_a_failure(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of obstore that failed seems to be at its end. It is begun again behind the last object that came."""
+    monkeypatch.setattr(transport, "PAGE", 3)
+    store = faulty.store()
+    for number in range(8):
+        store.put(str(number), b"1")
+    real, failed = ObstoreRequests.page, []
+
+    def page(self: ObstoreRequests, prefix: str, after: Any) -> Any:
+        found = real(self, prefix, after)
+        if after == f"{prefix}2" and not failed:
+            failed.append(after)
+            raise NoAnswer("the answer was lost")
+        return found
+
+    fast = store._carried()[0]
+    assert fast is not None
+    monkeypatch.setitem(fast.named, "_page", lambda *args: page(fast, *args))
+    assert [info.key for info in store.list("")] == list("01234567")
+    assert failed
+
+
+@pytest.mark.parametrize("kind", ["s3"])
+def test_a_bucket_in_another_region(faulty: Faulty) -> None:
+    """s3fs finds the region of a bucket, so that it takes over, and says why."""
+    store = S3Store(f"{faulty.url}/t", {**faulty.options, "transport": "auto"}, QUICK)
+    faulty.proxy.plan("refuse", method="WRITE", status=301, code="PermanentRedirect")
+    assert store.put_if_absent("a", b"1") == Created()
+    assert (store.transport.name, store.get("a")) == ("fsspec", b"1")
+    assert "another region" in store.transport.reason
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A server in between that sends everything to a page of its own."""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        there = self.path == "/page"
+        self.send_response(200 if there else 303)
+        self.send_header("Location", "/page")
+        self.send_header("ETag", '"of-the-page"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.headers["Content-Length"] = "0"
+        self.do_PUT()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("wanted", ["obstore", "fsspec"])
+def test_a_redirected_write_is_not_believed(elsewhere: str, wanted: str) -> None:
+    """H2: both clients follow a redirection, and take the answer of the other page for that of the store."""
+    store = S3Store("s3://bucket/t", {**KEYS, "endpoint_url": elsewhere, "transport": wanted}, QUICK)
+    assert isinstance(store.put_if_absent("snapshot-1", b"mine"), Unknown)
+    with pytest.raises(StoreUnavailable):
+        store.put("a", b"1")
+    with pytest.raises(StoreUnavailable):
+        list(store.list(""))
+
+
+def requests_of(**named: Callable[..., Any]) -> ObstoreRequests:
+    made = ObstoreRequests(lambda bucket: None)
+    made.named |= named
+    return made
+
+
+def test_a_request_that_has_not_begun_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H9: all threads wait for answers. A create that comes to its deadline meanwhile must not be sent after it."""
+    monkeypatch.setattr(transport, "_THREADS", Threads(1))
+    release, sent = threading.Event(), []
+    requests = requests_of(_read=lambda path: release.wait(10), _create=lambda path, data: sent.append(path))
+    for name, args in (("_read", ("a",)), ("_create", ("b", b""))):
+        with pytest.raises(NoResult):
+            requests.run(0.01, name, *args)
+    release.set()
+    assert requests.run(10, "_read", "c")
+    assert not sent
+
+
+def test_a_client_that_dies_proves_nothing() -> None:
+    class PanicException(BaseException):
+        """A panic of native code."""
+
+    def panic(path: str, data: bytes) -> None:
+        raise PanicException("index out of bounds")
+
+    store = S3Store("s3://bucket/t", {**KEYS, **THERE, "transport": "obstore"}, QUICK)
+    store._carrier = (transport.this_process(), requests_of(_create=panic), store.transport)
+    assert isinstance(store.put_if_absent("a", b"1"), Unknown)
+
+
+def test_what_obstore_says() -> None:
+    """The texts of obstore's errors become the store's own answers, without their URLs. What cannot be read proves nothing."""
+    head = "Generic S3 error: Error performing PUT http://h/b/k?X-Amz-Signature=hidden in 1ms - "
+    refused = meaning(
+        ValueError(f"{head}Server returned non-2xx status code: 403 Forbidden: \n\nDebug source:\n500"), "write"
+    )
+    assert isinstance(refused, Refused)
+    assert refused.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    lost = meaning(ValueError(f"{head}HTTP error: error sending request"), "create")
+    assert isinstance(lost, NoAnswer)
+    assert "hidden" not in f"{refused} {lost}"
+    assert isinstance(meaning(type("AlreadyExistsError", (Exception,), {})("k is there"), "create"), FileExistsError)
+
+
+def test_doctor_says_which_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(**options: Any) -> Check:
+        store = S3Store("s3://bucket/t", {**KEYS, **THERE, **options}, QUICK)
+        return next(check for check in examine(store, {}) if check.check == "transport")
+
+    assert told().detail.startswith("obstore: ")
+    assert told(version_aware=True).detail == "fsspec: obstore cannot express storage option 'version_aware'"
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    assert told().next_step == "pip install 'lakelatch[fast]'"
