@@ -282,6 +282,8 @@ class _Redirected(Exception):
 
 
 def _not_redirected(http_response: Any, **_: Any) -> None:
+    if http_response.status_code >= 300:
+        return  # a refusal, which is believed
     for step in getattr(http_response.raw, "history", ()):
         if step.status not in (307, 308):  # by these, S3 sends the same request to another of its hosts
             raise _Redirected(f"the answer {step.status} led elsewhere")
