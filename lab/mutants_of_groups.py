@@ -12,7 +12,7 @@ from ..coordinator.commit import run
 from ..coordinator.commit.group import Group
 from ..coordinator.identities.recall import Recalled
 from ..coordinator.intents.intent import Intent, Leader
-from ..coordinator.intents.window import Closed, StillOpen
+from ..coordinator.intents.window import Closed, StillOpen, look_for
 from ..coordinator.journal.lines import BoundJournal
 from ..coordinator.maintenance.used import UsedFiles
 from ..coordinator.outcome import resolution
@@ -111,7 +111,7 @@ def _takes_it_for_closed(*about: Any) -> Any:
     return Closed() if isinstance(found, StillOpen) else found
 
 
-_look_for = resolution.look_for
+_look_for = look_for
 
 
 def _riders_forgotten(self: Recalled, *about: Any, riders: Any = ()) -> Any:
