@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from ...backends.store import ObjectNotFound
 from ...core.errors import TableCorrupt
-from ...core.metadata.data_file import ADD, DELETE, EntryIdentity, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
 from ...core.metadata.folding import fold, may_hold
 from ...core.metadata.manifest import ManifestFile, decode_index_manifest, decode_manifest, decode_manifest_list
 from ...core.metadata.schema import TableSchema
@@ -193,23 +193,10 @@ class Reach:
 
     # ---------------------------------------------------------------------------------------------------- data files
 
-    def deleted_data(self, named: Iterable[Named]) -> Candidates:
-        """The files that deltas delete, with the files that belong to them; manifests that are gone are skipped."""
-        entries = self._entries([m for n in named for m in n.delta])
-        gone = [e for e in entries if e.kind == DELETE]
-        return Candidates(frozenset(k for e in gone for k in self.keys.data(e)), frozenset(e.partition for e in gone))
-
     def live_data(self, named: Iterable[Named]) -> Candidates:
         """The files of states, with the files that belong to them; manifests that are gone are skipped."""
         found = [e for n in named for e in fold(self._entries(n.state)).values() if e.kind == ADD]
         return Candidates(frozenset(k for e in found for k in self.keys.data(e)), frozenset(e.partition for e in found))
-
-    def added_changelog(self, named: Iterable[Named]) -> Candidates:
-        """The changelog files of roots."""
-        entries = [e for e in self._entries([m for n in named for m in n.changelog]) if e.kind == ADD]
-        return Candidates(
-            frozenset(k for e in entries for k in self.keys.data(e)), frozenset(e.partition for e in entries)
-        )
 
     def _entries(self, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
         names = dict.fromkeys(m.file_name for m in manifests)
