@@ -34,6 +34,7 @@ Choice = tuple[int, str]
 
 _TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
 """Roots that no actor makes, except the tag of a rollback."""
+_NOTHING: frozenset[tuple[Request, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +337,8 @@ class Explorer:
     def key(self, world: World) -> bytes:
         """A state as a hash of 16 bytes: what readers can see, the requests in flight, and the state of every actor."""
         seen = frozenset(world.objects.items()) if self.scenario.has("cleaner") else self._footprint(world.objects)
-        flying = frozenset(Counter(world.in_flight).items())  # a request that is sent twice can land twice
+        # A request that is sent twice can land twice.
+        flying = frozenset(Counter(world.in_flight).items()) if world.in_flight else _NOTHING
         parts = (world.actors, world.started, world.faults, world.naps, hash(world.removed), hash(world.gone))
         text = repr((hash(seen), hash(flying), parts))
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
@@ -374,7 +376,7 @@ def explore(scenario: Scenario, *, max_states: int | None = None, max_seconds: f
         max_states, max_seconds: limits; the coverage is "not all" if one is reached.
     """
     explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
-    with _without_collector():
+    with _without_collector(), explorer.cast.kept():
         _search(explorer, result, began, max_states, max_seconds)
     return result
 

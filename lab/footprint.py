@@ -20,16 +20,15 @@ from .stage import PATHS, file_keys
 Follow = Callable[[bytes, bytes], tuple[str, ...]]
 
 
-def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
+def footprint(objects: Objects) -> frozenset[tuple[str, bytes | None]]:
     """Everything that a reader of main or of a branch can reach, journals and intents, by content. A missing object is None."""
-    found: dict[str, bytes | None] = {
-        k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER, INTENTS))
-    }
-    schema = newest_schema(objects)
+    held = {k: v for k, v in objects.items() if k.startswith(("snapshot/", "schema/", "branch/", FOLDER, INTENTS))}
+    found: dict[str, bytes | None] = {**held}
+    schema = newest_schema(held)
     todo: list[tuple[str, Follow | None]] = []
-    for key, data in list(found.items()):
-        if "snapshot/snapshot-" in key and data is not None:  # also a branch's
-            lists, index = _lists(data)
+    for root, text in held.items():
+        if "snapshot/snapshot-" in root:  # also a branch's
+            lists, index = _lists(text)
             todo += [(name, _manifests) for name in lists] + [(name, _index) for name in index]
     while todo:
         key, follow = todo.pop()
@@ -38,7 +37,7 @@ def footprint(objects: Objects) -> tuple[tuple[str, bytes | None], ...]:
         data = found[key] = objects.get(key)
         if data is not None and follow is not None:
             todo += [(name, _data if follow is _manifests else None) for name in follow(data, schema)]
-    return tuple(sorted(found.items(), key=lambda item: item[0]))
+    return frozenset(found.items())
 
 
 @lru_cache(maxsize=100_000)

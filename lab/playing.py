@@ -7,16 +7,21 @@ writes failed. The coordinator's state is a fold of its events; between two even
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .simulated_store import OK, Reply, Request
-from .stage import Clock, Paused, Stage, Told, lab_schema
+from .stage import Clock, Died, Paused, Stage, Told, lab_schema
+from .turns import Turn
 
 Exchange = tuple[Request, Reply]
+
+MOST_WAITING = 500
+"""Actors that wait in the middle of their runs, each in a thread. The others are run again from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,12 @@ class Cast:
         self.actors = actors
         self.plays: list[Play] = []
         self.runs = 0
-        self._schema = schema or lab_schema()
+        self.schema = schema or lab_schema()
         self._numbers: dict[Hashable, int] = {}
         self._next: dict[tuple[int, int, Reply], int] = {}
         self._dead: dict[tuple[int, int], int] = {}
+        self._waiting: dict[int, _Run] = {}
+        self._keeps = False
 
     def begin(self, actor: int) -> int:
         """Return the number of an actor's first state."""
@@ -70,7 +77,12 @@ class Cast:
         if known is None:
             play = self.plays[number]
             assert play.pending is not None
-            known = self._run(actor, (*play.history, (play.pending, reply)), private)
+            waiting = self._waiting.pop(number, None)
+            if waiting is not None:
+                self.runs += 1
+                known = waiting.go_on(reply, private)
+            else:
+                known = self._run(actor, (*play.history, (play.pending, reply)), private)
             self._next[actor, number, reply] = known
         return known
 
@@ -83,46 +95,38 @@ class Cast:
             self._dead[actor, number] = known
         return known
 
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Let actors wait in the middle of their runs meanwhile, so that the first who goes on from there repeats nothing."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
+            for run in self._waiting.values():
+                run.end()
+            self._waiting.clear()
+
     def _run(self, actor: int, history: tuple[Exchange, ...], private: Callable[[Request], Reply | None]) -> int:
         """Run an actor through a history and its following private requests. Returns the number of the first new state."""
         self.runs += 1
-        clock, past, position, since_event = Clock(), list(history), 0, 0
-        rests: list[int] = []
+        return _Run(self, actor, history, private).begin(self._keeps)
 
-        def rest(pending: Request | None) -> int:
-            number = self._number(*self._state(actor, stage, tuple(past), since_event, pending))
-            if rests:
-                self._next[actor, rests[-1], past[-1][1]] = number
-            rests.append(number)
-            return number
+    def reached(self, actor: int, run: _Run, pending: Request | None) -> tuple[int, bool]:
+        """The number of the state that a run has reached, and whether it is new."""
+        known = len(self.plays)
+        number = self._number(*self._state(actor, run.stage, tuple(run.past), run.since_event, pending))
+        if run.rests:
+            self._next[actor, run.rests[-1], run.past[-1][1]] = number
+        run.rests.append(number)
+        return number, number == known
 
-        def wire(request: Request) -> Reply:
-            nonlocal position
-            if position == len(past):
-                rest(request)
-                reply = private(request)
-                if reply is None:
-                    raise Paused(request)
-                past.append((request, reply))
-            asked, reply = past[position]
-            if asked != request:
-                raise _Strayed(f"{stage.name} requested {request.label}, but had requested {asked.label} before")
-            position += 1
-            clock.now_s += reply.nap_s
-            return reply
-
-        def noted() -> None:
-            nonlocal since_event
-            since_event = position
-
-        stage = Stage(self.actors[actor].name, actor + 1, wire, clock, schema=self._schema, on_event=noted)
-        try:
-            self.actors[actor].role(stage)
-        except Paused:
-            pass
-        else:
-            rest(None)
-        return rests[0]
+    def waits(self, run: _Run, number: int) -> bool:
+        """Whether a run may wait in this state, from which it then goes on."""
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting[number] = run
+            return True
+        return False
 
     def _state(
         self, actor: int, stage: Stage, history: tuple[Exchange, ...], since_event: int, pending: Request | None
@@ -145,3 +149,77 @@ class Cast:
         if number == len(self.plays):
             self.plays.append(play)
         return number
+
+
+class _Run:
+    """One actor that plays: again through a history, and on from there until it waits for a reply of the store.
+
+    Attributes:
+        past: the requests with their replies so far.
+        since_event: how many of them came before its commit machines saw their last event.
+        rests: the numbers of the states that were reached since the run began, or went on.
+    """
+
+    def __init__(
+        self, cast: Cast, actor: int, history: tuple[Exchange, ...], private: Callable[[Request], Reply | None]
+    ) -> None:
+        self.past, self.since_event = list(history), 0
+        self.rests: list[int] = []
+        self._cast, self._actor, self._private = cast, actor, private
+        self._position = 0
+        self._turn: Turn | None = None
+        self._clock = Clock()
+        whom = cast.actors[actor]
+        self.stage = Stage(whom.name, actor + 1, self._wire, self._clock, schema=cast.schema, on_event=self._noted)
+
+    def begin(self, may_wait: bool) -> int:
+        """Play from the beginning. Returns the number of the first state after the history."""
+        if may_wait:
+            self._turn = Turn(self._play)
+            self._turn.resume(None)
+        else:
+            self._play()
+        return self.rests[0]
+
+    def go_on(self, reply: Reply, private: Callable[[Request], Reply | None]) -> int:
+        """Play on with the reply that it waits for. Returns the number of the next state."""
+        assert self._turn is not None
+        self._private, self.rests = private, []
+        self._turn.resume(reply)
+        return self.rests[0]
+
+    def end(self) -> None:
+        """End a run that waits."""
+        assert self._turn is not None
+        self._turn.resume(Died())
+
+    def _play(self) -> None:
+        try:
+            self._cast.actors[self._actor].role(self.stage)
+        except Paused:
+            return
+        self._cast.reached(self._actor, self, None)
+
+    def _wire(self, request: Request) -> Reply:
+        if self._position == len(self.past):
+            self.past.append((request, self._reply(request)))
+        asked, reply = self.past[self._position]
+        if asked != request:
+            raise _Strayed(f"{self.stage.name} requested {request.label}, but had requested {asked.label} before")
+        self._position += 1
+        self._clock.now_s += reply.nap_s
+        return reply
+
+    def _reply(self, request: Request) -> Reply:
+        """The reply to a request that the history does not hold."""
+        number, is_new = self._cast.reached(self._actor, self, request)
+        reply = self._private(request)
+        if reply is not None:
+            return reply
+        if self._turn is None or not is_new or not self._cast.waits(self, number):
+            raise Paused(request)
+        given: Reply = self._turn.ask(request)
+        return given
+
+    def _noted(self) -> None:
+        self.since_event = self._position

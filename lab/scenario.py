@@ -6,6 +6,7 @@ Owns: `Scenario`. Must not know: how scenarios are explored, what actors do.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
@@ -52,7 +53,11 @@ class Scenario:
     longest: int = LONGEST_PATH
 
     def has(self, *kinds: str) -> bool:
-        return any(actor.kind in kinds for actor in self.actors)
+        return not self._kinds.isdisjoint(kinds)
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        return frozenset(actor.kind for actor in self.actors)
 
     @property
     def must_land(self) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """Runs many actors in one virtual time: when they send requests, which faults strike, when answers arrive.
 
-Owns: `Simulation`, with the queue of events and the turns between threads, of which only one ever runs.
+Owns: `Simulation`, with the queue of events. Each actor has a thread of its own, of which only one ever runs.
 Must not know: what actors do, the invariants. Invariants: nothing depends on real time or on the scheduling of threads. The
 same seed and actors give the same trace, byte for byte.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import random
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .simulated_store import Objects, Reply, Request, answer, faults_of, strike
 from .stage import Clock, Died, Stage, lab_schema
+from .turns import Turn
 
 LATEST_LANDING_S = 5.0
 
@@ -35,52 +35,6 @@ class Weather:
     latency_s: float = 0.05
     faults: Mapping[str, float] = field(default_factory=dict)
     skew_s: float = 0.0
-
-
-class _Turn:
-    """A function that runs in a thread of its own, and only while another thread waits for it."""
-
-    def __init__(self, play: Callable[[], None]) -> None:
-        self._play = play
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
-        self._given: Any = None
-        self._asked: Any = None
-        self.failure: BaseException | None = None
-        self.over = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def resume(self, given: Any) -> Any:
-        """Run the function until it asks for something, which is returned; None if it has ended."""
-        self._given, self._asked = given, None
-        self._go.release()
-        self._back.acquire()
-        if self.over:
-            self._thread.join()
-        if self.failure is not None:
-            raise self.failure
-        return self._asked
-
-    def ask(self, what: Any) -> Any:
-        """Called by the function: hand over control, and wait for an answer."""
-        self._asked = what
-        self._back.release()
-        self._go.acquire()
-        if isinstance(self._given, Died):
-            raise self._given
-        return self._given
-
-    def _run(self) -> None:
-        self._go.acquire()
-        try:
-            if not isinstance(self._given, Died):
-                self._play()
-        except Died:
-            pass
-        except BaseException as failure:
-            self.failure = failure
-        self.over = True
-        self._back.release()
 
 
 class Simulation:
@@ -108,13 +62,13 @@ class Simulation:
         self._weather, self._published = weather, published
         self._schema = schema or lab_schema()
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._turns: list[_Turn] = []
+        self._turns: list[Turn] = []
         self._order = 0
 
     def add(self, actor: Actor, at_s: float = 0.0) -> Stage:
         """Add an actor that begins at the given time."""
         number = len(self.stages)
-        self._turns.append(turn := _Turn(lambda: actor.role(self.stages[number])))
+        self._turns.append(turn := Turn(lambda: actor.role(self.stages[number])))
         clock = Clock(skew_s=self._dice.uniform(-self._weather.skew_s, self._weather.skew_s))
         stage = Stage(
             actor.name,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 
 import pytest
 from figures import keep
 
+from lakelatch.lab import playing
 from lakelatch.lab.explorer import explore
 from lakelatch.lab.mutants import MUTANTS, Kill, Mutant, kill_table
 from lakelatch.lab.runs import Finding, explore_named, explore_or_walk, named
@@ -110,10 +112,13 @@ def test_a_story_replays() -> None:
     assert replay(found.scenario, path)[1] == [], "the shipped code does not break on the same path"
 
 
-def test_two_explorations_visit_the_same_states() -> None:
-    """Exploration does not depend on random choices or a clock."""
-    first, second = explore(writers(2, 1)), explore(writers(2, 1))
-    assert (first.states, first.depth) == (second.states, second.depth)
+def test_actors_that_wait_reach_the_same_states_as_actors_that_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exploration depends neither on random choices and a clock, nor on how an actor came to the point where it goes on."""
+    threads, first = threading.active_count(), explore(writers(2, 1))
+    assert threading.active_count() == threads
+    monkeypatch.setattr(playing, "MOST_WAITING", 0)
+    second = explore(writers(2, 1))
+    assert (first.states, first.depth, first.runs) == (second.states, second.depth, second.runs)
 
 
 def test_an_invalid_replay_id_is_refused() -> None:
