@@ -1,10 +1,12 @@
-"""A Python worker daemon for Spark 4.0 and 4.1 that does not re-read Spark's archives for every task.
+"""A Python worker daemon that makes Spark's tasks cheaper: workers are forked with everything imported.
 
-Owns: one patch, which affects only the daemon's process. Must not know: anything else of lakelatch.
+Owns: what the daemon's process does before it forks. Must not know: anything else of lakelatch.
 
-Before each task Spark 4.1 invalidates Python's import caches. Python then reads the directories of `pyspark.zip`, the
-py4j archive and Spark's core jar again, which takes 0.1 s of CPU per task (format/spark §3). This daemon keeps the caches
-of archives, because archives do not change while a job runs. Spark 4.2 does not need it. To use it::
+A worker that Spark's own daemon has forked imports pyarrow, pandas and lakelatch itself, which takes more than a second of CPU
+in each new worker. This daemon imports them once. Before each task Spark 4.1 also invalidates Python's import caches. Python
+then reads the directories of `pyspark.zip`, the py4j archive and Spark's core jar again, which takes 0.1 s of CPU per task
+(format/spark §3). This daemon keeps the caches of archives, because archives do not change while a job runs; Spark 4.2 does
+so itself. To use it::
 
     spark.python.daemon.module = lakelatch.spark.daemon
 
@@ -14,8 +16,12 @@ still found, because only archives that have already been read are kept.
 
 from __future__ import annotations
 
+import importlib
 import zipimport
+from contextlib import suppress
 from typing import Any
+
+OF_EVERY_WORKER = ("pandas", "pyarrow.parquet", "pyspark.sql.pandas.serializers", "lakelatch.spark.source")
 
 
 def keep_archives() -> None:
@@ -27,8 +33,16 @@ def keep_archives() -> None:
     zipimport.zipimporter.invalidate_caches = keep  # type: ignore[method-assign]
 
 
+def import_once() -> None:
+    """Import what workers need, so that they are forked with it. What is missing here is the worker's error, not the daemon's."""
+    for name in OF_EVERY_WORKER:
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
     keep_archives()
+    import_once()
     manager()  # type: ignore[no-untyped-call]

@@ -185,6 +185,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder / "local"),
+        # Workers are forked with everything imported. Sessions in processes of their own have Spark's own daemon.
+        "spark.python.daemon.module": "lakelatch.spark.daemon",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

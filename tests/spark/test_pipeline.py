@@ -160,6 +160,18 @@ def test_a_failed_job_leaves_no_row_and_no_file(spark: Any, url: str) -> None:
     assert contents(url) == [(1, 1, "a")]
 
 
+def test_workers_of_the_daemon_have_imported_everything_before_their_first_task(spark: Any) -> None:
+    def imported(batches: Any) -> Any:
+        import sys
+
+        for batch in batches:
+            names = ("pyarrow.parquet", "lakelatch.table.writing.writer")
+            yield batch.from_pydict({"k": [name for name in names if name in sys.modules]})
+
+    frame = spark.range(1).repartition(1).mapInArrow(imported, "k string")
+    assert [row.k for row in frame.collect()] == ["pyarrow.parquet", "lakelatch.table.writing.writer"]
+
+
 @pytest.mark.classic
 def test_a_retried_task_gives_its_rows_once(tmp_path: Path) -> None:
     """Each attempt of a task has its own files, and the commit names the files of only one attempt."""
