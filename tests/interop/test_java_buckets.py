@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from figures import NIGHTLY
 from interop.agreement import assert_agreed, assert_filters_agree
 from interop.domains import ATOMIC, columns, edge_rows
 from interop.ledger import Java, Lakelatch, Ledger, append, dynamic, overwrite
@@ -30,9 +31,12 @@ def in_buckets(path: Path) -> dict[int, int]:
 
 @pytest.mark.parametrize("function", ["default", "hive"])
 def test_keys_of_every_type(tmp_path: Path, paimon_java: Any, function: str) -> None:
-    """G8: the bucket of every value of every type, and of null, is Java's; it finds each by the pruned bucket."""
+    """G8: the bucket of every value of every type, and of null, is Java's; it finds each by the pruned bucket.
+
+    By day a third of the types has buckets by Hive's function.
+    """
     for name in KEYS:
-        if function == "hive" and name in UNKNOWN_TO_HIVE:
+        if function == "hive" and (name in UNKNOWN_TO_HIVE or not (NIGHTLY or name in KEYS[::3])):
             continue
         path = tmp_path / name
         options = {"bucket": "5", "bucket-key": name, "bucket-function.type": function, "write-only": "true"}

@@ -194,15 +194,19 @@ def planned_by_java(java: Any, path: Path, filter_: Filter) -> int:
 @pytest.mark.parametrize("threshold", ["1 mb", "1 b"], ids=["embedded", "beside"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, kind: str, threshold: str) -> None:
-    """G8: both read both tables correctly. Java plans as many files of lakelatch's as of its own; lakelatch plans no more."""
+    """G8: both read both tables correctly. Java plans as many files of lakelatch's as of its own; lakelatch plans no more.
+
+    By day each column has one filter, and a third of them where the index has a file of its own.
+    """
     table, path, files = both(paimon_java, tmp_path, kind, threshold)
     rows, some = [row for file in files for row in file], table.schema.fields
     rng = random.Random(kind)
     types = {f.name: f.type for f in some}
     theirs = ll.open_table(str(path))
     opened = there = 0
-    for field in some:
-        for filter_ in asked(field, rng, 2 if threshold == "1 mb" else 1):
+    embedded = threshold == "1 mb"
+    for field in some if embedded or NIGHTLY else some[::3]:
+        for filter_ in asked(field, rng, 2 if NIGHTLY and embedded else 1):
             what = f"{kind}, {threshold}, {str(filter_)[:100]}"
             wanted = [[row[some.index(field)]] for row in kept(rows, filter_, some)]
             where = golden_predicate(filter_, types)
@@ -218,7 +222,7 @@ def test_every_filter_on_every_type(tmp_path: Path, paimon_java: Any, kind: str,
             counts = [each.plan(where).file_count for each in (table, theirs)]
             assert counts[0] == counts[1] and (counts[0] <= most or loses_rows(kind, filter_, field)), what
             opened, there = opened + most, there + len(files)
-    assert opened < there if threshold == "1 mb" else opened == there
+    assert opened < there if embedded else opened == there
     assert table.verify("all", data=True) == theirs.verify("all", data=True) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import combinations, product
@@ -10,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from figures import NIGHTLY
 from golden_filters import golden_predicate
 from interop.agreement import our_rows
 from interop.domains import EVERY, NESTED, columns, edge_rows, storable
@@ -35,8 +37,11 @@ ORC_TIMES = ["1971-01-01T00:00:00.123000000", "2024-02-29T12:34:56.789000000", "
 
 @pytest.mark.parametrize("file_format", TYPES)
 def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
-    """G8: each type with its edge values, nested ones too; one column alone; filters on every column that has an order."""
-    names = TYPES[file_format]
+    """G8: each type with its edge values, nested ones too; one column alone; filters on every column that has an order.
+
+    By day there are four filters for each column.
+    """
+    names, rng = TYPES[file_format], random.Random(file_format)
     path = tmp_path / "t"
     rows = [[storable(value, file_format) for value in row] for row in edge_rows(names)]
     paimon_java.create_table(path, columns(names), options={"file.format": file_format})
@@ -50,7 +55,8 @@ def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
         if name in NESTED:
             continue
         types = {name: field.type}
-        for wanted in filters_of(field, EVERY[name][1][:2]):
+        filters = list(filters_of(field, EVERY[name][1][:2]))
+        for wanted in filters if NIGHTLY else rng.sample(filters, min(4, len(filters))):
             found = table.to_arrow(where=golden_predicate(wanted, types), columns=[]).num_rows
             expected = kept(rows, wanted, table.schema.fields)
             assert found == len(expected), f"{wanted} in {file_format}"
@@ -67,12 +73,12 @@ def test_every_codec(tmp_path: Path, paimon_java: Any, file_format: str, codec: 
     path = tmp_path / "t"
     options = {"file.format": file_format, "file.compression": codec, "file.block-size": "64 kb"}
     paimon_java.create_table(path, [("id", "INT"), ("s", "STRING"), ("d", "DECIMAL(20, 3)")], options=options)
-    rows = [[i, f"text {i * 7919 % 10_007}", f"{i}.125"] for i in range(20_000)]
+    rows = [[i, f"text {i * 7919 % 10_007}", f"{i}.125"] for i in range(11_000)]
     paimon_java.commit_rows(path, rows)
     table = ll.open_table(str(path))
     assert_same_rows(our_rows(table), rows)
     assert table.to_arrow(limit=7).num_rows == 7
-    assert table.to_arrow(where="id >= 19000", columns=["id"]).num_rows == 1000
+    assert table.to_arrow(where="id >= 10000", columns=["id"]).num_rows == 1000
 
 
 def test_formats_and_schemas_in_one_table(tmp_path: Path, paimon_java: Any) -> None:
