@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from figures import NIGHTLY
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plans import plan_of
@@ -58,7 +59,7 @@ def expected_rows(table: Any, columns: list[str] | None = None, where: Any = Non
 JOBS = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 
 
-@settings(JOBS, max_examples=6)
+@settings(JOBS, max_examples=6 if NIGHTLY else 3)
 @given(table=tables(max_rows=8).filter(len), conditions=st.lists(predicates(), min_size=40, max_size=40))
 def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
     spark: Any, table: pa.Table, conditions: list[Any]
@@ -77,7 +78,7 @@ def test_conditions_keep_the_same_rows_in_spark_and_in_arrow(
         assert [row[i + 1] is True for row in found] == mask, str(bound)
 
 
-@settings(JOBS, max_examples=2)
+@settings(JOBS, max_examples=2 if NIGHTLY else 1)
 @given(table=tables(max_rows=30), conditions=st.lists(predicates(), min_size=6, max_size=6))
 def test_filters_that_reach_the_files_keep_the_same_rows(
     spark: Any, tmp_path_factory: pytest.TempPathFactory, table: pa.Table, conditions: list[Any]
