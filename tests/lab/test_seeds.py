@@ -12,7 +12,7 @@ from figures import keep
 from lakelatch.lab.schedule import Weather
 from lakelatch.lab.seeds import run_seed
 
-SEEDS = 100
+SEEDS = 60
 NIGHTLY_SECONDS = float(os.environ.get("LAKELATCH_SEED_SECONDS", "3600"))
 BATCH = 20
 
