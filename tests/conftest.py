@@ -31,6 +31,7 @@ from servers.process import NotInstalled
 
 TESTS = Path(__file__).parent
 CHECKOUT = TESTS.parent
+LONGEST = "test_lives_of_tables.py"
 
 
 def pytest_configure() -> None:
@@ -43,6 +44,11 @@ def pytest_configure() -> None:
     for name in [n for n in os.environ if n.startswith(theirs) and n not in given]:
         del os.environ[name]
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file begins first: a process that began it among the last ones would keep all others waiting."""
+    items.sort(key=lambda item: item.path.name != LONGEST)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

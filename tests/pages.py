@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
+QUICK_SPARK = {"SPARK_CONF_DIR": str(Path(__file__).parent / "spark_conf")}
+"""The environment of Spark sessions whose Python workers start quickly."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -17,9 +19,13 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (CHECKOUT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-def run_python(code: str, folder: Path) -> str:
-    """Run Python code in a folder and return its output."""
-    return _run([sys.executable, "-c", code], folder)
+def run_python(code: str, folder: Path, *, by_default: bool = False) -> str:
+    """Run Python code in a folder and return its output.
+
+    Args:
+        by_default: Spark sessions have Spark's own defaults. Otherwise their Python workers start quickly.
+    """
+    return _run([sys.executable, "-c", code], folder, **({} if by_default else QUICK_SPARK))
 
 
 def run_shell(code: str, folder: Path) -> str:

@@ -19,7 +19,7 @@ def test_the_tour_runs(tmp_path: Path) -> None:
     python = blocks(README, "python")
     assert len(python) == 2
     tour = "\n".join([*python, "assert again.replayed; print('the tour is over')"])
-    assert "the tour is over" in run_python(tour, tmp_path)
+    assert "the tour is over" in run_python(tour, tmp_path, by_default=True)
     shell = next(block for block in blocks(README, "sh") if "lakelatch log" in block)
     assert run_shell(shell, tmp_path).count('"carrier"') == 4
 

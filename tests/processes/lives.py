@@ -102,7 +102,7 @@ def forks_while_a_thread_appends(table: ll.Table) -> None:
 
     def work() -> None:
         value = 100
-        while not forked.is_set() or value < 110:
+        while value < 110 or (value < 200 and not forked.is_set()):
             append(table, value)
             told.append(value)
             value += 1
