@@ -1,6 +1,6 @@
 """Rewrite the partitions of a table with a primary key that have another number of buckets than option `bucket` says.
 
-Owns: `rescale`. Must not know: how rows are merged, how an overwrite is settled.
+Owns: `plan_rescale`, `rescale`. Must not know: how rows are merged, how an overwrite is settled.
 Source: format/primary-keys §7; format/binary-row §5; H13; decision 42.
 
 Invariants: A partition is replaced by one commit. Its rows keep their sequence numbers, and each new bucket is one sorted run in
@@ -27,6 +27,7 @@ from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, Unsupported
+from ...core.html_text import ShownAsText
 from ...core.metadata.data_file import SOURCE_COMPACT, IndexEntry, ManifestEntry
 from ...core.metadata.levels import level_count
 from ...core.metadata.merge_rules import POSTPONED
@@ -45,6 +46,52 @@ from .key_plan import check_key_compactable, live_files
 
 MOST_ATTEMPTS = 20
 """How often a partition is read again because other writers changed it."""
+
+
+@dataclass(frozen=True)
+class RescalePlan(ShownAsText):
+    """The partitions that a rescale would rewrite.
+
+    Attributes:
+        bucket_count: the number of buckets that each of them gets.
+        partitions: one for each, with the files of all of its buckets, and the number of buckets that it has now.
+    """
+
+    bucket_count: int
+    partitions: tuple[Split, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values, with stable keys. Sizes are in bytes; rows are counted as they are stored."""
+        return {
+            "buckets": self.bucket_count,
+            "partitions": [
+                {
+                    "partition": split.partition_path.rstrip("/"),
+                    "buckets_before": split.total_buckets,
+                    "files": len(split.files),
+                    "row_count": split.row_count,
+                    "size": split.size,
+                }
+                for split in self.partitions
+            ],
+        }
+
+    def __str__(self) -> str:
+        if not self.partitions:
+            return f"nothing to rescale: no partition has another number of buckets than {self.bucket_count}"
+        files, size = sum(len(s.files) for s in self.partitions), sum(s.size for s in self.partitions)
+        return (
+            f"{files} files of {len(self.partitions)} partitions, {size} bytes, go to {self.bucket_count} buckets each"
+        )
+
+
+def plan_rescale(
+    committer: Committer, timeline: Timeline, schema: TableSchema, on_partition: Predicate | None
+) -> RescalePlan:
+    """What `rescale` with the same arguments would rewrite. Raises as it does, but for conflicts. Changes nothing."""
+    _check_rescalable(schema)
+    found = _Rescaling(committer, timeline, schema).partitions(timeline.latest(), on_partition)
+    return RescalePlan(schema.bucket, tuple(found))
 
 
 def rescale(
@@ -68,6 +115,17 @@ def rescale(
         InvalidArgument: the table has no fixed buckets.
         CommitConflict: other writers changed a partition again and again. Those before it stay rescaled.
     """
+    plan = plan_rescale(committer, timeline, schema, on_partition)
+    work, receipts = _Rescaling(committer, timeline, schema), []
+    for done, split in enumerate(plan.partitions):
+        receipt = work.rescaled(split.partition)
+        receipts += [receipt] if receipt is not None else []
+        if progress is not None:
+            progress(done + 1, len(plan.partitions))
+    return receipts
+
+
+def _check_rescalable(schema: TableSchema) -> None:
     if not schema.primary_keys:
         raise Unsupported(
             "rescaling the buckets of a table without a primary key is not supported",
@@ -79,15 +137,6 @@ def rescale(
             next_step=f"set option '{opt.BUCKET.key}' to the number of buckets",
         )
     check_key_compactable(schema)
-    work = _Rescaling(committer, timeline, schema)
-    todo = [split.partition for split in work.partitions(timeline.latest(), on_partition)]
-    receipts = []
-    for done, partition in enumerate(todo):
-        receipt = work.rescaled(partition)
-        receipts += [receipt] if receipt is not None else []
-        if progress is not None:
-            progress(done + 1, len(todo))
-    return receipts
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ...core.predicates.predicate import Predicate
 from ..compaction.inline import compact_written
 from ..compaction.plan import chosen_partitions, of_partitions, plan_compaction
 from ..compaction.postponed import settle_postponed
-from ..compaction.rescale import rescale
+from ..compaction.rescale import RescalePlan, plan_rescale, rescale
 from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from ..opened import OpenTable
 from ..travel import epoch_millis, snapshot_at
@@ -164,6 +164,16 @@ class Maintenance(OpenTable):
         rewriter = rewriter_of(self.store, timeline, schema, plan.groups, plan.target_bytes)
         done = run_compaction(self.committer, timeline, schema, plan, rewritten_here(rewriter), progress=progress)
         return done.after(settled)
+
+    def plan_rescale(self, where: Predicate | str | None = None) -> RescalePlan:
+        """What `rescale` with the same arguments would rewrite. Prints as one line. Changes nothing.
+
+        Raises:
+            Unsupported, InvalidArgument: as for `rescale`.
+        """
+        timeline, schema = self._maintained()
+        self.refresh()
+        return plan_rescale(self.committer, timeline, schema, chosen_partitions(where, schema))
 
     def rescale(self, where: Predicate | str | None = None, *, progress: Progress | None = None) -> list[Receipt]:
         """Rewrite the partitions that have another number of buckets than option `bucket` says. The rows stay the same.

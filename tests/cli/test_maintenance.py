@@ -268,3 +268,33 @@ def test_json_says_whether_it_was_done(run: Any, flights: ll.Table) -> None:
         shown = run(*words)
         assert "nothing was" in shown.err and ", deleted" not in shown.out
         assert run(*words, "--apply", "--json").json["applied"] is True
+
+
+def test_rescale_shows_first_and_rewrites_with_apply(run: Any, tmp_path: Path) -> None:
+    schema = pa.schema([("part", pa.int32()), ("id", pa.int64()), ("name", pa.string())])
+    url, keys = str(tmp_path / "people"), ["part", "id"]
+    table = ll.create_table(url, schema, primary_key=keys, partition_by=["part"], options={"bucket": "1"})
+    rows = pa.table({"part": [1, 1, 2], "id": [1, 2, 3], "name": ["Ann", "Bo", "Cy"]})
+    table.upsert(rows)
+    assert run("rescale", url).out.startswith("nothing to rescale")
+    run("alter", url, "--set", "bucket=3", "--apply")
+    snapshot = table.refresh().snapshot().id
+
+    shown = run("rescale", url)
+    assert shown.out.splitlines()[0].split() == ["partition", "buckets", "files", "rows", "bytes"]
+    assert "2 files of 2 partitions" in shown.out.splitlines()[-1] and "3 buckets each" in shown.out.splitlines()[-1]
+    assert "--apply" in shown.err
+    planned = run("rescale", url, "--where", "part = 1", "--json").json
+    assert (planned["applied"], planned["buckets"], planned["receipts"]) == (False, 3, [])
+    (partition,) = planned["partitions"]
+    assert (partition["partition"], partition["buckets_before"], partition["row_count"]) == ("part=1", 1, 2)
+    assert table.refresh().snapshot().id == snapshot
+
+    done = run("rescale", url, "--where", "part = 1", "--apply", "--json").json
+    assert [receipt["kind"] for receipt in done["receipts"]] == ["OVERWRITE"] and done["partitions"] == [partition]
+    assert "OVERWRITE" in run("rescale", url, "--apply").out
+    assert run("rescale", url, "--apply").out.startswith("nothing to rescale")
+    assert table.refresh().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+    assert {e.total_buckets for e in table.entries()} == {3}
+    assert "whole partitions" in run("rescale", url, "--where", "name = 'Bo'").err
+    assert "primary key" in run("rescale", ll.create_table(f"{url}2", schema).url).err

@@ -15,14 +15,14 @@ NAMES = """
 """
 SPARK_NAMES = "LakeTable apply_changes changes clean compact read register sink use write"
 TABLE_NAMES = """
-    alter analyze append apply_changes arrow_schema at auto_tag branch branches changes clean clone committer compact
-    compact_manifests consumers count create_branch create_tag delete delete_branch delete_consumer delete_tag
-    drop_partitions entries expire expire_consumers expire_partitions expire_tags explain export fast_forward files
-    follow history mark_done merge optimize options orphans overwrite partitions plan plan_fast_forward plan_rollback
-    plan_undo quarantines refresh rename_branch rename_tag repair rescale restore_quarantine rewrite_file_index
-    rollback scan schema schemas set_consumer snapshot snapshots statistics system system_reader system_view tags
-    to_arrow to_batches to_dataset to_duckdb to_pandas to_polars to_reader transaction truncate undo update
-    update_columns upsert url verify
+    alter analyze append apply_changes arrow_schema at auto_tag branch branches changes clean clone committer
+    compact compact_manifests consumers count create_branch create_tag delete delete_branch delete_consumer
+    delete_tag drop_partitions entries expire expire_consumers expire_partitions expire_tags explain export
+    fast_forward files follow history mark_done merge optimize options orphans overwrite partitions plan
+    plan_fast_forward plan_rescale plan_rollback plan_undo quarantines refresh rename_branch rename_tag repair
+    rescale restore_quarantine rewrite_file_index rollback scan schema schemas set_consumer snapshot snapshots
+    statistics system system_reader system_view tags to_arrow to_batches to_dataset to_duckdb to_pandas to_polars
+    to_reader transaction truncate undo update update_columns upsert url verify
 """
 
 
