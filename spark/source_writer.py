@@ -33,6 +33,7 @@ from ..table.writing.writer import keys_of
 from .columns import Columns, match_columns
 from .evolving import with_new_columns
 from .rows.numbering import Numbering
+from .rows.postponed import PostponedPlan
 from .rows.routing import check_written_by_spark
 from .session import OVERWRITE_MODE
 from .shipping import Carried
@@ -84,7 +85,10 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             # Spark brings the rows of a bucket to several tasks, and lets nobody change that: each has numbers of its own.
             base = table.committer.base_numbers()
             numbering = Numbering(Beginning.now(), base.largest_of_all(), shared=True)
-            self._task = replace(self._task, numbering=numbering, changelog=not overwrite)
+            buckets = PostponedPlan.of(table.schema, base)
+            self._task = replace(
+                self._task, numbering=numbering, changelog=not overwrite, buckets=buckets, commit_user=self._user
+            )
             self._base = base.snapshot
 
     @one_sentence()

@@ -20,7 +20,6 @@ import pyarrow as pa
 from ..backends.elsewhere import delete_located
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
-from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable
 from ..core.metadata.schema import TableSchema
 from ..core.rows.types import AtomicType, Field
@@ -35,17 +34,13 @@ from ..table.writing.placement import bucket_function
 from ..table.writing.writer import TableWriter, keys_of
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
+from .rows.postponed import PostponedPlan
 from .types import arrow_field_for_spark, batch_for_spark
 
 MESSAGE_SCHEMA = "message binary"
 SPLIT_SCHEMA = "task int, splits binary"
 NO_COLUMN = Field(0, "_", AtomicType("BOOLEAN"))
 """The column of a result without columns; Spark cannot count the rows of Arrow batches that have no column."""
-
-
-def file_prefix(schema: TableSchema, job: str) -> str:
-    """The prefix of the names of all data files of a job."""
-    return f"{schema.options.get(opt.DATA_FILE_PREFIX)}{job}-"
 
 
 def attempt_name(job: str) -> str:
@@ -78,7 +73,8 @@ class WriteTask:
         numbering: for a table with a primary key: the sequence numbers of the rows.
         row_kind: the name of the incoming column that tells the kind of each row.
         changelog: write the changelog that the table's options ask for.
-        dynamic: for a table with dynamic buckets: how they are chosen.
+        buckets: for a table whose buckets are not fixed: how they are chosen.
+        commit_user: of the job, for the names of files with rows that are set aside.
     """
 
     store: Store
@@ -89,7 +85,8 @@ class WriteTask:
     numbering: Numbering | None = None
     row_kind: str | None = None
     changelog: bool = True
-    dynamic: DynamicPlan | None = None
+    buckets: DynamicPlan | PostponedPlan | None = None
+    commit_user: str = ""
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Batches of rows to one batch of pickled messages, or to nothing if there are no rows."""
@@ -130,8 +127,9 @@ class WriteTask:
             largest_numbers=numbering.largest_numbers,
             beginning=numbering.beginning,
             changelog=self.changelog,
-            bucket_by_bucket=not numbering.shared and self.dynamic is None,
-            placement=None if self.dynamic is None else self.dynamic.placement(self.store, self.schema),
+            bucket_by_bucket=not numbering.shared and self.buckets is None,
+            placement=None if self.buckets is None else self.buckets.placement(self.store, self.schema),
+            commit_user=self.commit_user,
         )
 
 

@@ -40,10 +40,11 @@ from .columns import match_columns
 from .evolving import with_new_columns
 from .rows.dynamic import DynamicPlan
 from .rows.numbering import Numbering
+from .rows.postponed import PostponedPlan
 from .rows.routing import TASKS_PER_CORE, check_buckets, check_written_by_spark
 from .session import overwrites_dynamically, parallelism, tells_case
 from .shipping import check_workers, shipped
-from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, file_prefix, messages_of
+from .tasks import MESSAGE_SCHEMA, ChangeTask, RewriteTask, WriteTask, messages_of
 from .types import from_spark_schema
 from .zones import partition_in, session_zone
 
@@ -119,7 +120,7 @@ def write(
         InvalidArgument: Columns, values or arguments do not fit. Nothing was committed.
         LakelatchError: as for any commit. If Spark's job fails, Spark's own error is raised, with `left_files`: the names
             of this job's data files that could not be deleted. A task that Spark kills may still write a file afterwards.
-            Such a file is an orphan, and its name begins with the prefix that the error mentions.
+            Such a file is an orphan, and its name contains the number of the job, which the error mentions.
 
     Example:
         ``receipt = lakelatch.spark.write(df, "s3://lake/flights", commit_user="etl-7", identifier=42)``
@@ -207,8 +208,8 @@ def _fill(
         before = base.snapshot if mode == "append" else before
         tasks = TASKS_PER_CORE * parallelism(df.sparkSession)
         dynamic_plan = DynamicPlan.of(schema, table.paths, base.snapshot, tasks, mode != "append")
-        task = replace(task, dynamic=dynamic_plan)
-    rows = columns.routed(columns.select(df), schema if task.dynamic is None else task.dynamic.as_fixed(schema))
+        task = replace(task, buckets=dynamic_plan or PostponedPlan.of(schema, base), commit_user=tx.commit_user)
+    rows = columns.routed(columns.select(df), schema if task.buckets is None else task.buckets.as_fixed(schema))
     no_buckets = schema.bucket < 1 and not schema.primary_keys
     if cluster == "auto" and no_buckets and schema.options.get(opt.PARTITION_SINK_STRATEGY) != "none":
         rows = columns.clustered(rows, schema, spec or {})
@@ -278,21 +279,18 @@ def run_job(frame: Any, task: WriteTask | RewriteTask | ChangeTask) -> list[Any]
             return messages_of(frame.mapInArrow(shipped(task), MESSAGE_SCHEMA).collect())
     except BaseException as error:
         left = _remove_job(task.store, task.schema, task.job)
-        raise _job_error(error, left, file_prefix(task.schema, task.job)) from error
+        raise _job_error(error, left, task.job) from error
 
 
 def _remove_job(store: Store, schema: TableSchema, job: str) -> list[str]:
     """Delete the job's data files, which no commit names yet. Returns those that cannot be deleted."""
-    prefix = file_prefix(schema, job)
     found: list[str] = []
     try:
-        found = [
-            info.key for info in store.list(_data_folder(schema)) if info.key.rpartition("/")[2].startswith(prefix)
-        ]
+        found = [info.key for info in store.list(_data_folder(schema)) if f"{job}-" in info.key.rpartition("/")[2]]
         store.delete_many(found)
     except StoreUnavailable as error:
         _LOG.warning("files of job %s could not be deleted: %s", job, error)
-        return found or [f"{_data_folder(schema)}**/{prefix}*"]
+        return found or [f"{_data_folder(schema)}**/*{job}-*"]
     return []
 
 
@@ -311,7 +309,7 @@ def raised_again(error: BaseException, told: str) -> BaseException:
     return error if kind is None else kind(f"{found[-1][1]}; {told}", next_step="")
 
 
-def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseException:
+def _job_error(error: BaseException, left: list[str], job: str) -> BaseException:
     """The error to raise for a failed job: lakelatch's error from an executor, else Spark's; with `left_files`."""
     told = (
         f"nothing was committed; files that could not be deleted: {', '.join(left)}"
@@ -320,7 +318,7 @@ def _job_error(error: BaseException, left: list[str], prefix: str) -> BaseExcept
     )
     raised = raised_again(error, told)
     if raised is error and hasattr(error, "add_note"):
-        error.add_note(f"lakelatch: {told}; all data files of this job begin with {prefix}")
+        error.add_note(f"lakelatch: {told}; the names of all data files of this job contain {job}")
     try:
         raised.left_files = left  # type: ignore[attr-defined]
     except AttributeError:

@@ -21,6 +21,7 @@ from ...core.places import codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
 from ..surroundings import Surroundings
+from .bucket_numbers import Buckets
 from .knowledge import Knowledge
 
 
@@ -64,6 +65,18 @@ class BaseNumbers:
             alive = live(self._timeline.entries(base.manifests))
             counts = {e.total_buckets for e in alive if e.partition == partition and e.bucket != POSTPONE_BUCKET}
         return max((count for count in counts if count > 0), default=None)
+
+    def bucket_counts(self) -> dict[bytes, int]:
+        """As `bucket_count`, of all partitions that have files in real buckets.
+
+        Raises:
+            LakelatchError: a manifest cannot be read.
+        """
+        manifests = self._base.result().manifests
+        counts = self._knows.buckets.of(manifests, {b""}, (), self._read).counts
+        if any(len(found) > 1 for found in counts.values()):
+            counts = Buckets.of(live(self._timeline.entries(manifests))).counts
+        return {partition: max(found) for partition, found in counts.items() if max(found) > 0}
 
     def largest_of_all(self) -> int:
         """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write.

@@ -45,18 +45,24 @@ def check_buckets(
         keys, partition_keys: the columns of the primary key, and those of the partitions.
 
     Raises:
-        Unsupported: The number of buckets is not fixed, nor are they dynamic ones within partitions.
+        Unsupported: A key may be in another partition, or the buckets are dynamic and nothing brings rows together.
     """
-    if number == NO_TOTAL_BUCKETS and shuffles and set(partition_keys) <= set(keys):
+    if number != NO_TOTAL_BUCKETS:
         return
-    if number < 1:
-        outside = ", ".join(sorted(set(partition_keys) - set(keys)))
-        why = f" and a key without '{outside}'" if number == NO_TOTAL_BUCKETS and outside else ""
+    outside = ", ".join(name for name in partition_keys if name not in keys)
+    if outside:
         raise Unsupported(
-            "a DataFrame is written to a table with a primary key only if its number of buckets is fixed, or, by"
-            f" lakelatch.spark.write, dynamic within partitions, not 'bucket' = {number}{why}",
-            next_step="create the table with options={'bucket': '4'} or so: some hundred megabytes for each bucket;"
-            " rows in Arrow are written without Spark, with lakelatch.open_table(url).upsert(rows)",
+            f"a DataFrame cannot be written to a table whose primary key lacks the partition column '{outside}'"
+            f" ('bucket' = {number}): the tasks of Spark do not know in which partition a key is now",
+            next_step="write the rows without Spark, with lakelatch.open_table(url).upsert(df.toArrow()), which looks for their"
+            " keys in all partitions; or create the table with the partition columns in its primary key",
+        )
+    if not shuffles:
+        raise Unsupported(
+            f"the data source cannot write a table with dynamic buckets ('bucket' = {number}): two of its tasks would put one"
+            " new key into two buckets",
+            next_step="write the DataFrame with lakelatch.spark.write; or create the table with fixed buckets, such as"
+            " options={'bucket': '4'}",
         )
 
 

@@ -107,6 +107,11 @@ class Transaction:
         return self._receipt
 
     @property
+    def commit_user(self) -> str:
+        """The user of the commit: the one that was given, or a new one."""
+        return self._user
+
+    @property
     def replayed(self) -> bool:
         """Has the identity already been committed? Then the rows are not written again."""
         return self._replayed

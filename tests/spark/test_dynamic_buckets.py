@@ -80,6 +80,8 @@ def test_the_data_source_refuses_what_it_cannot_bring_together(tmp_path: Path) -
     url = str(tmp_path / "t")
     schema = pa.schema([("part", pa.int32()), ("id", pa.string())])
     table = ll.create_table(url, schema, primary_key=["part", "id"], partition_by=["part"])
-    with pytest.raises(ll.Unsupported, match=r"by lakelatch\.spark\.write, dynamic"):
+    with pytest.raises(
+        ll.Unsupported, match=r"cannot write a table with dynamic buckets .* with lakelatch\.spark\.write"
+    ):
         TableSourceWriter(SourceOptions({"path": url}, str(tmp_path)), StructType(), overwrite=False)
     assert table.snapshot() is None

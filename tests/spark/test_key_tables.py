@@ -81,16 +81,18 @@ def test_a_column_of_the_frame_says_what_each_row_does(spark: Any, url: str) -> 
     assert contents(spark, url) == [(2, 1, "o")]
 
 
-def test_buckets_that_are_not_fixed_are_refused_before_anything_is_made(spark: Any, url: str) -> None:
-    """Tasks could not choose them without asking each other: a key would be in two buckets."""
-    for about in (KEYED | {"options": {"bucket": "-2"}}, KEYED | {"primary_key": ["id"]}):
-        with pytest.raises(ll.Unsupported, match="its number of buckets is fixed"):
-            lake.write(frame(spark, [(1, 1, "a")]), url, **about)
-        assert not ll.is_table(url)
+def test_keys_of_all_partitions_are_refused_before_anything_is_made(spark: Any, url: str) -> None:
+    """Tasks do not know in which partition a key is. The error names a way that works."""
+    with pytest.raises(ll.Unsupported, match="lacks the partition column 'part'"):
+        lake.write(frame(spark, [(1, 1, "a")]), url, **KEYED | {"primary_key": ["id"]})
+    assert not ll.is_table(url)
     schema = pa.schema([("id", pa.int64()), ("p", pa.int64())])
     ll.create_table(url, schema, primary_key=["id"], partition_by=["p"])
-    with pytest.raises(ll.Unsupported, match="'bucket' = -1 and a key without 'p'"):
+    with pytest.raises(ll.Unsupported, match=r"'p' .*upsert\(df\.toArrow\(\)\)"):
         lake.write(spark.range(3).selectExpr("id", "id p"), url)
+    ll.open_table(url).upsert(spark.range(3).selectExpr("id", "id p").toArrow())
+    ll.open_table(url).upsert(spark.range(3).selectExpr("id", "id + 1 p").toArrow())
+    assert contents(spark, url) == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_two_jobs_at_once_on_the_same_keys_leave_the_rows_of_one_order(spark: Any, url: str) -> None:
