@@ -55,7 +55,6 @@ SIDE_EFFECTS: tuple[SideEffect, ...] = (
     ),
     SideEffect("commit.callbacks", "the classes are not called after a commit"),
     SideEffect("tag.callbacks", "the classes are not called after a tag is created"),
-    SideEffect("partition.expiration-time", "no partition is dropped by a commit: use `expire_partitions`"),
     SideEffect("partition.mark-done-action", "no partition is marked as done by a commit: use `mark_done`"),
     SideEffect("partition.idle-time-to-done", "no partition is marked as done by a commit: use `mark_done`"),
     SideEffect("metastore.partitioned-table", "partitions are not registered in the metastore"),

@@ -5,12 +5,14 @@ Owns: these methods. Must not know: which partitions are too old. Source: archit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
@@ -22,6 +24,7 @@ from .. import system
 from ..compaction.key_plan import live_files
 from ..compaction.plan import chosen_partitions
 from ..opened import OpenTable
+from ..partition_turns import PartitionTurn, drops_after_commits
 from ..partition_upkeep import (
     MarkedPartitions,
     PartitionExpiry,
@@ -37,8 +40,35 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_LOG = logging.getLogger("lakelatch.upkeep")
+
+
 class Partitions(OpenTable):
     """The methods of `Table` for its partitions."""
+
+    def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        work = super()._afterwards(timeline, schema)
+        if not drops_after_commits(schema):
+            return work
+        turn = PartitionTurn(self.store.url, self._branch)
+        return [*work, lambda: self._drop_in_turn(turn, schema)]
+
+    def _drop_in_turn(self, turn: PartitionTurn, schema: TableSchema) -> None:
+        """Drop old partitions after a commit, if it is time. The drop has a committer of its own, and what follows its commit is
+        over before the turn ends, so that it leads to no further drop."""
+        if not turn.take(schema.options):
+            return
+        try:
+            apart = type(self)(
+                self.store, schema, branch=self._branch, journal=self._journal, first_schema=self._first_schema
+            )
+            if drops_after_commits(apart.refresh().schema):
+                done = apart.expire_partitions()
+                apart.committer.settle()
+                if done.partitions:
+                    _LOG.info("dropped after a commit to %s: %s", self.url, done)
+        finally:
+            turn.end()
 
     def partitions(self, where: Predicate | str | None = None) -> pa.Table:
         """One row per partition: its path, rows, bytes, files, and when its newest file was made.
@@ -70,6 +100,8 @@ class Partitions(OpenTable):
         progress: Progress | None = None,
     ) -> PartitionExpiry:
         """Drop the partitions that are too old. Their files go when the snapshots that hold them expire.
+
+        Writers that run for long do this by themselves in a table with option `partition.expiration-time`.
 
         A partition is as old as the time that its values stand for: its first column as `yyyy-MM-dd`, also with ` HH:mm:ss`, or
         what options `partition.timestamp-pattern` and `partition.timestamp-formatter` say. Values that stand for no time never

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
+from dataclasses import replace
 from datetime import timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,7 +15,10 @@ import pytest
 from killed_store import KilledStore, contents, each_kill
 
 import lakelatch as ll
+from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
+from lakelatch.core.options import TableOptions
+from lakelatch.table.partition_turns import PartitionTurn
 from lakelatch.table.partition_upkeep import Mark, plan_partition_expiry, read_mark, wall_ms
 from lakelatch.table.system.listings import partition_totals
 from lakelatch.table.table import Table
@@ -125,6 +130,69 @@ def test_expired_partitions_are_dropped_in_batches() -> None:
     assert sorted(map(str, table.to_arrow()["dt"].to_pylist())) == ["None", "soon"]
     assert table.expire_partitions(older_than="90 d").receipts == ()
     assert done.to_dict()["snapshots"] == [3, 4]
+
+
+# ------------------------------------------------------------------------------------------------------ after commits
+
+
+def committed(table: Table, *days: str) -> list[str]:
+    """The partitions after one commit to each of these days, with what follows the commits."""
+    for day in days:
+        receipt = table.append(pa.table({"dt": [day], "h": [None], "v": [1]}, schema=SCHEMA))
+        assert receipt.kind == "APPEND"
+        table.committer.settle()
+    return sorted(set(map(str, table.to_arrow()["dt"].to_pylist())))
+
+
+def by_itself(**options: str) -> Table:
+    named = {"partition.expiration-time": "90 d", "partition.expiration-check-interval": "0 s", **options}
+    return ll.create_table(f"memory://partitions-{next(COUNTER)}/t", SCHEMA, partition_by=["dt", "h"], options=named)
+
+
+def test_commits_drop_old_partitions_where_options_say_so() -> None:
+    table = by_itself()
+    assert committed(table, "2999-01-01", "2020-01-01") == ["2999-01-01"]
+    assert [s.commit_kind for s in table.snapshots()] == ["APPEND", "APPEND", "OVERWRITE"]
+    assert committed(by_itself(**{"write-only": "true"}), "2020-01-01") == ["2020-01-01"]
+    assert committed(by_itself(**{"partition.expiration-check-interval": "1 h"}), "2020-01-01") == ["2020-01-01"]
+    at_end = {"partition.expiration-check-interval": "1 h", "end-input.check-partition-expire": "true"}
+    assert committed(by_itself(**at_end), "2020-01-01") == []
+    table.alter(ll.remove_option("partition.expiration-time"))
+    assert committed(table, "2020-01-01") == ["2020-01-01", "2999-01-01"]
+
+
+def test_one_commit_is_followed_by_one_look() -> None:
+    """Dropping is a commit too, which is not followed by another look."""
+    table = by_itself(**{"partition.expiration-max-num": "1", "write-only": "true"})
+    committed(table, "2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04")
+    table.alter(ll.remove_option("write-only"))
+    assert committed(table, "2999-01-01") == ["2020-01-02", "2020-01-03", "2020-01-04", "2999-01-01"]
+
+
+def test_partitions_are_looked_at_once_in_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all objects of a process together; the first interval begins with the first commit."""
+    now = [1000.0]
+    around = replace(MACHINE, monotonic_s=lambda: now[0])
+    options, url = TableOptions({"partition.expiration-check-interval": "10 s"}), f"memory://turn-{next(COUNTER)}"
+    other = PartitionTurn(url, "dev", around)
+    turns = [PartitionTurn(url, "main", around), PartitionTurn(url, "main", around)]
+    taken = []
+    for second in (0, 10, 11, 12, 21, 22):
+        now[0] = 1000.0 + second
+        for number, turn in enumerate(turns):
+            if turn.take(options):
+                taken.append((second, number))
+                assert not turns[1].take(options), "one at a time"
+                turn.end()
+    assert taken == [(11, 0), (22, 0)]
+    assert other.take(options), "branches count for themselves"
+
+
+def test_a_drop_that_fails_fails_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    table = by_itself(**{"partition.expiration-strategy": "custom"})
+    with caplog.at_level(logging.WARNING, "lakelatch.upkeep"):
+        assert committed(table, "2020-01-01") == ["2020-01-01"]
+    assert "option 'partition.expiration-strategy' is 'custom'" in caplog.text
 
 
 def test_an_expiry_killed_at_any_request_is_finished_by_the_next() -> None:
