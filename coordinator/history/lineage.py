@@ -270,12 +270,23 @@ def _continued(timeline: Timeline, tried: ev.SnapshotPrepared, alone: bool) -> L
     if not alone:
         return Untold(f"snapshot {ours.id + 1} was listed, but no longer exists: an expiry is under way")
     hints = timeline.parallel(timeline.hint, ("LATEST",) if tried.base is None else ("LATEST", "EARLIEST"))
-    if (latest := hints[0] or 0) > ours.id:
-        # A hint proves nothing, but it is reason enough to doubt a listing that shows this snapshot alone (H7, decision 3).
+    if (latest := hints[0] or 0) > ours.id and not _left_over(timeline, tried, latest):
+        # A hint proves nothing, but is reason enough to doubt a listing that shows this snapshot alone (H7, decision 3).
         return Untold(f"LATEST says {latest}, but the listing shows snapshot {ours.id} alone")
     if tried.base is not None and hints[1] != ours.id:
         return Untold(f"snapshot {tried.base.id} is gone, but EARLIEST does not say that it was expired")
     return Standing()
+
+
+def _left_over(timeline: Timeline, tried: ev.SnapshotPrepared, latest: int) -> bool:
+    """Whether a LATEST above the first snapshot of a table comes from a writer of another table, which was dropped here (H21).
+
+    Then EARLIEST names the first snapshot, no snapshot is where LATEST says, and another listing shows the first one alone, too.
+    """
+    if tried.base is not None or timeline.hint("EARLIEST") != tried.snapshot.id:
+        return False
+    nothing = all(found is None for found in timeline.parallel(timeline.find, (latest, latest + 1)))
+    return nothing and timeline.snapshot_ids() == [tried.snapshot.id]
 
 
 def _built_on(timeline: Timeline, following: Snapshot, tried: ev.SnapshotPrepared) -> Lineage:
