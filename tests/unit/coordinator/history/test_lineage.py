@@ -315,3 +315,36 @@ def test_anothers_snapshot_under_the_name_proves_a_loss_where_the_history_goes_t
     assert isinstance(read_name(fresh, ours, doubtful=False), Lost)
     found = read_name(fresh, ours, doubtful=True)
     assert isinstance(found, Untold) and "belongs to another writer" in found.reason
+
+
+def test_a_latest_above_the_first_snapshot_is_a_leftover_only_where_all_says_so(store: Fragile) -> None:
+    """H7, H21, decision 3: of a table that was dropped here. Otherwise the listing may be out of date, and nothing is proven."""
+    table = filled(store, 1)
+    table.committer.settle()
+    first = _as_prepared(table.timeline.snapshot(1))
+
+    def judged(latest: bytes = b"7", earliest: bytes | None = b"1", **there: bytes) -> Any:
+        store.put("snapshot/LATEST", latest)
+        store.delete_many(["snapshot/EARLIEST"])
+        if earliest is not None:
+            store.put("snapshot/EARLIEST", earliest)
+        timeline = opened(store).timeline
+        listed = timeline.snapshot_ids
+        timeline.snapshot_ids = lambda: listed() and [1]  # type: ignore[method-assign]
+        for name, data in there.items():
+            store.put(f"snapshot/snapshot-{name[1:]}", data.replace(b'"id": 1', b'"id": ' + name[1:].encode()))
+        try:
+            return check_lineage(timeline, first)
+        finally:
+            store.delete_many([f"snapshot/snapshot-{name[1:]}" for name in there])
+
+    other = store.get("snapshot/snapshot-1")
+    assert judged() == judged(latest=b"9") == Standing()
+    for found in (judged(earliest=b"7"), judged(earliest=None), judged(_7=other), judged(_8=other)):
+        assert isinstance(found, Untold) and "LATEST says 7" in found.reason
+    timeline = opened(store).timeline
+    store.put("snapshot/LATEST", b"7")
+    store.put("snapshot/EARLIEST", b"1")
+    listings = iter([[1], [1, 5]])
+    timeline.snapshot_ids = lambda: next(listings)  # type: ignore[method-assign]
+    assert isinstance(check_lineage(timeline, first), Untold)
