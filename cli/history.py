@@ -85,7 +85,7 @@ def log(args: argparse.Namespace, output: Output) -> int:
 
 
 def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
-    columns = ["snapshot", "time", "kind", "operation", "user", "identifier", "rows", "total", "attempts"]
+    columns = ["snapshot", "time", "kind", "operation", "user", "identifier", "rows", "total", "attempts", "riders"]
     keys = ["kind", "operation", "commit_user", "identifier"]
     rows = [
         [
@@ -95,6 +95,7 @@ def _log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]
             row["delta_rows"],
             row["total_rows"],
             row["attempts"],
+            len(row["riders"]) or "",
         ]
         for row in history
     ]
@@ -111,7 +112,7 @@ def _short_log_rows(history: list[dict[str, Any]]) -> tuple[list[str], list[list
                 row["snapshot_id"],
                 moment(row["time_ms"])[: -len(".000Z")].replace("T", " "),
                 kind if operation in (None, kind, _USUAL.get(kind)) else f"{kind} {operation}",
-                user if number is None else f"{user}/{number}",
+                (user if number is None else f"{user}/{number}") + (f" +{len(row['riders'])}" if row["riders"] else ""),
                 row["delta_rows"],
                 row["total_rows"],
                 row["attempts"],

@@ -15,7 +15,10 @@ from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.attempt import lost_attempts
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
+from .intents.carried import riders_of
 from .journal.lines import Entry
+
+_SHOWN_RIDERS = 20
 
 
 def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
@@ -29,6 +32,7 @@ def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
     lines.append(f"  identity  {snapshot.identity}")
     lines.append(f"  base      {_base_line(timeline, snapshot)}")
     lines.extend(_attempt_lines(snapshot))
+    lines.extend(_rider_lines(snapshot))
     lines.append(f"  changes   {_changes(timeline, snapshot)}")
     lines.append(f"  rows      {snapshot.delta_record_count:+d}, {snapshot.total_record_count} in all")
     return Text("\n".join(lines))
@@ -64,6 +68,15 @@ def _attempt_lines(snapshot: Snapshot) -> list[str]:
     lines = [f"  attempts  {len(lost) + 1}"]
     lines += [f"            {i}: wanted {a['id']}, lost it to {a['by']} ({a['to']})" for i, a in enumerate(lost, 1)]
     return lines
+
+
+def _rider_lines(snapshot: Snapshot) -> list[str]:
+    """The commits of others in the snapshot, which had lost races themselves."""
+    riders = riders_of(snapshot)
+    told = [f"            {rider}: {rider.rows} rows" for rider in riders[:_SHOWN_RIDERS]]
+    if len(riders) > _SHOWN_RIDERS:
+        told.append(f"            and {len(riders) - _SHOWN_RIDERS} more")
+    return [f"  carries   {len(riders)} other commits", *told] if riders else []
 
 
 def _changes(timeline: Timeline, snapshot: Snapshot) -> str:

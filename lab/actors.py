@@ -149,7 +149,7 @@ writer = Job
 
 def _falls_behind(stage: Stage, committer: Committer) -> None:
     timeline = stage.timeline()
-    with suppress(LakelatchError):  # then it sees the newest snapshot
+    with suppress(LakelatchError, ObjectNotFound):  # then it sees the newest snapshot
         first = timeline.snapshot(1)
         committer.learn(Base(first, timeline.manifests(first), stage.schema.id, stage.around.now_ms))
 

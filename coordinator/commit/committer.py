@@ -311,6 +311,8 @@ class Committer:
                     elapsed_ms=elapsed_ms,
                     replayed=False,
                     partitions_replaced=_partitions_replaced(run),
+                    leader=run.group.leader,
+                    riders=0 if run.group.aboard is not None else len(run.group.riders),
                 )
             case do.NotCommitted(code=code, reason=reason):
                 error = ERRORS[code](f"not committed to {self.store.url}: {reason}")

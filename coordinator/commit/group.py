@@ -155,6 +155,11 @@ class Group:
         return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
 
     @property
+    def leader(self) -> str | None:
+        """The commit user of the snapshot that carries the commit; None if it does not ride."""
+        return self.aboard.commit_user if self.aboard is not None else None
+
+    @property
     def carried(self) -> tuple[Carried, ...]:
         """The riders of the current attempt, for its snapshot."""
         return tuple(Carried(i.user, i.identifier, i.commit, i.rows) for i in self.riders)

@@ -26,11 +26,15 @@ class Receipt:
         replayed: the identity landed before; this is the receipt of that first commit.
         partitions_replaced: for an overwrite of a partitioned table, the number of partitions whose earlier rows it took away;
             None otherwise, and for a replay.
+        leader: the commit user in whose snapshot it rides, after it lost a race; None if the snapshot is its own.
+        riders: the number of other commits that its snapshot carries.
 
     >>> print(Receipt(7, "u-1", "etl", 42, "APPEND", 1, 0, 7, 3, 12.5, False))
     snapshot 7 (APPEND by etl/42): 1 attempt, 7 requests (3 sequential), 12 ms
     >>> print(Receipt(8, "u-2", "etl", 43, "OVERWRITE", 1, 0, 8, 4, 15.5, False, partitions_replaced=1))
     snapshot 8 (OVERWRITE by etl/43): 1 partition replaced, 1 attempt, 8 requests (4 sequential), 16 ms
+    >>> print(Receipt(9, "u-3", "etl", 44, "APPEND", 2, 1, 18, 9, 95.5, False, leader="job-2"))
+    snapshot 9 (APPEND by etl/44): carried by job-2, 2 attempts, 18 requests (9 sequential), 96 ms
     """
 
     snapshot_id: int
@@ -45,6 +49,8 @@ class Receipt:
     elapsed_ms: float
     replayed: bool
     partitions_replaced: int | None = None
+    leader: str | None = None
+    riders: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The receipt as a JSON-ready dict."""
@@ -62,4 +68,7 @@ class Receipt:
         replaced = ""
         if self.partitions_replaced is not None:
             replaced = f"{self.partitions_replaced} partition{'' if self.partitions_replaced == 1 else 's'} replaced, "
-        return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): {replaced}{tries}, {cost}"
+        ride = "" if self.leader is None else f"carried by {self.leader}, "
+        if self.riders:
+            ride = f"with {self.riders} other commit{'' if self.riders == 1 else 's'}, "
+        return f"snapshot {self.snapshot_id} ({self.kind} by {identity}): {replaced}{ride}{tries}, {cost}"

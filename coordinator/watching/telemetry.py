@@ -27,6 +27,9 @@ SCOPE = "lakelatch"
 """The name of the tracer and of the meter."""
 _NAMES = {
     Phase.COLLECT: "collect",
+    Phase.REGISTER: "register intent",
+    Phase.GATHER: "look for riders",
+    Phase.RIDE: "ride",
     Phase.COMPACT_MANIFESTS: "compact manifests",
     Phase.BASE_LIST: "upload",
     Phase.DELTA_LIST: "upload",
@@ -96,6 +99,10 @@ class Traced:
             return  # the hint: its caller has its answer already
         if isinstance(event, TROUBLE):
             (self._phase or self._whole).add_event(type(event).__name__, _told(event))
+        if isinstance(event, ev.RidersChosen):
+            self._whole.set_attribute("lakelatch.riders", len(event.riders))
+        if isinstance(event, ev.LatestResolved) and event.aboard is not None:
+            self._whole.set_attribute("lakelatch.carried", True)
         self._count_retry(event, state)
         name = _NAMES.get(state.phase, "")
         if state.attempt != self._number or (name == "wait" and self._attempt is not None):

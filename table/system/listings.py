@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...coordinator.commit.attempt import lost_attempts
+from ...coordinator.intents.carried import riders_of
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -33,6 +34,7 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
         "delta_rows": snapshot.delta_record_count,
         "total_rows": snapshot.total_record_count,
         "attempts": len(lost_attempts(snapshot)) + 1,
+        "riders": [{"commit_user": r.user, "identifier": r.identifier, "rows": r.rows} for r in riders_of(snapshot)],
         "writer": snapshot.writer_version,
         "uuid": snapshot.uuid,
     }

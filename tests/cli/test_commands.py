@@ -18,11 +18,12 @@ import lakelatch as ll
 
 LOG_KEYS = [
     "snapshot_id", "time_ms", "kind", "operation", "commit_user", "identifier", "schema_id", "delta_rows",
-    "total_rows", "attempts", "writer", "uuid", "notices",
+    "total_rows", "attempts", "riders", "writer", "uuid", "notices",
 ]  # fmt: skip
 RECEIPT_KEYS = [
     "snapshot_id", "snapshot_uuid", "commit_user", "identifier", "kind", "attempts", "retries", "requests",
-    "sequential_requests", "elapsed_ms", "replayed", "partitions_replaced", "rows", "journal",
+    "sequential_requests", "elapsed_ms", "replayed", "partitions_replaced", "leader", "riders", "rows",
+    "journal",
 ]  # fmt: skip
 
 
@@ -205,6 +206,7 @@ def test_log_show_files_schema(run: Any, flights: ll.Table) -> None:
         "rows",
         "total",
         "attempts",
+        "riders",
     ]
     shown = run("show", flights.url, 2, "--json").json
     assert (shown["snapshot_id"], shown["kind"], shown["identifier"], shown["total_rows"]) == (2, "APPEND", None, 5)

@@ -19,6 +19,7 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.carried import carried_by, riders_of
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.paths import TablePaths
+from lakelatch.table.system import history_row
 from lakelatch.table.table import Table
 
 COUNT = count()
@@ -114,6 +115,22 @@ def test_a_loser_lands_in_the_snapshot_of_the_next_winner() -> None:
     assert world.fresh.verify("all", data=True) == []
     assert ll.open_table(world.url).append(rows(1, 2), commit_user="etl", identifier=7).replayed
     assert world.fresh.append(rows(3), commit_user="etl", identifier=8).snapshot_id == 4
+
+
+def test_receipts_explain_and_the_history_name_the_leader_and_its_riders() -> None:
+    world, led = World(), list[ll.Receipt]()
+    world.loses()
+    world.store.after["lakelatch/intents/"] = lambda: led.append(
+        world.another(200, looks=True, commit_user="boss", identifier=1)
+    )
+    receipt = world.table.append(rows(1, 2), commit_user="etl", identifier=7)
+    assert (receipt.leader, receipt.riders, led[0].leader, led[0].riders) == ("boss", 0, None, 1)
+    assert "carried by boss, " in str(receipt)
+    assert "with 1 other commit," in str(led[0])
+    told = str(world.fresh.explain(3))
+    assert "  carries   1 other commits\n            etl/7: 2 rows\n" in told
+    row = history_row(world.fresh.timeline.snapshot(3))
+    assert row["riders"] == [{"commit_user": "etl", "identifier": 7, "rows": 2}]
 
 
 def test_an_anonymous_append_rides_too() -> None:
