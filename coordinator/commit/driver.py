@@ -148,7 +148,7 @@ class Driver:
                 case do.VerifyRide(look=look):
                     if spent and look > 1:
                         return ev.LineageUnread(_SPENT)
-                    return run.group.verify_ride(effect, run.timeline)
+                    return run.verify_ride(effect)
                 case _:
                     assert_never(effect)
 

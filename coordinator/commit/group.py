@@ -16,13 +16,14 @@ from ...core.errors import LakelatchError, StoreUnavailable
 from ...core.metadata.data_file import ADD, NO_BUCKETS
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
+from ..history.base import SHORTEST_AGE_MS, Base
 from ..history.lineage import Standing, Untold, lineage_of
-from ..history.timeline import Timeline
+from ..history.timeline import Timeline, base_of
 from ..identities.memory import name_of
 from ..intents import shelf
 from ..intents.carried import Carried
 from ..intents.intent import Intent, Leader
-from ..intents.window import Aboard, Closed, Fate, Window, look_for
+from ..intents.window import Aboard, Closed, Fate, Window, aboard_of, look_for
 from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.events import Event, SnapshotRef
@@ -30,6 +31,8 @@ from ..surroundings import Surroundings, backoff_s
 from .attempt import Delta
 from .request import CommitRequest, KeyedRows, RepeatableRequest
 
+MERGING_SHARE = 0.1
+"""The share of the commits that begin a merge of manifests, while others commit beside them."""
 LONGEST_PAUSE_S = 2.0
 """A rider looks for the next snapshot after two round trips to the store, and after this time at the latest."""
 
@@ -100,6 +103,15 @@ class Group:
             self.intent = None
         return found
 
+    def already_aboard(self, just_read: Snapshot | None) -> Aboard | None:
+        """The snapshot that was just read, if it carries the commit: then nothing has to be looked for."""
+        if self.window is None or just_read is None:
+            return None
+        found = aboard_of(self.window, just_read)
+        if found is not None:
+            self.aboard = found.snapshot
+        return found
+
     def prepare(self, base: SnapshotRef, delta: Delta) -> Event:
         """Build the intent for the manifests that an earlier attempt wrote."""
         request = self.request
@@ -146,13 +158,23 @@ class Group:
         self.met = found
         return ev.SnapshotSeen(SnapshotRef(found.id, found.identity))
 
-    def verify_ride(self, effect: do.VerifyRide, timeline: Timeline) -> Event:
-        """Check that the snapshot that carries the commit is part of the history (H6)."""
+    def verify_ride(self, effect: do.VerifyRide, timeline: Timeline, base: Base) -> Event:
+        """Check that the snapshot that carries the commit is part of the history (H6).
+
+        Args:
+            base: the newest snapshot that the commit knew before.
+        """
         assert self.aboard is not None
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
-        found = lineage_of(timeline, self.aboard)
+        known = base.ref is not None and base.ref == base_of(self.aboard)
+        aged = not known or self.around.now_ms - base.seen_ms > SHORTEST_AGE_MS
+        found = lineage_of(timeline, self.aboard, aged=aged)
         return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
+
+    def may_merge(self) -> bool:
+        """Whether this attempt may begin a merge of manifests: of many commits at once, one does the work (H15)."""
+        return not (self.allowed and self.crowded) or self.around.uniform(0.0, 1.0) < MERGING_SHARE
 
     @property
     def leader(self) -> str | None:

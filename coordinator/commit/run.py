@@ -196,6 +196,9 @@ class CommitRun:
         known = self._known
         seen = self._newest_seen()
         won = seen is not None and seen in (*self.lost[-1:], self.group.met) and self._won_on(seen)
+        aboard = self.group.already_aboard(seen) if won else None
+        if aboard is not None:
+            return aboard
         look = self.timeline.look(seen, just_read=won)
         latest = look.snapshot
         fate = self.group.fate(latest, self.timeline)
@@ -208,7 +211,9 @@ class CommitRun:
             schema_id = max([schema_id, *self.timeline.schema_ids()])
             self.settler.newest_schema.saw(schema_id)
         if known is not None and known.ref == ref_of(latest):
-            return Base(latest, known.manifests, schema_id, now_ms, look.unhinted)
+            return Base(latest, known.manifests, schema_id, now_ms, look.unhinted, known.unread)
+        if latest is not None and self.group.allowed and effect.at_least is not None:
+            return Base(latest, (), schema_id, now_ms, look.unhinted, unread=True)  # another may carry it
         manifests = self.timeline.manifests(latest) if latest else ()
         return Base(latest, manifests, schema_id, now_ms, look.unhinted)
 
@@ -233,6 +238,9 @@ class CommitRun:
         """This commit's entries on this base, after the conflict checks."""
         attempt = self._attempt()
         try:
+            if attempt.base.unread and attempt.base.snapshot is not None:
+                read = replace(attempt.base, manifests=self.timeline.manifests(attempt.base.snapshot), unread=False)
+                self.attempt = attempt = replace(attempt, base=read)
             overtaken = self.settler.newest_schema.conflict
             if overtaken is not None:
                 return ev.ConflictFound(overtaken.check, overtaken.reason)
@@ -264,6 +272,10 @@ class CommitRun:
         assert base is not None
         return self.group.choose(effect, base, self.timeline)
 
+    def verify_ride(self, effect: do.VerifyRide) -> Event:
+        """Check that the snapshot that carries this commit is part of the history (H6)."""
+        return self.group.verify_ride(effect, self.timeline, self._attempt().base)
+
     # ----------------------------------------------------------------------------------------------- manifests, lists
 
     def compact_manifests(self, effect: do.CompactManifests) -> Event:
@@ -273,7 +285,7 @@ class CommitRun:
         if folded is not None:
             self.attempt = replace(attempt, base_manifests=folded.applied(attempt.base.manifests) or ())
             return ev.ManifestsCompacted(folded.mode)
-        found = self.merges.on(attempt.base, begin=not effect.contended)
+        found = self.merges.on(attempt.base, begin=not effect.contended and self.group.may_merge())
         if found is None:
             return ev.ManifestsCompacted("none")
         merge, manifests = found

@@ -36,6 +36,7 @@ class Base:
         manifests: all of its manifests, base list then delta list.
         schema_id: the newest schema at the time of looking.
         seen_ms: monotonic clock when it was known to be the latest, in milliseconds.
+        unread: the manifests were not read yet: a commit that rides with another does not need them.
         unhinted: the oldest id of the history, where EARLIEST is missing: the next commit writes it before it publishes (H25).
     """
 
@@ -44,6 +45,7 @@ class Base:
     schema_id: int
     seen_ms: float
     unhinted: int | None = None
+    unread: bool = False
 
     @property
     def ref(self) -> SnapshotRef | None:

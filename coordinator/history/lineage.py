@@ -221,9 +221,9 @@ def check_lineage(timeline: Timeline, tried: ev.SnapshotPrepared, *, aged: bool 
         return Untold(error.message)
 
 
-def lineage_of(timeline: Timeline, snapshot: Snapshot) -> Lineage:
+def lineage_of(timeline: Timeline, snapshot: Snapshot, *, aged: bool = True) -> Lineage:
     """Whether a snapshot that was found under its name is part of the history (see `check_lineage`)."""
-    return check_lineage(timeline, _as_prepared(snapshot))
+    return check_lineage(timeline, _as_prepared(snapshot), aged=aged)
 
 
 def stands(timeline: Timeline, snapshot: Snapshot) -> bool:

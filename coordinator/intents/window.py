@@ -90,6 +90,15 @@ def look_for(window: Window, latest: Snapshot | None, timeline: Timeline) -> Fat
     return Closed()
 
 
+def aboard_of(window: Window, snapshot: Snapshot) -> Aboard | None:
+    """The answer of `look_for` where this snapshot alone gives it: it is the first of the two, and carries the commit.
+
+    Whether it stands is checked in any case before the commit is reported, so it need not be the newest.
+    """
+    near = snapshot.id == window.ids[0] and base_of(snapshot) == window.base
+    return Aboard(snapshot) if near and _carries(snapshot, window.commit) else None
+
+
 def _carries(snapshot: Snapshot, commit: str) -> bool:
     return any(one.commit == commit for one in carried_by(snapshot))
 
