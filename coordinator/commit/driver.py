@@ -207,7 +207,7 @@ class Driver:
         if wait_ms is None:
             spent = f"{effect.attempt} attempts in {elapsed_s:.1f} s"
             return ev.BudgetSpent(f"lost the race to {self.run.others_met} other writers; {spent}")
-        if self.run.group.allowed and self.state.base is not None:
+        if self.run.group.allowed:
             wait_ms = 0  # it asks the next winner to carry it instead of waiting for its turn
         self.run.around.sleep(wait_ms / 1000)
         self._attempt_began = self.run.around.monotonic_s()

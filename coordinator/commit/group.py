@@ -34,7 +34,7 @@ from .request import CommitRequest, KeyedRows, RepeatableRequest
 MERGING_SHARE = 0.1
 """The share of the commits that begin a merge of manifests, while others commit beside them."""
 LONGEST_PAUSE_S = 2.0
-"""A rider looks for the next snapshot after two round trips to the store, and after this time at the latest."""
+"""A rider looks for the next snapshot every two round trips to the store, and after this time at the latest."""
 
 
 def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
@@ -132,7 +132,7 @@ class Group:
         except StoreUnavailable as error:
             self.intent = None
             return ev.IntentRefused(error.message)
-        self.round_trip_s = min(LONGEST_PAUSE_S / 2, self.around.monotonic_s() - began_s)
+        self.round_trip_s = min(LONGEST_PAUSE_S, self.around.monotonic_s() - began_s)
         return ev.IntentRegistered(doubt or "")
 
     def choose(self, effect: do.ChooseRiders, base: Snapshot, timeline: Timeline) -> Event:
@@ -147,8 +147,8 @@ class Group:
         return sum(commit < self.commit for commit in shelf.order_of(files, leader))
 
     def wait_for_carrier(self, base: SnapshotRef, timeline: Timeline) -> Event:
-        """Wait for two round trips, and look whether a snapshot came above the base."""
-        self.around.sleep(2 * self.round_trip_s)
+        """Look whether a snapshot came above the base, after a pause: two round trips in all."""
+        self.around.sleep(self.round_trip_s)
         try:
             found = timeline.find(base.id + 1)
         except LakelatchError:

@@ -91,12 +91,11 @@ def look_for(window: Window, latest: Snapshot | None, timeline: Timeline) -> Fat
 
 
 def aboard_of(window: Window, snapshot: Snapshot) -> Aboard | None:
-    """The answer of `look_for` where this snapshot alone gives it: it is the first of the two, and carries the commit.
+    """The answer of `look_for` where this snapshot alone gives it, because it carries the commit.
 
     Whether it stands is checked in any case before the commit is reported, so it need not be the newest.
     """
-    near = snapshot.id == window.ids[0] and base_of(snapshot) == window.base
-    return Aboard(snapshot) if near and _carries(snapshot, window.commit) else None
+    return Aboard(snapshot) if snapshot.id in window.ids and _carries(snapshot, window.commit) else None
 
 
 def _carries(snapshot: Snapshot, commit: str) -> bool:
