@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,33 @@ def test_tables_by_name(spark: Any, tmp_path: Path) -> None:
         assert named.toDF().collect() == []
     finally:
         spark.sql("DROP TABLE row_changes_by_name")
+
+
+def test_a_table_is_restored_and_its_files_are_rewritten(spark: Any, tmp_path: Path) -> None:
+    """A time without a zone is one of the session's. Rewrites keep the rows, and touch the partitions that they are told."""
+    table = made(tmp_path, "vectors")
+    table.alter(ll.set_option("compaction.min.file-num", 2))
+    assert lake.LakeTable.isLakeTable(spark, table.url)
+    assert not lake.LakeTable.isLakeTable(spark, str(tmp_path / "nothing"))
+    target = lake.LakeTable.forPath(spark, table.url)
+    newest = table.snapshot()
+    assert newest is not None
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    clock = dt.datetime.fromtimestamp(newest.time_ms / 1000 + 0.001, tokyo).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    time.sleep(0.01)
+    source = spark.createDataFrame([(1, "s")], "id long, note string")
+    target.merge(source.alias("s"), "t.id = s.id").whenNotMatchedBySourceUpdate("t.p = 1", {"note": "'gone'"}).execute()
+    notes = {row["id"]: row["note"] for row in target.toDF().collect()}
+    assert notes == {i: "gone" if i % 2 and i != 1 else f"n{i}" for i in range(12)}
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        target.restoreToTimestamp(clock)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    before = sorted((row["id"], row["note"]) for row in target.toDF().collect())
+    assert before == [(i, f"n{i}") for i in range(12)]
+    assert target.optimize().where("p = 0").executeCompaction().files_before == 3
+    assert target.optimize().where("p = 1").executeZOrderBy("x", ["id"], full=True).compaction.files_before == 3
+    assert sorted((row["id"], row["note"]) for row in target.toDF().collect()) == before
+    assert table.files().num_rows == 2
