@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +60,20 @@ def test_every_type(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
 
 @pytest.mark.parametrize("file_format", [pytest.param("orc", marks=pytest.mark.slow), "avro"])
 def test_filters(tmp_path: Path, paimon_java: Any, file_format: str) -> None:
-    """G8: by our statistics, and by what stands in the files, NaN and signed zeros too."""
+    """G8: by our statistics, and by what stands in the files, NaN and signed zeros too. By day three for each column."""
     # Not CHAR: bounds of ORC files may be of values that are filled up with blanks, so that lakelatch does not believe them.
     names = [name for name in ATOMIC if name in NAMES[file_format] and name != "ch"]
     ledger = made(tmp_path / "t", names, file_format)
     rows = rows_of(names, file_format)
     for start in (0, len(rows) // 2):
         ledger.change(Lakelatch(), append(rows[start : start + len(rows) // 2]))
-    filters = []
+    filters, rng = [], random.Random(file_format)
     for field in ledger.fields:
         values = {storable(v, file_format) for v in ATOMIC[field.name][1]} - {None}
         values = {value for value in values if has_year(value, FIRST_YEAR[file_format], 10**7)}
         literals = sorted(values, key=order_of(field))
-        filters += java_filters_of(field, [literals[0], literals[-1]] if NIGHTLY else literals[-1:])
+        possible = list(java_filters_of(field, [literals[0], literals[-1]]))
+        filters += possible if NIGHTLY else rng.sample(possible, min(3, len(possible)))
     assert_filters_agree(paimon_java, ledger.path, ledger.rows, filters)
 
 

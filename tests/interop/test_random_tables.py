@@ -23,7 +23,7 @@ import lakelatch as ll
 
 pytestmark = pytest.mark.java
 
-SEEDS = range(300 if os.environ.get("LAKELATCH_NIGHTLY") else 8)
+SEEDS = range(300 if os.environ.get("LAKELATCH_NIGHTLY") else 5)
 FORMATS = ["parquet", "orc", "avro"]
 STEPS = 6
 FINE = [name for name in ATOMIC if name[:2] in ("ts", "tz") and int(name[2:]) > 6] + ["at", "rr"]
