@@ -12,15 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import InvalidArgument, LakelatchError, Unsupported
+from .adls_obstore import azure_requests
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .keys import join, safe_key, safe_prefix
 from .object_store import FIXED_OPTIONS, FsspecStore, known_options, modified_ms
 from .store import Capabilities
+from .transport import After, ObstoreRequests
 from .upload import Multipart
 
 _SCHEMES = ("abfs", "abfss", "az")
@@ -133,6 +135,9 @@ class AdlsStore(FsspecStore):
         if account and said and account != said:
             raise InvalidArgument(f"{self._url} is in account {account!r}, but storage option account_name is {said!r}")
 
+    def _obstore(self) -> Callable[[], ObstoreRequests]:
+        return azure_requests(self._options, self._host, self._patience.deadline_seconds)
+
     async def _connect(self) -> Any:
         options = dict(self._options.without(*FIXED_OPTIONS))
         account, _, domain = self._host.partition(".")
@@ -168,15 +173,19 @@ class AdlsStore(FsspecStore):
     async def _page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[tuple[str, int, int]], str | None]:
         container, _, start = prefix.partition("/")
         client = fs.service_client.get_container_client(container)
-        pages = client.list_blobs(
-            name_starts_with=start, include=["metadata"], results_per_page=_PAGE, **self._once
-        ).by_page(after)
-        listed = [
-            (f"{container}/{one.name}", int(one.size), modified_ms(one))
-            async for one in await _first(pages)
-            if not _is_folder(one.metadata)
-        ]
-        return listed, pages.continuation_token or None
+        passed, token = (after, None) if isinstance(after, After) else ("", after)
+        while True:
+            pages = client.list_blobs(
+                name_starts_with=start, include=["metadata"], results_per_page=_PAGE, **self._once
+            ).by_page(token)
+            listed = [
+                (path, int(one.size), modified_ms(one))
+                async for one in await _first(pages)
+                if not _is_folder(one.metadata) and (path := f"{container}/{one.name}") > passed
+            ]
+            token = pages.continuation_token or None
+            if listed or token is None or not passed:  # else what obstore has listed already, in the same order
+                return listed, token
 
     async def _folder_page(self, fs: Any, prefix: str, after: str | None) -> tuple[list[str], str | None]:
         container, _, start = prefix.partition("/")

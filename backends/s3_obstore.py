@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from .transport import NotExpressed, ObstoreRequests, md5_tag, settings
+from .transport import NotExpressed, ObstoreRequests, is_md5, settings
 
 _OF_FILES = frozenset(
     {
@@ -73,7 +73,7 @@ def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[
 
         return S3Store(bucket, **config, **common)
 
-    return lambda: ObstoreRequests(client, md5_tag)
+    return lambda: ObstoreRequests(client, is_md5)
 
 
 def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:

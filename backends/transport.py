@@ -87,9 +87,10 @@ class After(str):
 
 
 class _Rest(After):
-    """The same, and what obstore has not listed yet."""
+    """The same, what obstore has not listed yet, and the path up to which that was listed before."""
 
     stream: Any = None
+    passed: str = ""
 
 
 class ObstoreRequests:
@@ -97,13 +98,22 @@ class ObstoreRequests:
 
     Args:
         client: makes the client of a bucket: `client(bucket)`.
-        tag_of: the ETag that an object of these bytes has, or None if the store's ETags cannot be predicted. obstore follows
-            redirections, so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
+        fits: whether an ETag can be the store's for an object of these bytes: `fits(tag, data)`. obstore follows redirections,
+            so that the page of a proxy could pass for the answer to a write; its ETag shows that (H2).
+        by_fsspec: names of requests that fsspec is to do.
+        resumes: whether every such store can begin a listing behind an object. If not, its listings must be in order.
     """
 
-    def __init__(self, client: Callable[[str], Any], tag_of: Callable[[bytes], str] | None = None) -> None:
+    def __init__(
+        self,
+        client: Callable[[str], Any],
+        fits: Callable[[str, bytes], bool],
+        by_fsspec: tuple[str, ...] = (),
+        resumes: bool = True,
+    ) -> None:
         self._client = client
-        self._tag_of = tag_of
+        self._resumes = resumes
+        self._fits = fits
         self._clients: dict[str, Any] = {}
         self._marked: set[str] = set()
         self.is_writing = True
@@ -117,6 +127,8 @@ class ObstoreRequests:
             "_page": self.page,
             "_delete": self.delete,
         }
+        for name in by_fsspec:
+            del self.named[name]
 
     def read(self, path: str) -> bytes:
         obs, client, key = self._at(path)
@@ -143,24 +155,28 @@ class ObstoreRequests:
         if prefix in self._marked or (after is not None and not isinstance(after, _Rest)):
             raise NotExpressed("a listing that fsspec began")
         obs, client, start = self._at(prefix)
-        bucket = prefix.partition("/")[0]
-        stream: Any = None
+        bucket, passed, stream = prefix.partition("/")[0], "", None
         if after is not None:
+            passed = after.passed
             stream, after.stream = after.stream, None  # after a failure it would seem to be at its end
         if stream is None:
             offset = after.partition("/")[2] if after is not None else None
             stream = obs.list(client, start or None, offset=offset, chunk_size=PAGE)
-        found: list[Any] = list(next(stream, ()))
-        listed = [(f"{bucket}/{o['path']}", int(o["size"]), int(o["last_modified"].timestamp() * 1000)) for o in found]
+            passed = after if after is not None and not self._resumes else ""
+        found = [
+            (f"{bucket}/{o['path']}", int(o["size"]), int(o["last_modified"].timestamp() * 1000))
+            for o in next(stream, ())
+        ]
+        listed = [one for one in found if one[0] > passed]
         if any(size == 0 for _, size, _ in listed):
             self._marked.add(prefix)
             raise NotExpressed("an empty object may be the mark of a folder, whose last slash obstore does not show")
-        if not listed and after is None:
+        if not found and after is None:
             raise NotExpressed("obstore takes any answer in XML for an empty listing, which must not be believed (H11)")
-        if len(listed) < PAGE:
+        if len(found) < PAGE:
             return listed, None
-        rest = _Rest(listed[-1][0])
-        rest.stream = stream
+        rest = _Rest(max(found[-1][0], passed))
+        rest.stream, rest.passed = stream, passed
         return listed, rest
 
     def delete(self, paths: list[str]) -> None:
@@ -174,9 +190,9 @@ class ObstoreRequests:
             raise NotExpressed("a large object, or a store with other ETags")
         obs, client, key = self._at(path)
         put = obs.put(client, key, data, mode=mode, use_multipart=False)
-        if self._tag_of is not None and str(put["e_tag"]).strip('"') != self._tag_of(data):
+        if not self._fits(str(put["e_tag"]).strip('"'), data):
             self.is_writing = False
-            raise NoAnswer("the answer has another ETag than these bytes, so that it may be about something else")
+            raise NoAnswer("the answer has an unexpected ETag, so that it may be about something else")
 
     def _at(self, path: str) -> tuple[Any, Any, str]:
         bucket, _, key = path.partition("/")
@@ -219,6 +235,7 @@ _MESSAGE = re.compile(r"<Message>([^<]{1,500})</Message>")
 _NOT_DELETED = re.compile(r"DeleteObjects request failed for key (.{1,1024}?): (.*) \(code: (\w+)\)", re.DOTALL)
 _QUERY = re.compile(r"\?[^\s\"')]*")
 _BARE_REDIRECT = "redirect without LOCATION"
+_PAST_END = "Wanted range starting at"
 
 
 def meaning(error: Exception, request: str) -> Exception:
@@ -241,6 +258,8 @@ def meaning(error: Exception, request: str) -> Exception:
         code, message = _CODE.search(answered[2]), _MESSAGE.search(answered[2])
         said = message[1] if message else " ".join(_QUERY.sub("", answered[2]).split())[:300]
         return Refused(int(answered[1]), code[1] if code else None, said)
+    if _PAST_END in text:
+        return Refused(416, None, "the range starts past the end of the object")
     if _BARE_REDIRECT in text:
         return Refused(301, "PermanentRedirect", "the bucket is in another region")
     shown = " ".join(_QUERY.sub("", text).split())[:500]
@@ -308,13 +327,13 @@ def shared(identity: str, make: Callable[[], ObstoreRequests]) -> ObstoreRequest
         return held
 
 
-def md5_tag(data: bytes) -> str:
-    """The ETag that S3 gives an object that was sent whole, unless it is encrypted with a key of one's own.
+def is_md5(tag: str, data: bytes) -> bool:
+    """Whether an ETag is that of S3 for an object that was sent whole and is not encrypted with a key of one's own.
 
-    >>> md5_tag(b"")
-    'd41d8cd98f00b204e9800998ecf8427e'
+    >>> is_md5("d41d8cd98f00b204e9800998ecf8427e", b"")
+    True
     """
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return tag == hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _forked() -> None:

@@ -40,11 +40,12 @@ HAS_OBSTORE = sys.version_info >= (3, 11)  # obstore has no version for Python 3
 collect_ignore = [] if HAS_OBSTORE else ["test_transport.py"]
 
 TRANSPORTS = {"s3": "obstore" if HAS_OBSTORE else "fsspec", "s3 fsspec": "fsspec"}
-"""Kinds that run on a transport of their own. `s3` insists on obstore, so that it cannot be replaced unnoticed."""
+TRANSPORTS |= {"adls": TRANSPORTS["s3"], "adls fsspec": "fsspec"}
+"""Kinds that run on a transport of their own. `s3` and `adls` insist on obstore, so that it cannot be replaced unnoticed."""
 
-DIALECTS = {"s3": "s3", "s3 fsspec": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure"}
+DIALECTS = {"s3": "s3", "s3 fsspec": "s3", "minio": "s3", "gcs": "gcs", "adls": "azure", "adls fsspec": "azure"}
 NIGHTLY_ONLY = (
-    () if NIGHTLY else ("minio", "s3 fsspec")
+    () if NIGHTLY else ("minio", "s3 fsspec", "adls fsspec")
 )  # building it takes minutes, and the shape of its refusals is tested in `test_answers.py` too
 REAL = tuple(kind for kind in DIALECTS if kind not in NIGHTLY_ONLY)
 """The kinds that speak HTTP, so that a proxy can stand in front of them."""
@@ -114,9 +115,9 @@ class Faulty:
         return sum(r.method == "PUT" or r.path.startswith("/upload/") for r in asked)
 
 
-@pytest.fixture(params=["s3", "s3 fsspec", "gcs", "adls"])
+@pytest.fixture(params=["s3", "s3 fsspec", "gcs", "adls", *(["adls fsspec"] if NIGHTLY else [])])
 def kind(request: pytest.FixtureRequest) -> Any:
-    """One server of each dialect, and both transports of S3."""
+    """One server of each dialect, and both transports."""
     return request.param
 
 

@@ -59,7 +59,7 @@ CREATES: list[tuple[str, int, str, type[Any], int]] = [
     ("adls", 404, "ContainerNotFound", StoreUnavailable, ONCE),
     ("adls", 409, "ContainerBeingDeleted", StoreUnavailable, ONCE),
 ]
-CREATES += [("s3 fsspec", *rest) for kind, *rest in CREATES if kind == "s3"]
+CREATES += [(f"{kind} fsspec", *rest) for kind, *rest in CREATES if kind in ("s3", "adls")]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ def test_idempotent_requests_are_repeated(store: FsspecStore, proxy: FaultProxy,
     """A plain put, a read, a listing and a delete survive two faults each."""
     proxy.plan(fault, method="WRITE", times=2)
     store.put("a", b"1")
-    for method in ("GET", "HEAD", "POST" if store.transport.name == "obstore" else "DELETE"):
+    by_post = store.transport.name == "obstore" and store.url.startswith("s3")
+    for method in ("GET", "HEAD", "POST" if by_post else "DELETE"):
         proxy.plan(fault, method=method, times=2)
     assert store.get("a") == b"1"
     proxy.plan(fault, method="GET", times=2)

@@ -27,7 +27,7 @@ class Counted:
         self.store: FsspecStore = faulty.store()
         self.proxy = faulty.proxy
         self.write, self.head = WRITE[faulty.kind], HEAD[faulty.kind]
-        self.one_delete = "POST" if self.store.transport.name == "obstore" else "DELETE"
+        self.one_delete = "POST" if self.faulty.kind == "s3" and self.store.transport.name == "obstore" else "DELETE"
 
     def cost(self, act: Callable[[], Any]) -> list[str]:
         self.proxy.clear()

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as NoResult
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 import pytest
 from servers import S3Server
 
-from lakelatch.backends import s3_obstore, transport
+from lakelatch.backends import adls, s3_obstore, transport
+from lakelatch.backends.adls import AdlsStore
 from lakelatch.backends.gcs import GcsStore
+from lakelatch.backends.object_store import FsspecStore
 from lakelatch.backends.registry import open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.store import Created, Unknown
@@ -99,6 +102,41 @@ def test_the_choice(
         assert says in str(caught.value)
 
 
+AZURE_KEY = {"account_key": "ZG8tbm90LXNob3ctdGhpcw=="}
+AZURE_CHOICES: list[tuple[str, str, dict[str, Any], str]] = [
+    ("a key", "lake@shop.dfs.core.windows.net", AZURE_KEY, "obstore"),
+    ("a token", "lake", {"account_name": "shop", "sas_token": "?sv=1&sig=do-not-show-this"}, "obstore"),
+    (
+        "a connection",
+        "lake",
+        {"connection_string": f"AccountName=shop;AccountKey={AZURE_KEY['account_key']}"},
+        "obstore",
+    ),
+    ("an identity", "lake@shop.dfs.core.windows.net", {"anon": False}, "key or a shared access token"),
+    ("a service principal", "lake", {"account_name": "shop", "tenant_id": "t", "client_id": "c"}, "tenant_id"),
+    ("no account", "lake", AZURE_KEY, "no account"),
+    (
+        "a queue's setting",
+        "lake",
+        {"connection_string": "AccountName=shop;Other=do-not-show-this"},
+        "connection string",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "says"), [c[1:] for c in AZURE_CHOICES], ids=[c[0] for c in AZURE_CHOICES]
+)
+def test_the_choice_on_azure(place: str, options: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = AdlsStore(f"abfs://{place}/t", options).transport
+    assert used.name == ("obstore" if says == "obstore" else "fsspec")
+    assert says in f"{used.name}: {used.reason}"
+    assert "do-not-show-this" not in repr(used)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "do-not-show-this")
+    if says == "obstore":
+        assert "AZURE_STORAGE_ACCOUNT_KEY" in AdlsStore(f"abfs://{place}/t", options).transport.reason
+
+
 def test_where_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     used = S3Store("s3://bucket/t", {**KEYS, **THERE}).transport
@@ -111,13 +149,12 @@ def test_where_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         S3Store("s3://bucket/t", {**KEYS, **THERE, "transport": "obstore"})
 
 
-def test_other_values_and_other_stores(gcs: S3) -> None:
+def test_other_values_and_other_stores() -> None:
     with pytest.raises(InvalidArgument, match="use one of auto, obstore, fsspec"):
         S3Store("s3://bucket/t", {"transport": "rust"})
-    url, options = gcs
-    assert GcsStore(f"{url}/t", options).transport.name == "fsspec"
+    assert GcsStore("gs://bucket/t", {"token": "anon"}).transport.name == "fsspec"
     with pytest.raises(InvalidArgument, match="transport"):
-        GcsStore(f"{url}/t", {**options, "transport": "obstore"})
+        GcsStore("gs://bucket/t", {"token": "anon", "transport": "obstore"})
 
 
 def test_a_profile_signs_the_requests(s3: S3, aws_files: Path) -> None:
@@ -188,17 +225,17 @@ def test_marks_of_folders_and_empty_objects(kind: str, s3_host: S3Server) -> Non
     assert "Contents" not in s3_host.client().list_objects_v2(Bucket=bucket)
 
 
-def test_marks_on_a_later_page(s3_host: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["s3", "adls"])
+def test_an_empty_object_on_a_later_page(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """fsspec goes on behind the last page of obstore, and no object is left out or listed twice."""
     monkeypatch.setattr(transport, "PAGE", 3)
-    bucket = s3_host.create_bucket()
+    monkeypatch.setattr(adls, "_PAGE", 2)
     for number in range(8):
-        s3_host.client().put_object(Bucket=bucket, Key=f"t/{number}", Body=b"" if number == 4 else b"1")
-    store = S3Store(f"s3://{bucket}/t", {**s3_host.storage_options(), "transport": "obstore"})
-    assert [info.key for info in store.list("")] == list("01234567")
+        faulty.past().put(str(number), b"" if number == 7 else b"1")
+    assert [info.key for info in faulty.store().list("")] == list("01234567")
 
 
-@pytest.mark.parametrize("kind", ["s3"])
+@pytest.mark.parametrize("kind", ["s3", "adls"])
 def test_a_listing_goes_on_after_a_failure(faulty: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of obstore that failed seems to be at its end. It is begun again behind the last object that came."""
     monkeypatch.setattr(transport, "PAGE", 3)
@@ -261,10 +298,15 @@ def elsewhere() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("wanted", ["obstore", "fsspec"])
-def test_a_redirected_write_is_not_believed(elsewhere: str, wanted: str) -> None:
-    """H2: both clients follow a redirection, and take the answer of the other page for that of the store."""
-    store = S3Store("s3://bucket/t", {**KEYS, "endpoint_url": elsewhere, "transport": wanted}, QUICK)
-    assert isinstance(store.put_if_absent("snapshot-1", b"mine"), Unknown)
+@pytest.mark.parametrize("scheme", ["s3", "abfs"])
+def test_a_redirected_write_is_not_believed(elsewhere: str, scheme: str, wanted: str) -> None:
+    """H2: a client that follows a redirection takes the answer of the other page for that of the store."""
+    connection = f"AccountName=shop;AccountKey={AZURE_KEY['account_key']};BlobEndpoint={elsewhere}/shop"
+    options = {**KEYS, "endpoint_url": elsewhere} if scheme == "s3" else {"connection_string": connection}
+    kind: type[FsspecStore] = S3Store if scheme == "s3" else AdlsStore
+    store = kind(f"{scheme}://bucket/t", {**options, "transport": wanted}, QUICK)
+    with suppress(StoreUnavailable):  # it may prove that nothing was done
+        assert isinstance(store.put_if_absent("snapshot-1", b"mine"), Unknown)
     with pytest.raises(StoreUnavailable):
         store.put("a", b"1")
     with pytest.raises(StoreUnavailable):
@@ -272,7 +314,7 @@ def test_a_redirected_write_is_not_believed(elsewhere: str, wanted: str) -> None
 
 
 def requests_of(**named: Callable[..., Any]) -> ObstoreRequests:
-    made = ObstoreRequests(lambda bucket: None)
+    made = ObstoreRequests(lambda bucket: None, lambda tag, data: True)
     made.named |= named
     return made
 
