@@ -16,7 +16,7 @@ from .transport import NotExpressed, ObstoreRequests, settings
 
 _OF_FILES = frozenset(
     {
-        "asynchronous", "blocksize", "connection_timeout", "default_cache_type", "default_fill_cache", "loop",
+        "blocksize", "connection_timeout", "default_cache_type", "default_fill_cache",
         "max_concurrency", "read_timeout", "skip_instance_cache", "socket_timeout", "timeout", "use_listings_cache",
         "assume_container_exists", "allow_unsafe", "request_timeout", "transport",
     }

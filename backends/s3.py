@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
 from ..core.errors import LakelatchError, UnsafeBackend, Unsupported
 from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
-from .s3_obstore import s3_requests
+from .s3_obstore import are_common, s3_requests
 from .store import Capabilities
 from .transport import After, ObstoreRequests
 from .upload import Multipart
@@ -109,6 +110,8 @@ class S3Store(FsspecStore):
         return bucket_root(url, ("s3", "s3a"), "S3")
 
     def _check_options(self) -> None:
+        if are_common(self._given) and find_spec("s3fs") is not None:
+            return  # loading it takes half a second, which obstore's requests can do without
         self._given.only(known_options(_s3fs().S3FileSystem) | _FROM_AIOBOTOCORE, "S3 stores")
 
     def _obstore(self) -> Callable[[], ObstoreRequests]:

@@ -10,7 +10,7 @@ Source: decision 70.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,28 @@ from .transport import NotExpressed, ObstoreRequests, is_md5, settings
 
 _OF_FILES = frozenset(
     {
-        "asynchronous", "cache_type", "default_block_size", "default_cache_type", "default_fill_cache",
-        "fixed_upload_size", "loop", "max_concurrency", "skip_instance_cache", "use_listings_cache",
+        "default_block_size", "default_cache_type", "default_fill_cache",
+        "fixed_upload_size", "max_concurrency", "skip_instance_cache", "use_listings_cache",
         "allow_unsafe", "request_timeout", "transport",
     }
 )  # fmt: skip
 """Options that concern s3fs's files and caches, or lakelatch alone: no request depends on them."""
 
-_KEYS = ("key", "secret", "token", "username", "password")
-_READ = frozenset(
-    {*_KEYS, "anon", "endpoint_url", "client_kwargs", "config_kwargs", "profile", "use_ssl", "requester_pays"}
+_NAMES = (
+    ("key", "username", "aws_access_key_id"),
+    ("secret", "password", "aws_secret_access_key"),
+    ("token", "token", "aws_session_token"),
 )
-_CLIENT = {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_session_token": "token"}
-_CLIENT_READ = frozenset({*_CLIENT, "region_name", "endpoint_url", "use_ssl", "verify"})
+"""The options of the keys, and their names in `client_kwargs`."""
+
+_REGIONS = ("us-east", "us-west", "eu-", "ap-", "ca-", "sa-", "me-", "af-", "il-", "mx-")
+_READ = frozenset(
+    {
+        *(name for names in _NAMES for name in names[:2]),
+        *("anon", "endpoint_url", "client_kwargs", "config_kwargs", "profile", "use_ssl", "requester_pays"),
+    }
+)
+_CLIENT_READ = frozenset({*(names[2] for names in _NAMES), "region_name", "endpoint_url", "use_ssl", "verify"})
 _CONFIG = frozenset({"connect_timeout", "read_timeout", "max_pool_connections", "retries", "s3", "signature_version"})
 
 _VARIABLES = (
@@ -52,6 +61,11 @@ _PROFILE = frozenset(
 
 _RENEWED = timedelta(minutes=5)
 """How long obstore keeps credentials before it asks botocore again, which knows when they end."""
+
+
+def are_common(names: Iterable[str]) -> bool:
+    """Whether s3fs is known to have all of these options, so that it need not be loaded in order to look."""
+    return set(names) <= _READ | _OF_FILES
 
 
 def s3_requests(given: Mapping[str, Any], deadline_seconds: float) -> Callable[[], ObstoreRequests]:
@@ -89,41 +103,59 @@ def s3_config(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in _VARIABLES:
         if os.environ.get(name):
             raise NotExpressed(f"the environment sets {name}, which does not mean the same to obstore")
-    key, secret, token = (options.get(name) or options.get(other) for name, other in _names())
-    key, secret = key or client.get("aws_access_key_id"), secret or client.get("aws_secret_access_key")
-    token = token or client.get("aws_session_token")
-    session = _session(options.get("profile"))
-    endpoint = options.get("endpoint_url") or client.get("endpoint_url")
-    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    region = client.get("region_name") or session.get_config_variable("region")
+    keys = _keys(options, client)
+    session = _session(options.get("profile"), keys is not None or bool(options.get("anon")))
     made: dict[str, Any] = {
-        "region": region or "us-east-1",
+        **_address({**client, **options}, config, client.get("region_name") or session.get_config_variable("region")),
         "conditional_put": "etag",
         "skip_signature": bool(options.get("anon")),
         "request_payer": bool(options.get("requester_pays")),
-        "virtual_hosted_style_request": _style(config) == "virtual",
         "certificates": _certificates(client.get("verify"), session),
     }
-    if endpoint:
-        made["endpoint"] = str(endpoint).rstrip("/")
-        if made["virtual_hosted_style_request"]:
-            raise NotExpressed("obstore has another idea of virtual addresses at an endpoint of one's own")
-    elif not region or not region.startswith(
-        ("us-east", "us-west", "eu-", "ap-", "ca-", "sa-", "me-", "af-", "il-", "mx-")
-    ):
-        raise NotExpressed("obstore must be told a region, and one of AWS's common partition")
-    elif options.get("use_ssl", True) is False or client.get("use_ssl", True) is False:
-        raise NotExpressed("obstore cannot express use_ssl=False")
     if made["skip_signature"]:
         return made
-    if key and secret:
-        return made | {"access_key_id": key, "secret_access_key": secret} | ({"session_token": token} if token else {})
-    if key or secret:
-        raise NotExpressed("only half of a key is given")
-    credentials = session.get_credentials()
+    if keys is not None:  # not as values: then obstore would add a token of the environment to them
+        return made | {"credential_provider": lambda: {**keys, "expires_at": None}}
+    try:
+        credentials = session.get_credentials()
+    except Exception:  # of botocore, or of what a profile makes it run
+        credentials = None
     if credentials is None:
         raise NotExpressed("botocore finds no credentials, and says what it looked for")
     return made | {"credential_provider": _Credentials(credentials)}
+
+
+def _keys(options: Mapping[str, Any], client: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """The keys of the options, or those of the environment, with which botocore's chain begins."""
+    found = [options.get(name) or options.get(other) or client.get(inner) for name, other, inner in _NAMES]
+    variables = os.environ
+    if not any(found) and not options.get("profile") and not variables.get("AWS_CREDENTIAL_EXPIRATION"):
+        token = variables.get("AWS_SESSION_TOKEN") or variables.get("AWS_SECURITY_TOKEN")
+        found = [variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY"), token]
+        if not (found[0] and found[1]):
+            return None
+    if not any(found):
+        return None
+    if not (found[0] and found[1]):
+        raise NotExpressed("only half of a key is given")
+    return dict(zip(("access_key_id", "secret_access_key", "token"), found, strict=True))
+
+
+def _address(options: Mapping[str, Any], config: Mapping[str, Any], region: str | None) -> dict[str, Any]:
+    """Where requests go."""
+    endpoint = options.get("endpoint_url")
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    is_virtual = _style(config) == "virtual"
+    made = {"region": region or "us-east-1", "virtual_hosted_style_request": is_virtual}
+    if endpoint:
+        if is_virtual:
+            raise NotExpressed("obstore has another idea of virtual addresses at an endpoint of one's own")
+        return made | {"endpoint": str(endpoint).rstrip("/")}
+    if not region or not region.startswith(_REGIONS):
+        raise NotExpressed("obstore must be told a region, and one of AWS's common partition")
+    if options.get("use_ssl", True) is False:
+        raise NotExpressed("obstore cannot express use_ssl=False")
+    return made
 
 
 class _Credentials:
@@ -162,10 +194,6 @@ def _configured() -> dict[str, Any]:
     return {**conf.get("s3", {}), **conf.get("s3a", {})}
 
 
-def _names() -> tuple[tuple[str, str], ...]:
-    return ("key", "username"), ("secret", "password"), ("token", "token")
-
-
 def _style(config: Mapping[str, Any]) -> str:
     """The style of addresses: `path`, or `virtual` for the bucket as a part of the host."""
     s3 = dict(config.get("s3") or {})
@@ -178,8 +206,22 @@ def _style(config: Mapping[str, Any]) -> str:
     return "virtual" if style == "virtual" else "path"
 
 
-def _session(profile: str | None) -> Any:
-    """botocore's session, if the settings of the profile mean the same to obstore."""
+class _Environment:
+    """What botocore's session says where nothing but variables of the environment are set, without loading botocore."""
+
+    def get_config_variable(self, name: str) -> str | None:
+        return os.environ.get({"region": "AWS_DEFAULT_REGION", "ca_bundle": "AWS_CA_BUNDLE"}[name])
+
+    def get_credentials(self) -> Any:
+        raise AssertionError("the keys are given")
+
+
+def _session(profile: str | None, has_keys: bool) -> Any:
+    """botocore's session, if the settings of the profile mean the same to obstore. Loading it takes a quarter of a second."""
+    files = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+    named = profile or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
+    if has_keys and not named and not any(os.path.exists(_expanded(*file)) for file in files):
+        return _Environment()
     import botocore.exceptions
     import botocore.session
 
@@ -192,3 +234,7 @@ def _session(profile: str | None) -> Any:
     if others:
         raise NotExpressed(f"the AWS profile sets {others[0]!r}, which obstore cannot express")
     return session
+
+
+def _expanded(variable: str, default: str) -> str:
+    return os.path.expanduser(os.environ.get(variable) or default)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from concurrent.futures import TimeoutError as NoResult
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from servers import S3Server
@@ -135,6 +136,17 @@ def test_the_choice_on_azure(place: str, options: dict[str, Any], says: str, mon
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "do-not-show-this")
     if says == "obstore":
         assert "AZURE_STORAGE_ACCOUNT_KEY" in AdlsStore(f"abfs://{place}/t", options).transport.reason
+
+
+def test_obstore_needs_neither_s3fs_nor_botocore() -> None:
+    """Loading them takes half a second of CPU in each new process."""
+    program = (
+        "import os, sys; os.environ |= {'AWS_CONFIG_FILE': '/no', 'AWS_SHARED_CREDENTIALS_FILE': '/no'}\n"
+        "from lakelatch.backends.s3 import S3Store\n"
+        f"print(S3Store('s3://b/t', { ({**KEYS, **THERE})!r}).transport.name, {{'s3fs', 'botocore'}} & set(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "obstore set()\n"
 
 
 def test_where_obstore_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +283,11 @@ def test_a_bucket_in_another_region(faulty: Faulty) -> None:
 class Elsewhere(BaseHTTPRequestHandler):
     """A server in between that sends everything to a page of its own."""
 
+    heard: ClassVar[list[str]] = []
+    """The headers of the requests."""
+
     def do_PUT(self) -> None:
+        self.heard.append(str(self.headers))
         self.rfile.read(int(self.headers["Content-Length"]))
         there = self.path == "/page"
         self.send_response(200 if there else 303)
@@ -311,6 +327,21 @@ def test_a_redirected_write_is_not_believed(elsewhere: str, scheme: str, wanted:
         store.put("a", b"1")
     with pytest.raises(StoreUnavailable):
         list(store.list(""))
+
+
+@pytest.mark.parametrize("wanted", ["obstore", "fsspec"])
+def test_given_keys_are_not_mixed_with_those_of_the_environment(
+    elsewhere: str, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("AWS_SESSION_TOKEN", "of-others"), ("AWS_ACCESS_KEY_ID", "o"), ("AWS_SECRET_ACCESS_KEY", "o")):
+        monkeypatch.setenv(name, value)
+    Elsewhere.heard.clear()
+    given = S3Store("s3://bucket/t", {**KEYS, "endpoint_url": elsewhere, "transport": wanted}, QUICK)
+    given.put_if_absent("a", b"1")
+    assert f"Credential={KEYS['key']}/" in Elsewhere.heard[0]
+    assert "of-others" not in "".join(Elsewhere.heard)
+    S3Store("s3://bucket/t", {"endpoint_url": elsewhere, "transport": wanted}, QUICK).put_if_absent("a", b"1")
+    assert "of-others" in Elsewhere.heard[-1 if wanted == "fsspec" else -2]
 
 
 def requests_of(**named: Callable[..., Any]) -> ObstoreRequests:
