@@ -5,8 +5,8 @@ are read. Must not know: any particular store, retries, tables.
 
 Invariants: obstore sends each request once. A deadline is set from outside, as for fsspec. Its errors become the statuses and
 codes that the store gave, so that the one table of answers decides; what cannot be read proves nothing (H2). `NotExpressed`
-means that fsspec is to do it, and is raised only if nothing was sent, or for a listing. obstore's runtime has threads that do
-not survive a fork, and a request in a child would wait forever: the child of a process with obstore uses fsspec.
+means that fsspec is to do it, and is raised only if nothing was sent, or for a listing. obstore's runtime does not survive a
+fork: a request in a child waits forever or crashes the parent, so the child of a process with obstore uses fsspec.
 Source: format/stores §4; decision 70.
 """
 
@@ -339,9 +339,13 @@ def is_md5(tag: str, data: bytes) -> bool:
 def _forked() -> None:
     global _before_fork
     _before_fork = _before_fork or "obstore" in sys.modules
+    _ANCESTORS.append(dict(_SHARED))
 
 
 _before_fork = False
+_ANCESTORS: list[dict[tuple[object, str], ObstoreRequests]] = []
+"""Clients of the processes that this one was forked from. They are kept, since ending them could disturb these processes."""
+
 _SHARED: dict[tuple[object, str], ObstoreRequests] = {}
 _LOCK = forked_lock()
 _THREADS = Threads(REQUESTS_AT_ONCE, "lakelatch-obstore", is_awaited=False)

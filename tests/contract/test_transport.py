@@ -280,6 +280,9 @@ def test_a_bucket_in_another_region(faulty: Faulty) -> None:
     assert "another region" in store.transport.reason
 
 
+PAGE = b"<html><body>Log in</body></html>"
+
+
 class Elsewhere(BaseHTTPRequestHandler):
     """A server in between that sends everything to a page of its own."""
 
@@ -293,8 +296,9 @@ class Elsewhere(BaseHTTPRequestHandler):
         self.send_response(200 if there else 303)
         self.send_header("Location", "/page")
         self.send_header("ETag", '"of-the-page"')
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(PAGE)))
         self.end_headers()
+        self.wfile.write(PAGE)
 
     def do_GET(self) -> None:
         self.headers["Content-Length"] = "0"
