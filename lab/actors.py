@@ -108,12 +108,12 @@ class Job:
             except LakelatchError:
                 return  # the table does not exist
         committer = stage.committer()
-        if self.meets:
-            committer.meet(1, 0.001)
         if self.behind:
             _falls_behind(stage, committer)
         for number in range(1, self.commits + 1):
             label = f"{stage.name}{number}"
+            if self.meets:
+                committer.meet(1, 0.001)
             try:
                 request = self._request(stage, label, number)
             except LakelatchError:

@@ -137,7 +137,7 @@ GROUPS: tuple[Mutant, ...] = (
     Mutant(
         "an error is told while the intent is open",
         lambda: [(machine, "_conclude", _told_too_early)],
-        (worlds.ridden(1, strikes=worlds.LOOKING, faults=_REFUSED),),
+        (worlds.ridden(1, strikes=worlds.LOOKING, faults=_REFUSED, commits=2),),
     ),
     Mutant("a rider withdraws", lambda: [_gather(_withdraws, (machine.Phase.DONE,))], (worlds.ridden(0),)),
     Mutant(
@@ -145,7 +145,11 @@ GROUPS: tuple[Mutant, ...] = (
         lambda: [(Group, "register", _silence_is_refusal)],
         (worlds.ridden(1, strikes=worlds.ASKING),),
     ),
-    Mutant("a rider does not look for itself", lambda: [(Group, "fate", _does_not_look)], (worlds.ridden(0),)),
+    Mutant(
+        "a rider does not look for itself",
+        lambda: [(Group, "fate", _does_not_look), (Group, "already_aboard", lambda self, just_read: None)],
+        (worlds.ridden(0),),
+    ),
     Mutant(
         "a leader does not look into its base",
         lambda: [(Leader, "choose", _forgets_who_landed)],
@@ -185,7 +189,9 @@ GROUPS: tuple[Mutant, ...] = (
         (worlds.dead_rider(recovers=True),),
     ),
     Mutant(
-        "riders are not remembered", lambda: [(Recalled, "carried_on", _riders_forgotten)], (worlds.restarted_rider(1),)
+        "riders are not remembered",
+        lambda: [(Recalled, "carried_on", _riders_forgotten)],
+        (worlds.restarted_rider(1, worlds.ASKING),),
     ),
     Mutant(
         "orphan cleaning ignores intents",

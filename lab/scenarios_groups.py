@@ -41,17 +41,19 @@ def _carrier(name: str = "C", **more: Any) -> Actor:
     return Actor(name, writer(rides=True, meets=True, **more))
 
 
-def ridden(budget: int, carriers: int = 1, strikes: str = "", faults: frozenset[str] | None = FAULTS) -> Scenario:
+def ridden(
+    budget: int, carriers: int = 1, strikes: str = "", faults: frozenset[str] | None = FAULTS, commits: int = 1
+) -> Scenario:
     """A rider, and writers that may carry it.
 
     Args:
         strikes: prefix of the labels of the rider's requests that faults may strike; empty: those of everybody.
     """
     names = ("C", "D", "E")[:carriers]
-    actors = (_loser(), *(_carrier(name) for name in names))
-    name = f"ridden, {carriers} carrier{'s' if carriers > 1 else ''}, {budget} faults" + (
-        f" of {strikes}" if strikes else ""
-    )
+    actors = (_loser(), *(_carrier(name, commits=commits) for name in names))
+    name = f"ridden, {carriers} carrier{'s' if carriers > 1 else ''}, {budget} faults"
+    name += f", {commits} commits each" if commits > 1 else ""
+    name += f" of {strikes}" if strikes else ""
     victims = frozenset("A") if strikes else None
     return Scenario(
         name, actors, budget, before=TWO, faults=faults, strikes=strikes, victims=victims, alike=names, schema=GROUPED
@@ -105,7 +107,7 @@ def twin_riders(budget: int, *, leads: bool = False) -> Scenario:
     )
 
 
-def restarted_rider(budget: int) -> Scenario:
+def restarted_rider(budget: int, strikes: str = "") -> Scenario:
     """A rider died, or got an unknown outcome, and its job runs again while its intent is open."""
     again = ("etl", 7)
     actors = (
@@ -114,11 +116,12 @@ def restarted_rider(budget: int) -> Scenario:
         Actor("R", writer(identity=again, rides=True), after=("A",)),
     )
     return Scenario(
-        f"a rider runs again, {budget} faults",
+        f"a rider runs again, {budget} faults" + (f" of {strikes}" if strikes else ""),
         actors,
         budget,
         before=TWO,
         faults=FAULTS,
+        strikes=strikes,
         victims=frozenset("A"),
         schema=GROUPED,
         twins=(frozenset({"A1", "R1"}),),

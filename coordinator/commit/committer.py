@@ -122,13 +122,13 @@ class Committer:
                 budget=budget,
                 seen=seen,
             )
-            with self._answering(run, journal):
+            with self._answering(driver):
                 outcome = self._followed(driver.commit(), run.timeline, run.landed)
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
                 seen.ended(outcome, driver.state.attempt)
                 self._learn(run, outcome)
                 self._knows.crowd.observe(run.others_met, driver.attempt_s, self._around.monotonic_s())
-                answer = self._answer(run, journal, outcome, driver.state.attempt, metered, elapsed_ms)
+                answer = self._answer(driver, outcome, driver.state.attempt, metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
         if not answer.replayed:
@@ -140,7 +140,7 @@ class Committer:
         self._upkeep.work = tuple(work)
 
     @contextmanager
-    def _answering(self, run: CommitRun, journal: BoundJournal) -> Iterator[None]:
+    def _answering(self, driver: Driver) -> Iterator[None]:
         """Attach the identity and a way to find out the outcome to whatever ends a commit after its snapshot was sent (H23).
 
         An unexpected error becomes `OutcomeUnknown`. An interrupt is raised unchanged, with the unknown outcome as its cause.
@@ -148,11 +148,12 @@ class Committer:
         try:
             yield
         except BaseException as error:
+            run = driver.run
             if not run.tried:
                 raise
             self._knows.newest.forget()
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            unknown = self._unknown(run, journal, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
+            unknown = self._unknown(driver, do.Undecided(run.tried[-1].snapshot, f"interrupted by {what}"))
             if isinstance(error, Exception):
                 raise unknown from error
             raise error from unknown
@@ -280,15 +281,14 @@ class Committer:
 
     def _answer(
         self,
-        run: CommitRun,
-        journal: BoundJournal,
+        driver: Driver,
         outcome: Outcome,
         attempts: int,
         metered: MeteredStore,
         elapsed_ms: float,
     ) -> Receipt | LakelatchError:
         """The caller's answer: a receipt, or the error to raise."""
-        request = run.request
+        run, request = driver.run, driver.run.request
         match outcome:
             case do.Committed(snapshot=ref, replayed=True):
                 assert request.identifier is not None
@@ -322,37 +322,40 @@ class Committer:
                 error.newer_schema = run.settler.newest_schema.conflict is not None and code == CommitConflict.code
                 return error
             case do.Undecided():
-                return self._unknown(run, journal, outcome)
+                return self._unknown(driver, outcome)
             case _:
                 assert_never(outcome)
 
-    def _unknown(self, run: CommitRun, journal: BoundJournal, outcome: do.Undecided) -> OutcomeUnknown[Receipt]:
-        ref = outcome.snapshot
+    def _unknown(self, driver: Driver, outcome: do.Undecided) -> OutcomeUnknown[Receipt]:
+        ref, request = outcome.snapshot, driver.run.request
         return OutcomeUnknown(
             f"it is not known whether snapshot {ref.id} of {self.store.url} was committed: {outcome.reason}",
             identity={
                 "snapshot_id": ref.id,
                 "snapshot_uuid": ref.identity,
-                "commit_user": run.request.commit_user,
-                "identifier": run.request.identifier,
+                "commit_user": request.commit_user,
+                "identifier": request.identifier,
             },
-            resolver=lambda timeout: self._resolve(run, journal, timeout),
+            resolver=lambda timeout: self._resolve(driver, timeout),
         )
 
-    def _resolve(self, run: CommitRun, journal: BoundJournal, timeout_s: float) -> Receipt:
-        """Find out how a commit of this process ended, and record it in its journal."""
-        began = self._around.monotonic_s()
+    def _resolve(self, driver: Driver, timeout_s: float) -> Receipt:
+        """Find out how a commit of this process ended, and record it in its journal. One that others may still carry goes on."""
+        began, run = self._around.monotonic_s(), driver.run
         case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema, run.group.window)
-        with self._watch("resolve", run.writer.names.uuid, run.request) as seen:
+        with self._watch("resolve", run.writer.names.uuid, run.request) as seen, self._answering(driver):
             metered = MeteredStore(self.store, seen.heard)
-            outcome = await_answer(case, self._timeline(metered), self._around, timeout_s).outcome
+            found = await_answer(case, self._timeline(metered), self._around, timeout_s)
+            outcome = found.outcome
+            if found.may_go_on:
+                outcome = driver.resume(TimeBudget(self._policy.timeout_ms, self._around), seen)
             outcome = self._followed(outcome, self._timeline(metered))
             seen.ended(outcome, len(run.tried))
-        if not isinstance(outcome, do.Undecided):
-            journal.record(resolved(outcome))
-            journal.conclude()
+        if not isinstance(outcome, do.Undecided) and not found.may_go_on:
+            driver.journal.record(resolved(outcome))
+            driver.journal.conclude()
         elapsed_ms = (self._around.monotonic_s() - began) * 1000
-        answer = self._answer(run, journal, outcome, len(run.tried), metered, elapsed_ms)
+        answer = self._answer(driver, outcome, len(run.tried), metered, elapsed_ms)
         if isinstance(answer, LakelatchError):
             raise answer
         return answer

@@ -61,6 +61,15 @@ class Driver:
         first = ev.CommitRequested(
             request.commit_user, request.identifier, request.kind, bool(request.uploads), self.run.group.allowed
         )
+        return self._until_concluded(first)
+
+    def resume(self, budget: TimeBudget, seen: Watch) -> Outcome:
+        """Go on with a commit whose outcome was unknown, and whose intent is open."""
+        self.budget, self.seen = budget, seen
+        self._began = self._attempt_began = self.run.around.monotonic_s()
+        return self._until_concluded(ev.Resumed())
+
+    def _until_concluded(self, first: Event) -> Outcome:
         events: deque[Event] = deque([first])
         while True:
             effects = self._feed(events.popleft())

@@ -36,7 +36,7 @@ from ..history.lineage import (
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline, ref_of
 from ..identities.recall import Known, named_files, recall
-from ..intents.window import Aboard, Closed, Fate, Window, look_for
+from ..intents.window import Aboard, Closed, Fate, StillOpen, Window, look_for
 from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.effects import Outcome
@@ -66,10 +66,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The current state of a case. `finished`: it landed because this look sent it again."""
+    """The current state of a case.
+
+    Attributes:
+        finished: it landed because this look sent it again.
+        may_go_on: everything that it sent has lost, and the next snapshot may carry it: its writer can publish that one.
+    """
 
     outcome: Outcome
     finished: bool = False
+    may_go_on: bool = False
 
 
 def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s: float) -> Resolution:
@@ -80,7 +86,8 @@ def await_answer(case: Case, timeline: Timeline, around: Surroundings, timeout_s
         look += 1
         with answered_within(max(LEAST_LOOK_S, until_s - around.monotonic_s())):
             answer = find_out(case, timeline)
-        if not isinstance(answer.outcome, do.Undecided) or around.monotonic_s() >= until_s:
+        told = not isinstance(answer.outcome, do.Undecided) or answer.may_go_on
+        if told or around.monotonic_s() >= until_s:
             return answer
         around.sleep(backoff_s(look, longest_s=1.0))
 
@@ -108,7 +115,8 @@ def _found_out(case: Case, timeline: Timeline, send: bool) -> Resolution:
         return Resolution(outcome)
     found = _by_names(case, timeline, seen, send)
     if fate is not None and isinstance(found.outcome, do.NotCommitted) and not isinstance(fate, Closed):
-        return Resolution(_undecided(case, _may_still_ride(case.window, fate)))
+        may_go_on = isinstance(fate, StillOpen)
+        return Resolution(_undecided(case, _may_still_ride(case.window, fate)), may_go_on=may_go_on)
     return found
 
 

@@ -118,6 +118,11 @@ class SnapshotSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed:
+    """The outcome was unknown. By now every snapshot that was sent is known to have lost, and the intent is still open."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResolveFailed:
     """The latest snapshot cannot be read; `code` names the error to raise."""
 
@@ -333,6 +338,7 @@ Event: TypeAlias = (
     | RidersChosen
     | NobodyCame
     | SnapshotSeen
+    | Resumed
     | ResolveFailed
     | ChangesCollected
     | ConflictFound

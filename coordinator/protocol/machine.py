@@ -239,6 +239,13 @@ def _chosen(state: CommitState, event: ev.RidersChosen) -> Step:
     return _poll(replace(state, phase=Phase.RIDE))
 
 
+def _resumed(state: CommitState, event: ev.Resumed) -> Step:
+    """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it."""
+    if not isinstance(state.outcome, do.Undecided) or state.ride.window is None:
+        raise ProtocolViolation("only a commit whose intent is open goes on after its outcome was unknown")
+    return _granted(replace(state, outcome=None, ride=replace(state.ride, aboard=False)), ev.RetryGranted(0))
+
+
 def _poll(state: CommitState) -> Step:
     assert state.base is not None
     polls = state.ride.polls + 1
@@ -575,4 +582,5 @@ TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.RETRY, ev.BudgetSpent): Transition(_budget_spent, (_P.COLLECT, _P.DONE)),
     (_P.HINT, ev.HintWritten): Transition(_hinted, (_P.DONE,)),
     (_P.HINT, ev.HintSkipped): Transition(_hinted, (_P.DONE,)),
+    (_P.DONE, ev.Resumed): Transition(_resumed, (_P.COLLECT,)),
 }

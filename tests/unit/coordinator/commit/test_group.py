@@ -226,16 +226,38 @@ def test_a_commit_whose_intent_is_open_is_never_reported_as_not_committed() -> N
     world = World()
     world.loses()
 
-    def carried_and_away() -> None:
-        world.another(200, looks=True)
+    def passed_and_away() -> None:
+        world.another(200)
         world.store.is_away = True
 
-    world.store.after["lakelatch/intents/"] = carried_and_away
+    world.store.after["lakelatch/intents/"] = passed_and_away
     with pytest.raises(OutcomeUnknown, match="may still carry it") as unknown:
         world.table.append(rows(1), commit_user="etl", identifier=7)
     world.store.is_away = False
-    assert unknown.value.resolve().snapshot_id == 3
+    world.another(300, looks=True)
+    assert unknown.value.resolve().snapshot_id == 4
+    assert world.values == [0, 1, 100, 200, 300]
+
+
+def test_a_rider_that_nobody_carries_goes_on_when_it_is_resolved() -> None:
+    """The table is quiet, so nobody else would close its window: it publishes the next id itself."""
+    world = World()
+    world.loses()
+
+    def away() -> None:
+        world.another(200)
+        world.store.is_away = True
+
+    world.store.after["lakelatch/intents/"] = away
+    with pytest.raises(OutcomeUnknown) as unknown:
+        world.table.append(rows(1), commit_user="etl", identifier=7)
+    world.store.is_away = False
+    receipt = unknown.value.resolve()
+    assert (receipt.snapshot_id, receipt.leader) == (4, None)
+    assert unknown.value.resolve().snapshot_id == 4, "asking again changes nothing"
     assert world.values == [0, 1, 100, 200]
+    world.table.committer.settle()
+    assert world.intents == []
 
 
 def test_an_exhausted_rider_closes_its_window_before_it_gives_up() -> None:

@@ -126,6 +126,14 @@ def test_it_registers_again_only_after_its_window_closed() -> None:
     assert effects == (do.PrepareIntent(NEXT),)
 
 
+def test_an_unknown_outcome_goes_on_where_the_intent_is_open() -> None:
+    unknown = [*WAITING, ev.SnapshotSeen(NEXT), ev.RetryGranted(0), ev.ResolveFailed("store-unavailable", "away")]
+    _, effects = run(*unknown, ev.Resumed())
+    assert effects == (do.ResolveLatest(4, NEXT, WINNER),)
+    with pytest.raises(ProtocolViolation, match="intent is open"):
+        run(*LOST, ev.ResolveFailed("store-unavailable", "away"), ev.Resumed())
+
+
 def test_a_refused_intent_is_not_waited_for() -> None:
     state, effects = run(*REGISTERED[:-1], ev.IntentRefused("403"))
     assert effects == (do.ChooseRiders(WINNER, False),)
