@@ -308,7 +308,10 @@ class Explorer:
             removed=world.removed,
             published=world.published,
             gone=world.gone,
-            troubled=world.faults > 0 or bool(self.scenario.slow) or self.scenario.has("dropper"),
+            troubled=world.faults > 0
+            or bool(self.scenario.slow)
+            or self.scenario.interferes
+            or self.scenario.has("dropper"),
             deletes=self.scenario.has("expirer", "rollback", "cleaner", "dropper", "untagger"),
             foreign=self.scenario.has("foreign"),
             twins=self.scenario.twins,

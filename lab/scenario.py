@@ -32,6 +32,7 @@ class Scenario:
         given: objects that the store holds from the start.
         by_hand: clocks stand still while snapshots expire. Otherwise an actor under way has slept for an hour meanwhile.
         slow: prefix of the labels of requests that always take an hour.
+        interferes: riders that are alive are taken over, and then report an unknown outcome although nothing failed.
         longest: after this many steps, the path counts as endless.
     """
 
@@ -50,6 +51,7 @@ class Scenario:
     given: tuple[tuple[str, bytes], ...] = ()
     by_hand: bool = False
     slow: tuple[str, ...] = ()
+    interferes: bool = False
     longest: int = LONGEST_PATH
 
     def has(self, *kinds: str) -> bool:

@@ -140,6 +140,8 @@ def recovered_rider(budget: int) -> Scenario:
         victims=frozenset("A"),
         given=(("schema/schema-0", GROUPED.to_json()),),
         schema=GROUPED,
+        lands=frozenset(),
+        interferes=True,
     )
 
 
