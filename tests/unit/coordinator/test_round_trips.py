@@ -47,6 +47,7 @@ KINDS = (
     ("manifest/", "manifest"),
     ("index/", "index"),
     ("tag/", "tags"),
+    ("lakelatch/intents/main/", "intent"),
     ("branch/", "branches"),
     ("consumer/", "consumers"),
     ("statistics/", "statistics"),
@@ -282,6 +283,36 @@ def append_that_lost_twice(world: World) -> str:
     return beaten(world, world.fill(2), 2)
 
 
+def grouped(world: World, *, carried: bool) -> str:
+    """An append loses a race, asks to be carried, and is, or leads itself."""
+    table = world.fill(2, **{"commit.group": "auto"})
+    world.strikes.before["create snapshot/snapshot-3"] = world.another
+    if carried:
+        leader = Table(world.others, world.schema)
+        leader.committer.meet(3, 0.001)
+
+        def leads() -> None:
+            leader.append(rows("b", 8))
+
+        world.strikes.before["create snapshot/snapshot-4"] = leads
+    return world.cost_of(lambda: table.append(rows("c", 1)), table)
+
+
+def warm_append_to_a_table_with_groups(world: World) -> str:
+    """It sees nothing of them while it is alone."""
+    table = world.fill(2, **{"commit.group": "auto"})
+    return world.cost_of(lambda: table.append(rows("a", 1)), table)
+
+
+def append_that_leads(world: World) -> str:
+    return grouped(world, carried=False)
+
+
+def append_that_was_carried(world: World) -> str:
+    """It reads no manifests, and verifies its carrier with one read."""
+    return grouped(world, carried=True)
+
+
 def append_whose_answer_was_lost(world: World) -> str:
     table = world.fill(2)
     world.silent(3, lands=True)
@@ -457,6 +488,17 @@ def recover(world: World) -> str:
 
 
 EXPECTED: dict[Callable[[World], str], str] = {
+    warm_append_to_a_table_with_groups: (
+        "create snapshot, get schema, get snapshot, put LATEST, put data, 2 put list, put manifest"
+    ),
+    append_that_leads: (
+        "create intent, 2 create snapshot, delete intent, delete list, get LATEST, 2 get list, get schema, 4 get snapshot, "
+        "list intent, list snapshots, put LATEST, put data, 3 put list, put manifest"
+    ),
+    append_that_was_carried: (
+        "create intent, 2 create snapshot, delete intent, delete list, 2 get list, get schema, 5 get snapshot, list intent, "
+        "list snapshots, put data, 3 put list, put manifest"
+    ),
     first_append: (
         "create EARLIEST, create schema, create snapshot, get LATEST, 2 get schema, get snapshot, list "
         "schemas, 2 list snapshots, put LATEST, put data, 2 put list, put manifest"
