@@ -40,6 +40,7 @@ from . import (
     upserts,
 )
 from .arguments import Parser, storage_options_of
+from .completion import complete
 from .exit_codes import INTERRUPTED, MEANINGS, OK, PROBLEMS, USAGE, exit_code_of
 from .output import Output, print_error
 
@@ -96,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in words
     parser = build_parser()
+    complete(parser)
     args: argparse.Namespace | None = None
     try:
         args = parser.parse_args(words)
