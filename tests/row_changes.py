@@ -270,17 +270,17 @@ class Case:
     # ------------------------------------------------------------------------------------------------------ results
 
     def ours(self) -> list[tuple[Any, ...]]:
-        return _sorted(self.table.to_arrow())
+        return sorted_rows(self.table.to_arrow())
 
     def theirs(self) -> list[tuple[Any, ...]]:
-        return _sorted(self.peer.execute("SELECT * FROM t").to_arrow_table().cast(SCHEMA))
+        return sorted_rows(self.peer.execute("SELECT * FROM t").to_arrow_table().cast(SCHEMA))
 
 
 def _set(given: dict[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in given.items())
 
 
-def _sorted(rows: pa.Table) -> list[tuple[Any, ...]]:
+def sorted_rows(rows: pa.Table) -> list[tuple[Any, ...]]:
     x = pc.add(rows.column("x"), 0.0)  # the sign of zero is no difference in SQL
     rows = rows.set_column(rows.schema.get_field_index("x"), "x", x)
     return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)

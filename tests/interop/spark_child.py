@@ -26,6 +26,15 @@ SETTINGS = {
 }
 
 
+def catalog(warehouse: str) -> dict[str, str]:
+    """The tables of a folder as those of the catalog `paimon`, for SQL."""
+    return {
+        "spark.sql.extensions": "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
+        "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
+        "spark.sql.catalog.paimon.warehouse": warehouse,
+    }
+
+
 def run(spark: Any, request: dict[str, Any]) -> str | None:
     """One request: None where it went well, else the end of the trace."""
     path, file = request["path"], request["file"]
@@ -34,6 +43,11 @@ def run(spark: Any, request: dict[str, Any]) -> str | None:
             rows = spark.read.format("paimon").load(path).toArrow()
             with pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(rows)
+        elif request["do"] == "sql":
+            if file is not None:
+                with pa.ipc.open_file(file) as reader:
+                    spark.createDataFrame(reader.read_all()).createOrReplaceTempView("src")
+            spark.sql(request["sql"]).collect()
         else:
             with pa.ipc.open_file(file) as reader:
                 rows = reader.read_all()
@@ -48,7 +62,8 @@ if __name__ == "__main__":
     answers = sys.stdout
     sys.stdout = sys.stderr
     builder = SparkSession.builder.master("local[1]").appName("lakelatch-tests").config("spark.jars", sys.argv[1])
-    for key, value in SETTINGS.items():
+    more = catalog(sys.argv[2]) if len(sys.argv) > 2 else {}
+    for key, value in (SETTINGS | more).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -32,10 +32,14 @@ def connector() -> Path | None:
 
 
 class SparkConnector:
-    """A running Spark with the connector; made at the first request, ended by `close`."""
+    """A running Spark with the connector; made at the first request, ended by `close`.
 
-    def __init__(self, jar: Path) -> None:
-        self._jar = jar
+    Args:
+        warehouse: the folder whose databases and tables `sql` sees as those of the catalog `paimon`.
+    """
+
+    def __init__(self, jar: Path, warehouse: Path | None = None) -> None:
+        self._arguments = [str(jar)] if warehouse is None else [str(jar), str(warehouse)]
         self._process: subprocess.Popen[str] | None = None
 
     def rows(self, path: str | os.PathLike[str], fields: Sequence[Field]) -> list[Row]:
@@ -57,6 +61,23 @@ class SparkConnector:
                 writer.write_table(table)
             self._ask({"do": "append", "path": str(path), "file": f"{folder}/rows.arrow"})
 
+    def table(self, path: str | os.PathLike[str]) -> pa.Table:
+        """The rows that Spark reads, as Arrow has them."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._ask({"do": "read", "path": str(path), "file": f"{folder}/rows.arrow"})
+            with pa.ipc.open_file(f"{folder}/rows.arrow") as reader:
+                return reader.read_all()
+
+    def sql(self, statement: str, source: pa.Table | None = None) -> None:
+        """Run a statement, in which `src` names the rows of `source`."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = None
+            if source is not None:
+                file = f"{folder}/rows.arrow"
+                with pa.ipc.new_file(file, source.schema) as writer:
+                    writer.write_table(source)
+            self._ask({"do": "sql", "path": statement, "file": file, "sql": statement})
+
     def close(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -66,7 +87,7 @@ class SparkConnector:
         if self._process is None:
             environment = {**os.environ, "JAVA_HOME": str(java_home.wire()), "PYTHONPATH": ""}
             self._process = subprocess.Popen(
-                [sys.executable, str(CHILD), str(self._jar)],
+                [sys.executable, str(CHILD), *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
