@@ -104,7 +104,7 @@ def compare(folder: str, key: str, engine: str, args: argparse.Namespace) -> Non
             flush=True,
         )
         found[compactor] = summary(url)
-        shutil.rmtree(url)
+        shutil.rmtree(url, ignore_errors=True)
     if len(set(map(str, found.values()))) > 1:
         raise SystemExit(f"the compacted tables differ: {found}")
 

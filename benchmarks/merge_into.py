@@ -91,7 +91,7 @@ def child(engine: str, folder: Path, rounds: int, delta_jars: str | None, trial:
                 told = found.setdefault(f"{operation}, {way}", {"operation": operation, "runs": []})
                 told["runs"].append(figures)
                 told["sums"] = made.sums(str(copy))
-            shutil.rmtree(copy)
+            shutil.rmtree(copy, ignore_errors=True)
     print(json.dumps(found))
     if spark is not None:
         spark.stop()
@@ -152,7 +152,7 @@ def main() -> None:
             sums.setdefault(found["operation"], {})[f"{engine}, {what}"] = found["sums"]
             print(f"| {engine} | {what} | {cpu:.2f} | {wall:.2f} | {size / 1e6:.1f} |", flush=True)
     if given.folder is None:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     wrong = {operation: told for operation, told in sums.items() if len({str(s) for s in told.values()}) > 1}
     if wrong:
         raise SystemExit(f"the engines do not agree: {wrong}")

@@ -133,7 +133,7 @@ def main() -> None:
         large_files(spark, args, folder)
     spark.stop()
     if args.folder is None:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def large_files(spark: Any, args: Any, folder: Path) -> None:

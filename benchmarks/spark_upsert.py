@@ -66,19 +66,19 @@ def writes(spark: Any, source: str, folder: Path, args: Any, has_connector: bool
         target = str(folder / f"parquet-{uuid.uuid4()}")
         sorted_rows = df.repartition(args.buckets, args.key).sortWithinPartitions(args.key)
         sorted_rows.write.options(**CODEC).parquet(target)
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     def ours() -> None:
         target = str(folder / f"table-{uuid.uuid4()}")
         make_table(target, args)
         lake.write(df, target, storage_options={"fsync": False})
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     def theirs() -> None:
         target = str(folder / f"table-{uuid.uuid4()}")
         make_table(target, args)
         df.write.format("paimon").mode("append").save(target)
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     chosen = {"shuffle + sort + write.parquet": native, "lakelatch.spark.write": ours}
     if has_connector:
@@ -171,7 +171,7 @@ def main() -> None:
         measure_reads(spark, source, folder, args, described, has_connector)
     spark.stop()
     if args.folder is None:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure_reads(

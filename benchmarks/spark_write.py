@@ -32,13 +32,13 @@ def partitioned(spark: Any, source: str, folder: Path, rounds: int) -> tuple[dic
         target = folder / f"parquet-{uuid.uuid4()}"
         frame.write.options(**CODEC).partitionBy("part").parquet(str(target))
         files[name] = len(list(target.rglob("*.parquet")))
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     def ours(name: str, cluster: Any) -> None:
         target = folder / f"table-{uuid.uuid4()}"
         lake.write(df, str(target), partition_by="part", cluster=cluster, storage_options={"fsync": False})
         files[name] = len(ll.open_table(str(target)).entries())
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     variants = {
         "df.write.partitionBy.parquet": lambda: native("df.write.partitionBy.parquet", df),
@@ -63,12 +63,12 @@ def main() -> None:
     def native() -> None:
         target = folder / f"parquet-{uuid.uuid4()}"
         df.write.options(**CODEC).parquet(str(target))
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     def append(fsync: bool) -> Any:
         target = folder / f"table-{uuid.uuid4()}"
         lake.write(df, str(target), options={}, storage_options={"fsync": fsync})
-        shutil.rmtree(target)
+        shutil.rmtree(target, ignore_errors=True)
 
     variants = {
         "df.write.parquet": native,
@@ -82,7 +82,7 @@ def main() -> None:
     report(f"{PARTITIONS} partitions from {TASKS} tasks", {**facts(spark, args), "files": files}, results, args.json)
     spark.stop()
     if args.folder is None:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
