@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from spark_session import session
 
 import lakelatch as ll
@@ -48,12 +50,18 @@ class Reader(threading.Thread):
     def run(self) -> None:
         for batch in self.batches:
             rows = batch.to_arrow()
-            made = max(rows["timestamp"].to_pylist()).timestamp()
+            if self.ended:
+                return
+            made = pc.max(rows["timestamp"]).as_py().timestamp()
             self.seen.append(time.time() - made)
             self.landed.append(batch.commit_time_ms / 1000 - made)
             self.rows += rows.num_rows
-            if self.ended:
-                return
+
+    def end(self, table: ll.Table) -> None:
+        """A last row wakes the reader, which then does not look for others any more."""
+        self.ended = True
+        table.append(pa.table({"timestamp": pa.array([0], pa.timestamp("us", "UTC")), "value": [0]}))
+        self.join(60)
 
 
 def measured(spark: Any, url: str, options: dict[str, str], queries: int, seconds: float, rate: int) -> tuple[str, ...]:
@@ -68,16 +76,19 @@ def measured(spark: Any, url: str, options: dict[str, str], queries: int, second
             writer = rows.writeStream.format("lakelatch").options(**{f"storage.{k}": v for k, v in options.items()})
             running.append(writer.option("checkpointLocation", str(folder / str(number))).start(url))
         while not all(query.lastProgress for query in running):  # the first batches start Python
+            broken = [query.exception() for query in running if not query.isActive]
+            if broken:
+                raise SystemExit(f"a query has ended: {broken[0]}")
             time.sleep(0.2)
         reader.start()
         time.sleep(seconds)
         rows, landed, seen = reader.rows, list(reader.landed), list(reader.seen)
-        reader.ended = True
     finally:
         for query in running:
             query.stop()
         shutil.rmtree(folder, ignore_errors=True)
     attempts = [int(s.own_properties.get(ATTEMPTS_PROPERTY, 1)) for s in table.snapshots()]
+    reader.end(table)
     told = f"{statistics.mean(attempts):.1f}" if attempts else "-"
     figures = [f"{figure:.2f}" for kind in (landed, seen) for figure in (_quantile(kind, 50), _quantile(kind, 95))]
     return str(queries), str(len(landed)), f"{rows / seconds:.0f}", *figures, told
