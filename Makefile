@@ -51,8 +51,7 @@ $(STAMP): $(SETUP_FILES)
 lint: setup ## check style, types and the order of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p lakelatch
-	$(BIN)/mypy -p servers -p mutation -m values
+	$(BIN)/mypy -p lakelatch -p servers -p mutation -m values
 	$(BIN)/lint-imports
 
 test: setup lint ## what CI runs: lint and every test that takes seconds (this is the default)
