@@ -16,6 +16,10 @@ WRITERS, COMMITS = 8, 25
 COMMITS_ON_S3 = COMMITS if NIGHTLY else 10
 
 
+TRANSPORTS = ("auto", "fsspec") if NIGHTLY else ("auto",)
+"""Storage option `transport`: by itself obstore carries the requests, where it is installed."""
+
+
 def check(books: Books, expected: int, what: str) -> None:
     tell(f"contention, {what}: {books}")
     assert books.acknowledged == books.visible == expected
@@ -55,11 +59,13 @@ def kill_two_and_restart(run: Contention) -> Books:
     return run.finish(began)
 
 
-def test_contended_appends_on_s3(s3: Any, folder: Path) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_contended_appends_on_s3(s3: Any, folder: Path, transport: str) -> None:
     """G1 on a real S3 server."""
     url, options = s3
-    run = Contention(folder, f"{url}/table", options, writers=WRITERS, commits=COMMITS_ON_S3)
-    check(run.run(), WRITERS * COMMITS_ON_S3, f"S3, {WRITERS} x {COMMITS_ON_S3}")
+    given = {**options, "transport": transport}
+    run = Contention(folder, f"{url}/table", given, writers=WRITERS, commits=COMMITS_ON_S3)
+    check(run.run(), WRITERS * COMMITS_ON_S3, f"S3, transport {transport}, {WRITERS} x {COMMITS_ON_S3}")
 
 
 def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
@@ -69,15 +75,18 @@ def test_sigkill_and_restart_on_s3(s3: Any, folder: Path) -> None:
     check(kill_two_and_restart(run), WRITERS * COMMITS_ON_S3, "S3, SIGKILL of two")
 
 
-def test_a_tenth_of_the_put_answers_dropped_after_the_server_applied_them(s3_host: S3Server, folder: Path) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_tenth_of_the_put_answers_dropped_after_the_server_applied_them(
+    s3_host: S3Server, folder: Path, transport: str
+) -> None:
     """G1, G2, G3, H2, H3, H9: The server applied the request, and the connection was cut before the answer."""
     url = f"s3://{s3_host.create_bucket()}/table"
     with FaultProxy(s3_host.endpoint_url, drop_put_answers=0.1, seed=7) as proxy:
-        through = s3_host.storage_options(proxy.url)
+        through = {**s3_host.storage_options(proxy.url), "transport": transport}
         run = Contention(
             folder, url, s3_host.storage_options(), through=through, writers=WRITERS, commits=COMMITS_ON_S3
         )
         books = run.run()
         dropped = sum(request.fault == "drop_answer" for request in proxy.requests)
-    check(books, WRITERS * COMMITS_ON_S3, f"S3, {dropped} answers to PUT dropped")
+    check(books, WRITERS * COMMITS_ON_S3, f"S3, transport {transport}, {dropped} answers to PUT dropped")
     assert dropped >= WRITERS * COMMITS_ON_S3 // 10, "too few answers were dropped to prove anything"
