@@ -20,7 +20,7 @@ from .answers import COMMON_STATUSES, Answer, AnswerTable
 from .object_store import FIXED_OPTIONS, FsspecStore, bucket_root, known_options, modified_ms
 from .s3_obstore import are_common, s3_requests
 from .store import Capabilities
-from .transport import After, ObstoreRequests
+from .transport import After, NotExpressed, ObstoreRequests
 from .upload import Multipart
 
 _FROM_AIOBOTOCORE = frozenset({"profile", "session_vars", "event_hooks", "include_builtin_handlers"})
@@ -115,6 +115,9 @@ class S3Store(FsspecStore):
         self._given.only(known_options(_s3fs().S3FileSystem) | _FROM_AIOBOTOCORE, "S3 stores")
 
     def _obstore(self) -> Callable[[], ObstoreRequests]:
+        bucket = self._root.partition("/")[0]
+        if bucket.endswith("--x-s3") or ":" in bucket:
+            raise NotExpressed("the bucket is a directory bucket or an access point, whose address s3fs knows")
         return s3_requests(self._options, self._patience.deadline_seconds)
 
     async def _connect(self) -> Any:

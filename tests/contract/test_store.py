@@ -9,9 +9,9 @@ from servers import AzureServer
 
 from lakelatch.backends.registry import open_store
 from lakelatch.backends.store import Store
-from lakelatch.lab.contract import FaultContract, StoreContract
+from lakelatch.lab.contract import NIGHTLY, FaultContract, StoreContract
 
-from .conftest import KINDS, REAL, Faulty, Stores, stores_of
+from .conftest import KINDS, REAL, TRANSPORTS, Faulty, Stores, stores_of
 
 IN_THIS_PROCESS = ("memory", "generic", "metered", "faulty")
 
@@ -31,7 +31,9 @@ class TestStores(StoreContract):
     def start_method(self, kind: str) -> str:
         if kind in IN_THIS_PROCESS:
             return "threads"
-        return "spawn" if kind == "hdfs" else "fork"
+        # The child of a fork uses fsspec, so that only processes of their own race through obstore. They start slowly.
+        by_obstore = NIGHTLY and TRANSPORTS.get(kind) == "obstore"
+        return "spawn" if kind == "hdfs" or by_obstore else "fork"
 
     @pytest.fixture
     def many(self, kind: str) -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as NoResult
 from contextlib import suppress
@@ -136,6 +137,12 @@ def test_the_choice_on_azure(place: str, options: dict[str, Any], says: str, mon
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "do-not-show-this")
     if says == "obstore":
         assert "AZURE_STORAGE_ACCOUNT_KEY" in AdlsStore(f"abfs://{place}/t", options).transport.reason
+
+
+@pytest.mark.parametrize("bucket", ["lake--use1-az4--x-s3", "arn:aws:s3:us-east-1:123456789012:accesspoint"])
+def test_buckets_with_an_address_of_their_own_are_for_s3fs(bucket: str) -> None:
+    used = S3Store(f"s3://{bucket}/t", {**KEYS, "client_kwargs": {"region_name": "us-east-1"}}).transport
+    assert (used.name, "bucket" in used.reason) == ("fsspec", True)
 
 
 def test_obstore_needs_neither_s3fs_nor_botocore() -> None:
@@ -365,6 +372,25 @@ def test_a_request_that_has_not_begun_is_never_sent(monkeypatch: pytest.MonkeyPa
     release.set()
     assert requests.run(10, "_read", "c")
     assert not sent
+
+
+def test_an_interrupt_ends_the_wait() -> None:
+    """H23: Ctrl-C is not kept waiting for an answer of the store."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    release, before = threading.Event(), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            requests_of(_read=lambda path: release.wait(20)).run(20, "_read", "a")
+        assert time.monotonic() - began < 10
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        release.set()
 
 
 def test_a_client_that_dies_proves_nothing() -> None:
