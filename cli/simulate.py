@@ -45,6 +45,7 @@ def register(commands: Commands) -> None:
         help="strength of faults: 0 for none, 1 for a very bad day (0)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random numbers (0)")
+    parser.add_argument("--group", action="store_true", help="let appends ride together (option commit.group = auto)")
     parser.add_argument(
         "--trace", metavar="FILE", help="write every request to this file; the same seed gives the same file"
     )
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         latency_ms=args.latency,
         faults=args.faults,
         seed=args.seed,
+        groups=args.group,
         ended=_progress(args.writers * args.steps, output),
     )
     if args.trace is not None:

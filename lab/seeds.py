@@ -86,26 +86,33 @@ class SeedRun:
         )
 
 
-def run_seed(seed: int, *, writers: int = 5, commits: int = 3, weather: Weather = ROUGH) -> SeedRun:
+def run_seed(
+    seed: int, *, writers: int = 5, commits: int = 3, weather: Weather = ROUGH, groups: bool = False
+) -> SeedRun:
     """Run appends, overwrites, manifest compactions, restarts under the same identity, and an expiry.
+
+    Args:
+        groups: appends that lose a race ride with the next winner.
 
     >>> run_seed(1, writers=2, commits=1, weather=Weather()).violations
     []
     """
     schema = lab_schema(
-        **{"manifest.compression": "zstd", "manifest.merge-min-count": "4", "snapshot.time-retained": "60 s"}
+        **{"manifest.compression": "zstd", "manifest.merge-min-count": "4", "snapshot.time-retained": "60 s"},
+        **({"commit.group": "auto"} if groups else {}),
     )
     made: dict[str, Published] = {}
     simulation = Simulation(seed, weather, schema, lambda key, objects: _note(made, key, objects))
     twins: list[frozenset[str]] = []
     for number in range(writers):
-        name = chr(ord("A") + number)
+        name = chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
         replaces = number % 4 == 3
         identity = None if replaces else (f"job-{name}", 1)
-        role = writer(commits, identity=identity, resolves=number % 2 == 0, overwrites=replaces)
+        rides = groups and not replaces
+        role = writer(commits, identity=identity, resolves=number % 2 == 0, overwrites=replaces, rides=rides)
         simulation.add(Actor(name, role), at_s=0.01 * number)
         if identity is not None:  # the job runs again later, whatever its outcome was: a replay if it landed
-            simulation.add(Actor(name.lower(), writer(commits, identity=identity)), at_s=40.0 + number)
+            simulation.add(Actor(name.lower(), writer(commits, identity=identity, rides=rides)), at_s=40.0 + number)
             twins += [frozenset({f"{name}{n}", f"{name.lower()}{n}"}) for n in range(1, commits + 1)]
     simulation.add(Actor("X", expirer(3, times=4, every_s=30.0), "expirer"))
     simulation.run()

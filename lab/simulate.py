@@ -80,6 +80,7 @@ def simulate(
     latency_ms: float = 50.0,
     faults: float = 0.0,
     seed: int = 0,
+    groups: bool = False,
     ended: Callable[[int], None] = lambda commits: None,
 ) -> Forecast:
     """Let writers append to one table, each as fast as it can, with the table's default options.
@@ -89,6 +90,7 @@ def simulate(
         latency_ms: the latency of one request to the store.
         faults: 0 for no faults; 1 loses, cuts, throttles or refuses about every fifth create.
         seed: the seed of all random choices.
+        groups: the table has option `commit.group` = `auto`.
         ended: called after each commit with the number of commits that have ended so far.
 
     >>> forecast = simulate(2, commits=2)
@@ -96,11 +98,10 @@ def simulate(
     (4, 0)
     """
     rough = {name: min(1.0, share * faults) for name, share in ROUGH.faults.items()}
-    simulation = Simulation(
-        seed,
-        Weather(latency_ms / 1000, rough, 0.0),
-        lab_schema(**{opt.COMMIT_MAX_RETRIES.key: str(opt.COMMIT_MAX_RETRIES.default)}),
-    )
+    options = {opt.COMMIT_MAX_RETRIES.key: str(opt.COMMIT_MAX_RETRIES.default)}
+    if groups:
+        options[opt.COMMIT_GROUP.key] = opt.GROUP_AUTO
+    simulation = Simulation(seed, Weather(latency_ms / 1000, rough, 0.0), lab_schema(**options))
     ledger = _Ledger(ended)
     for number in range(writers):
         simulation.add(Actor(f"w{number}-", _busy(commits, ledger)))

@@ -69,6 +69,15 @@ def test_concurrent_requests_take_the_time_of_the_longest() -> None:
     assert max(took) <= 1.5 * latency_s + 1e-9, "a request takes between 0.5 and 1.5 times the latency"
 
 
+def test_groups_land_many_jobs_in_few_snapshots() -> None:
+    """Without a limit of time in virtual seconds, but with one of snapshots: 24 appends need a fraction of them."""
+    alone, together = (simulate(24, commits=1, latency_ms=20, groups=groups) for groups in (False, True))
+    assert alone.committed == together.committed == 24
+    assert sum("create snapshot/" in line and line.endswith("ok 200") for line in together.trace) <= 6
+    assert together.p50_ms < alone.p50_ms / 2
+    assert together.requests_per_commit < alone.requests_per_commit
+
+
 def test_faults_are_reported_and_repeatable() -> None:
     first = simulate(6, commits=4, faults=1.0, seed=3)
     assert first.faults > 0
