@@ -254,6 +254,7 @@ def test_a_deleted_branch_leaves_its_data_to_the_cleaning(table: Table) -> None:
     plan = table.delete_branch("b", dry_run=True)
     assert contents(table.store) == before  # type: ignore[arg-type]
     assert str(plan) == "branch 'b': snapshot 3, schema 0, 0 tags: 5 files of metadata"
+    assert (plan.to_dict()["branch"], plan.to_dict()["snapshot"]) == ("b", 3)
     assert table.delete_branch("b") == plan
     assert set(before) - set(contents(table.store)) == {*plan.to_dict()["files"], "branch/branch-b/lakelatch/origin"}  # type: ignore[arg-type]
     assert values(table) == [1, 2, 3]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakelatch.coordinator.commit.bucket_numbers import another_bucket_count
-from lakelatch.coordinator.commit.conflicts import appended_meanwhile, columns_updated_meanwhile
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.conflicts import appended_meanwhile, columns_updated_meanwhile, rows_read_changed
+from lakelatch.coordinator.commit.request import CommitRequest, RowsRead
 from lakelatch.core.metadata.change import Change, Group, Landed
 from lakelatch.core.metadata.data_file import ADD, DELETE, SOURCE_APPEND, SOURCE_COMPACT, DataFile, ManifestEntry
 from lakelatch.core.rows.partition import PartitionCodec
@@ -85,3 +85,27 @@ def test_a_conflict_of_bucket_counts_names_its_partition_or_the_table() -> None:
     found = another_bucket_count(alone[1:], alone[:1], whole)
     assert found is not None
     assert "the table has files of 4 buckets" in found.reason
+
+
+def test_rows_that_came_beside_a_compaction_of_the_same_snapshot_are_seen() -> None:
+    """A compaction of one bucket does not hide what the same commit added to the next one."""
+    inputs = [entry(DELETE, "old", 5), entry(ADD, "joined", 5, file_source=SOURCE_COMPACT)]
+    new = entry(ADD, "new", 1)._replace(bucket=1)
+    for change in ((*inputs, new), (new, *inputs)):
+        landed = Landed(3, "APPEND", "another-job", Change(change, (), 0))
+        found = rows_read_changed(RowsRead(None, lambda e: True), [landed])
+        assert found is not None
+        assert found.files == ("new",)
+    assert (
+        rows_read_changed(RowsRead(None, lambda e: True), [Landed(3, "COMPACT", "x", Change(tuple(inputs), (), 0))])
+        is None
+    )
+
+
+def test_rows_that_went_matter_only_to_a_change_that_looked_for_absent_ones() -> None:
+    landed = [Landed(3, "OVERWRITE", "another-job", Change((entry(DELETE, "old", 5),), (), 0))]
+    assert rows_read_changed(RowsRead(None, lambda e: True), landed) is None
+    found = rows_read_changed(RowsRead(None, lambda e: True, absent=True), landed)
+    assert found is not None
+    assert found.files == ("old",)
+    assert rows_read_changed(RowsRead(None, lambda e: False, absent=True), landed) is None

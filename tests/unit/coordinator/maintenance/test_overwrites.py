@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import lakelatch as ll
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance import overwrites
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
+from lakelatch.coordinator.maintenance.reachable import Reach
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
@@ -92,7 +94,7 @@ def test_the_cost_goes_with_what_expires(monkeypatch: pytest.MonkeyPatch) -> Non
     assert table.verify("all") == []
 
 
-@pytest.mark.parametrize("broken", [b"", b"{}", b"[1]", b'{"version": 1}', "identity", "after", "version"])
+@pytest.mark.parametrize("broken", [b"", b"{}", b"[1]", b'{"version": 1}', "identity", "after", "version", "times"])
 def test_what_is_remembered_is_not_believed_without_proof(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """H7: a note that is garbage, or of another history, costs time and no file."""
     monkeypatch.setattr(overwrites, "REMEMBERED_FROM", 4)
@@ -109,12 +111,30 @@ def test_what_is_remembered_is_not_believed_without_proof(broken: Any, monkeypat
         "overwrites": [],
     }
     if isinstance(broken, str):
-        note |= {"identity": {"identity": "another"}, "after": {"after": 11}, "version": {"version": 2}}[broken]
+        note |= {"identity": {"identity": "another"}, "after": {"after": 11}, "version": {"version": 2}}.get(broken, {})
+        if broken == "times":
+            note["overwrites"] = [[8, "yesterday", []]]
     data = json.dumps(note).encode() if isinstance(broken, str) else broken
     table.store.put(overwrites.KEY, data)
     assert expire(table, 9).snapshot_ids == (1, 2, 3, 4, 5)
     assert data_files(table, 8) <= {info.key for info in table.store.list("")}
     assert table.verify("all", data=True) == []
+
+
+def test_an_overwrite_is_as_old_as_the_oldest_file_that_it_brings_back() -> None:
+    """A newer one beside it does not hide it."""
+    table = made()
+    for value in range(3):
+        table.append(rows(value))
+        time.sleep(0.003)
+    table.overwrite(rows(9), partition={"p": "a"})
+    restored(table, 3)
+    times = [e.file.creation_time for e in table.entries() if e.file.row_count == 1]
+    timeline = table.timeline
+    keys = [(number, timeline.paths.snapshot(number)) for number in timeline.snapshot_ids()]
+    found = overwrites.find_overwrites(Reach(timeline, table.schema), keys, timeline.snapshot(3)).found
+    assert [one.id for one in found] == [4, 5]
+    assert found[-1].oldest_ms == min(times) < max(times)
 
 
 @pytest.mark.parametrize("again", [True, False])

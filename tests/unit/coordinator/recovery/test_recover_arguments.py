@@ -10,6 +10,8 @@ import pytest
 from fragile import ROWS, Died, die
 
 import lakelatch as ll
+from lakelatch.backends.local import LocalStore
+from lakelatch.core.errors import StoreUnavailable
 from lakelatch.table.table import Table
 
 
@@ -73,3 +75,18 @@ def test_only_the_commits_that_are_asked_for_are_looked_up(url: Path) -> None:
     assert ll.recover(str(url), writers_are_gone=True, only=lambda commit: False).commits == ()
     assert files(url) == before
     assert ll.open_table(str(url)).to_arrow().equals(pa.table(ROWS))
+
+
+def test_files_that_the_store_does_not_delete_are_not_reported(url: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outcome is known all the same, and orphan cleaning finds the files later."""
+    append_and_die(ll.open_table(str(url)))
+    before = files(url)
+
+    def refused(self: LocalStore, keys: object) -> None:
+        raise StoreUnavailable("the disk is read-only")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalStore, "delete_many", refused)
+        *_, lost = ll.recover(str(url), writers_are_gone=True).commits
+    assert (lost.outcome, lost.cleaned) == ("not landed", ())
+    assert files(url) == before
