@@ -219,6 +219,10 @@ def _of_keys(view: View, context: Context) -> Iterator[Violation]:
     number = view.snapshot.id
     if view.open_order:
         yield Violation("H14", f"snapshot {number}: {view.open_order[0]}")
+    if view.resurrected:
+        yield Violation(
+            "G1", f"snapshot {number}: a filter brings back {view.resurrected[0]}, which is replaced or deleted"
+        )
     made = context.published.get(view.snapshot.identity)
     if made is None or made.rows is None:
         return

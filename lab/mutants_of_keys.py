@@ -1,4 +1,4 @@
-"""Planted bugs in commits to tables with a primary key: numbers, levels, deletes, index files.
+"""Planted bugs in commits to tables with a primary key (numbers, levels, deletes, index files), and in reads of them.
 
 Owns: `KEYS`. Must not know: how scenarios are explored. Source: H12, H14; decision 47.
 """
@@ -14,6 +14,7 @@ from ..coordinator.commit.hash_indexes import HashJoin
 from ..core.metadata.change import owner_of
 from ..core.metadata.data_file import ADD, DELETE, IndexEntry
 from ..core.metadata.folding import live
+from ..table.scan import key_pruning
 from . import scenarios_keys as keys
 from .planting import Mutant
 
@@ -87,6 +88,11 @@ def _names(alive: Sequence[IndexEntry], partition: bytes) -> frozenset[str]:
 _on = HashJoin.on
 
 
+def _file_by_file(entries: Any, rules: Any, matches: Any) -> Any:
+    """A filter on values rules out single files, also those that hold the newer versions of other files' rows."""
+    return [entry for entry in entries if matches(entry)]
+
+
 def _no_conflict(*arguments: Any) -> None:
     return None
 
@@ -135,6 +141,11 @@ KEYS: tuple[Mutant, ...] = (
             (settling, "inputs_changed", _no_conflict),
         ],
         (keys.marking_beside_full(0),),
+    ),
+    Mutant(
+        "rows resurrected by a filter",
+        lambda: [(key_pruning, "_left", _file_by_file)],
+        (keys.deleting_beside_compaction(0),),
     ),
     Mutant(
         "a key in two buckets",

@@ -15,6 +15,7 @@ from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.metadata.folding import live
 from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
+from .filtered import resurrected
 from .keyed import is_keyed, winners
 from .marks import marks_in
 from .simulated_store import Objects
@@ -35,6 +36,7 @@ class View:
         stray: data files with a live deletion vector that are not live themselves.
         twice: files with row ids that rows of another file have too.
         open_order: keys for which it is not clear which row is the newest one.
+        resurrected: old rows that a read with a filter returns.
     """
 
     snapshot: Snapshot
@@ -48,6 +50,7 @@ class View:
     stray: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
     open_order: tuple[str, ...] = ()
+    resurrected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
     wanted = [PATHS.manifest(name) for name in names]
     wanted += [key for entry in alive for key in keys.data(entry)]
     wanted += [keys.index(entry) for entry in index]
-    visible, wrong = _visible(alive, index, objects, keys)
+    visible, wrong, back = _visible(alive, index, objects, keys)
     return View(
         snapshot=snapshot,
         files=tuple(e.file.file_name for e in alive),
@@ -119,26 +122,30 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
         stray=_stray(alive, index),
         twice=_with_ids_of_others(alive),
         open_order=wrong,
+        resurrected=back,
     )
 
 
 def _visible(
     alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The rows that readers see, and what is wrong with their order. Rows with a key are merged."""
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The rows that readers see, what is wrong with their order, and old rows that a filter brings back. Rows with a key are
+    merged."""
     files = {e.file.file_name: objects[keys.index(e)] for e in index if keys.index(e) in objects}
     marks = marks_in([e for e in index if e.file.file_name in files], files)
-    has_keys, vectors = is_keyed(newest_schema(objects))
+    schema = newest_schema(objects)
+    has_keys, vectors = is_keyed(schema)
     if has_keys:
         rows, wrong = winners(alive, marks, vectors=vectors)
-        return tuple(f"{row.commit}~{row.key}" for row in rows if not row.deletes), wrong
+        back = resurrected(alive, marks, schema, vectors=vectors)
+        return tuple(f"{row.commit}~{row.key}" for row in rows if not row.deletes), wrong, back
     rows_of_all = (
         commit
         for entry in alive
         for position, commit in enumerate(rows_in(entry.file.file_name))
         if position not in marks.get(entry.file.file_name, ())
     )
-    return tuple(rows_of_all), ()
+    return tuple(rows_of_all), (), ()
 
 
 def _stray(alive: list[ManifestEntry], index: list[IndexEntry]) -> tuple[str, ...]:

@@ -76,6 +76,17 @@ def marking(budget: int, *, writers: int = 1) -> Scenario:
     return _of_keys(name, actors, budget, keyed_schema(**VECTORS), before=before, alike=("C", "D"))
 
 
+def marking_one_key(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
+    """As `marking`, as small as it can be: one key, one file above level 0."""
+    before = (_job("old", "1"), _compactor("one", lookup=True))
+    actors = (
+        *(_job(name, "1", ahead=ahead) for name, ahead in (("A", 10), ("B", 20))[:writers]),
+        *(_compactor(name, 4, lookup=True) for name in "CD"[:compactors]),
+    )
+    name, alike = f"marking one key, {writers} + {compactors}", ("C", "D") if compactors == 2 else ()
+    return _of_keys(name, actors, budget, keyed_schema(**VECTORS), before=before, alike=alike)
+
+
 def marking_two_files(budget: int) -> Scenario:
     """Two compactors mark rows of two files; both write the first index file of the bucket (H12)."""
     files = (_job("x", "1"), _compactor("one", lookup=True), _job("y", "2"), _compactor("two", lookup=True))
