@@ -146,17 +146,21 @@ def broken_branches(told: Iterable[Told], objects: Objects) -> Iterator[str]:
             yield f"branch {line.commit} was reported as made, but lacks {missing[0]}"
 
 
-def branched_while_expiring(budget: int, *, writes: bool = False) -> Scenario:
+def branched_while_expiring(budget: int, *, writes: bool = False, strikes: str = "") -> Scenario:
     """A branch is made of a snapshot that an expiry removes: it is refused, or its files stay.
 
     Args:
         writes: whether a writer commits meanwhile.
+        strikes: prefix of the labels of the requests that faults may strike.
     """
     before = (*history(1), Actor("over", writer(overwrites=True), "overwriter"))
     actors = (Actor("K", branch_maker(1), "brancher"), Actor("X", expirer(), "expirer"))
-    name = f"branched while expiring{', beside a writer' if writes else ''}, {budget} faults"
+    words = ["branched while expiring", *(["beside a writer"] if writes else []), *filter(None, [strikes])]
+    name = ", ".join([*words, f"{budget} faults"])
     beside = (Actor("A", writer()),) if writes else ()
-    return Scenario(name, (*beside, *actors), budget, before=before, given=GIVEN)
+    return Scenario(
+        name, (*beside, *actors), budget, before=before, given=GIVEN, victims=frozenset("AK"), strikes=strikes
+    )
 
 
 def branched_again(budget: int, *, expires: bool, overlap: bool = True) -> Scenario:
@@ -179,4 +183,5 @@ def branched_again(budget: int, *, expires: bool, overlap: bool = True) -> Scena
     holds = ("", ()) if overlap else ("read branch/", ("D", "K"))
     also = (Actor("X", expirer(), "expirer", holds=holds),) if expires else ()
     words = ["branched again", *(["while expiring"] if expires else []), *([] if overlap else ["after a deletion"])]
-    return Scenario(f"{' '.join(words)}, {budget} faults", (*actors, *also), budget, before=before, given=GIVEN)
+    name, struck = f"{' '.join(words)}, {budget} faults", frozenset("DK")
+    return Scenario(name, (*actors, *also), budget, before=before, given=GIVEN, victims=struck)

@@ -58,6 +58,11 @@ BRANCHES: tuple[Mutant, ...] = (
         (branched_while_expiring(0),),
     ),
     Mutant(
+        "a branch with one look at what expires",
+        lambda: [(creation, "expires_below", lambda timeline: timeline.hint("EARLIEST") or 0)],
+        (branched_while_expiring(1, strikes="read snapshot/EARLIEST"),),
+    ),
+    Mutant(
         "a deletion is taken for a creation",
         lambda: [(Claim, "same_work", _same_although_deleted)],
         (branched_again(0, expires=False),),

@@ -3,7 +3,8 @@
 Owns: `create_branch`, the order in which its files are written. Must not know: rows, how the branch is written to later.
 Source: format/snapshot §5; H10. Invariants: of several calls for one name one makes the branch. Its schemas are written last,
 and schema 0 after all others, so that whoever opens a branch finds it whole. The snapshot that it begins with is a root as soon
-as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10).
+as it is there; after that its source is looked at again, so that no expiry takes its files unseen (decision 10). The claim is
+looked at last: a deletion of what an earlier call had left marks it first, so that it cannot take files away unseen.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ...backends.store import ObjectNotFound, Store
 from ...core.errors import InvalidArgument, TableExists, missing
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import TablePaths
+from ..history.announced import expires_below
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, Claim, claim_key, claim_of, create
@@ -86,6 +88,10 @@ def create_branch(source: Source, name: str, around: Surroundings = MACHINE) -> 
         _copied(store, made.schema(schema_id), data, name, around)
     if create(store, made.schema(last[0]), last[1], around) is not Answer.CREATED:
         raise _exists(store, name)
+    held = claim_of(store, name)
+    if held is None or not held.same_work(claim):  # what there was of the branch is being deleted, or was
+        store.delete_many([made.schema(last[0])])
+        raise _exists(store, name, held) if held is not None else _being_deleted(store, name)
 
 
 def ensure_safe(timeline: Timeline, schema_ids: tuple[int, ...]) -> None:
@@ -127,10 +133,7 @@ def _exists(store: Store, name: str, held: Claim | None = None) -> TableExists:
     if held is None:
         return TableExists(f"{store.url} has a branch '{name}'", next_step="open it, or choose another name")
     if held.deleted:
-        return TableExists(
-            f"branch '{name}' of {store.url} is being deleted",
-            next_step="delete it again to finish that, then create it",
-        )
+        return _being_deleted(store, name)
     begin = (
         "without a snapshot" if held.snapshot is None else f"from snapshot {held.snapshot} of branch '{held.source}'"
     )
@@ -138,6 +141,12 @@ def _exists(store: Store, name: str, held: Claim | None = None) -> TableExists:
     return TableExists(
         f"{store.url} has a branch '{name}', or another call is making it: {begin}",
         next_step="choose another name; if that call was cut off, repeat it to finish it, or delete the branch",
+    )
+
+
+def _being_deleted(store: Store, name: str) -> TableExists:
+    return TableExists(
+        f"branch '{name}' of {store.url} is being deleted", next_step="delete it again to finish that, then create it"
     )
 
 
@@ -174,7 +183,7 @@ def _check_source(source: Source, name: str) -> None:
         there = parse_snapshot(timeline.store.get(key), key).identity == snapshot.identity
     except ObjectNotFound:
         there = False
-    if there and (source.tag is not None or (timeline.hint("EARLIEST") or 0) <= snapshot.id):
+    if there and (source.tag is not None or expires_below(timeline) <= snapshot.id):
         return
     store, made = timeline.store, TablePaths(name)
     tags = [] if source.tag is None else [made.tag(source.tag)]

@@ -15,6 +15,7 @@ from ...backends.store import ObjectNotFound
 from ...core.errors import CommitConflict, InvalidArgument, LakelatchError, OutcomeUnknown, StoreUnavailable
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import TablePaths
+from ..history.announced import expires_below
 from ..history.lineage import Fork, Standing, check_lineage, take_away
 from ..history.timeline import Timeline, ref_of
 from ..protocol.events import SnapshotPrepared, SnapshotRef
@@ -85,7 +86,7 @@ def _hold(branch: Timeline, plan: FastForward) -> dict[int, bytes]:
         return {}
     try:
         found = dict(zip(ids, branch.parallel(read, ids), strict=True))
-        if (branch.hint("EARLIEST") or 0) > ids[0]:  # it may have looked for tags before these were there
+        if expires_below(branch) > ids[0]:  # it may have looked for tags before these were there
             raise expired_in_branch(plan.branch, ids[0])
     except InvalidArgument:
         _release(branch, plan)

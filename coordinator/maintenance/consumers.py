@@ -17,6 +17,7 @@ from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.json_text import parse_json
 from ...core.paths import TablePaths, safe_argument
+from ..history.announced import expires_below
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE, backoff_s
 
@@ -129,7 +130,7 @@ def oldest_change(timeline: Timeline) -> int | None:
     ids = timeline.snapshot_ids()
     if not ids:
         return None
-    announced = timeline.hint("EARLIEST") or 0
+    announced = expires_below(timeline)
     oldest = next((i for i in ids if i >= announced), ids[-1])
     for changelog_id in reversed(timeline.changelog_ids()):
         if changelog_id == oldest - 1:

@@ -24,10 +24,10 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.places import FileKeys, is_external
 from ..commit.request import Isolation, Remarks, Restoration
+from ..history.announced import expires_below
 from ..history.presence import sizes_of
 from ..history.timeline import Timeline
 from ..surroundings import MACHINE
-from .roots import expires_below
 
 ROLLED_BACK_TO = "rollback.snapshot"
 """Property of the snapshot that a rollback makes: the id of the snapshot whose state it restores."""

@@ -78,15 +78,6 @@ def _read(store: Store, info: ObjectInfo) -> Root | None:
         return None
 
 
-def expires_below(timeline: Timeline) -> int:
-    """The id below which an expiry deletes snapshots, or has deleted them; 0 where nothing says so (decision 10).
-
-    The hint is read twice, because one answer may be cut off or old (H7); the expiry itself always writes it first.
-    """
-    said = timeline.parallel(timeline.hint, ("EARLIEST", "EARLIEST"))
-    return max((number for number in said if number is not None), default=0)
-
-
 def _kind_of(key: str) -> tuple[str, str] | None:
     """Kind and branch of a root's key; None for hints, temporary files and everything else.
 

@@ -13,8 +13,8 @@ from ...core.errors import InvalidArgument, LakelatchError
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.metadata.tag import Tag, parse_tag
+from ..history.announced import expires_below
 from ..history.timeline import Timeline
-from ..maintenance.roots import expires_below
 from ..schema_commit import create_schema
 from ..surroundings import MACHINE, Surroundings
 from .deletion import free, plan_untagging, record, refuse_changed

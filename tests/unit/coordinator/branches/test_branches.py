@@ -664,6 +664,22 @@ def _told(store: DyingStore) -> dict[str, bytes]:
     return {key: b"" if key.endswith("lakelatch/origin") else data for key, data in found.items()}
 
 
+def test_a_branch_that_is_deleted_while_it_is_made_is_not_reported_as_made(table: Table) -> None:
+    """The deletion takes what it finds for what a dead process has left: the maker is told, and leaves no schema behind."""
+
+    class Slow(MemoryStore):
+        def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+            if key == "branch/branch-b/schema/schema-0":
+                ll.open_table(table.url).delete_branch("b")
+            return super().put_if_absent(key, data)
+
+    with pytest.raises(TableExists, match=r"'b' of .* is being deleted"):
+        Table(Slow(table.url), table.schema).create_branch("b", snapshot=2)
+    assert list(table.store.list("branch/")) == []
+    table.create_branch("b", snapshot=2)
+    assert values(table.branch("b")) == [1, 2]
+
+
 def test_a_creation_that_was_cut_off_holds_its_name(table: Table) -> None:
     """Another branch of the name is refused by what the first was made from; it can be deleted."""
     store = DyingStore(table.url)
