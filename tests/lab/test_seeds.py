@@ -26,14 +26,22 @@ def test_seeds_break_no_guarantee(first: int) -> None:
         assert run.snapshots > 0
 
 
+def test_seeds_break_no_guarantee_where_appends_ride_together() -> None:
+    """The same, with intents, leaders and riders."""
+    for seed in range(6):
+        run = run_seed(seed, writers=8, groups=True)
+        assert run.violations == [], str(run)
+        assert run.snapshots < run.told["committed"], "nobody rode"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3 * NIGHTLY_SECONDS)
 def test_many_seeds_by_night() -> None:
-    """As many seeds as an hour allows, with three to eight writers."""
+    """As many seeds as an hour allows, with three to eight writers, or 32; in every other seed appends ride together."""
     until, told, snapshots, faults, requests = time.monotonic() + NIGHTLY_SECONDS, Counter[str](), 0, 0, 0
     seed = SEEDS
     while time.monotonic() < until:
-        run = run_seed(seed, writers=3 + seed % 6)
+        run = run_seed(seed, writers=32 if seed % 20 == 0 else 3 + seed % 6, groups=seed % 2 == 0)
         assert run.violations == [], str(run)
         told.update(run.told)
         snapshots, faults, requests = snapshots + run.snapshots, faults + run.faults, requests + len(run.trace)
