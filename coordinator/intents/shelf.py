@@ -5,22 +5,25 @@ Source: decision 71; format/commit §12.
 Invariants: an intent without an answer counts as registered. Nothing that is wrong with another writer's file stops a commit:
 such an intent is not carried. An intent is removed only when its commit has landed, or its last id is published.
 
-The objects lie in `lakelatch/intents/<branch>/` under the table's root. Apache Paimon's readers and its orphan cleaner look into
-the folders of the format only (format/commit §12).
+The objects lie in `lakelatch/intents/` under the table's root, and under the branch's own folder for another branch: they go with
+it, so that a branch that is made again from the same snapshot does not carry them. Apache Paimon's readers and its orphan cleaner
+look into the folders of the format only (format/commit §12).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...backends.store import AlreadyThere, Created, ObjectInfo, ObjectNotFound, Store, Unknown
 from ...core.errors import LakelatchError
-from ...core.paths import TablePaths
+from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH, TablePaths
 from ...core.typed import assert_never
 from ..history.timeline import Timeline
 from .intent import IDS, Intent, Leader, parse_intent, parse_name
 
 FOLDER = "lakelatch/intents/"
+KEY = re.compile(rf"^(?:{BRANCH_DIR}/branch-(?P<branch>[^/]+)/)?{FOLDER}intent-[^/]+\.json$")
 STALE_AFTER_MS = 3_600_000
 """An intent that is older than this belongs to a writer that has died. No leader carries it, because the orphan cleaner of
 another engine, which does not know of intents, may have deleted its files. Its resolver looks whether they are there."""
@@ -30,7 +33,7 @@ MOST_RIDERS = 1_000
 
 def folder_of(paths: TablePaths) -> str:
     """The folder with the intents of a branch."""
-    return f"{FOLDER}{paths.branch}/"
+    return f"{paths.root}{FOLDER}"
 
 
 def key_of(paths: TablePaths, intent: Intent) -> str:
@@ -111,9 +114,10 @@ def remove(timeline: Timeline, names: Iterable[str]) -> None:
             return
 
 
-def everywhere(store: Store) -> tuple[str, ...]:
+def everywhere(timeline: Timeline) -> tuple[str, ...]:
     """The keys of the intents of all branches."""
-    return tuple(info.key for info in store.list(FOLDER) if parse_name(_name(info)) is not None)
+    listed = timeline.parallel(lambda folder: list(timeline.store.list(folder)), (FOLDER, f"{BRANCH_DIR}/"))
+    return tuple(info.key for part in listed for info in part if KEY.match(info.key))
 
 
 def all_open(store: Store, keys: Iterable[str], newest_id_of: Mapping[str, int]) -> Iterator[tuple[str, Intent]]:
@@ -127,8 +131,9 @@ def all_open(store: Store, keys: Iterable[str], newest_id_of: Mapping[str, int])
         TableCorrupt: the file of one that is open is garbled, so the files that it needs are not known (H11).
     """
     for key in keys:
-        branch, _, name = key[len(FOLDER) :].rpartition("/")
-        said, newest_id = parse_name(name), newest_id_of.get(branch)
+        place = KEY.match(key)
+        branch = place["branch"] if place is not None else None
+        said, newest_id = parse_name(key.rpartition("/")[2]), newest_id_of.get(branch or DEFAULT_BRANCH)
         if said is None or newest_id is None or newest_id >= said[0] + IDS - 1:
             continue
         try:

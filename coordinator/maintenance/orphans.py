@@ -35,7 +35,7 @@ from ...core.paths import (
 from ...core.places import named_locations, plain_url
 from ...core.rows.partition import escape_path_name
 from ..history.timeline import Timeline
-from ..intents.shelf import FOLDER as INTENTS_FOLDER
+from ..intents.shelf import KEY as INTENT_KEY
 from ..intents.shelf import everywhere
 from ..journal.object_journal import FOLDER as JOURNAL_FOLDER
 from .deletion import Progress
@@ -56,12 +56,11 @@ _METADATA = re.compile(rf"^({MANIFEST_DIR}|{INDEX_DIR}|{STATISTICS_DIR}|{IDENTIT
 _ENTROPY = re.compile("(/[01]{4}){3}/[01]{8}$")
 """The folders of a hash, which strategy `entropy-inject` puts between a bucket's folder and its files."""
 _TEMPORARY = re.compile(
-    r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
+    r"^((branch/branch-[^/]+/)?(snapshot|schema|tag|changelog|consumer|lakelatch/intents)/|lakelatch/([^/]+/)*)\.[^/]+\.tmp$"
 )
 _UNTAGGED = re.compile(rf"^{UNTAGGED_DIR}/.")
 """Records of deleted tags: what they still hold are orphans, too."""
 _JOURNAL = re.compile(rf"^{JOURNAL_FOLDER}(?P<commit>[^/]+)-\d+\.jsonl$")
-_INTENT = re.compile(rf"^{INTENTS_FOLDER}[^/]+/intent-[^/]+\.json$")
 _SCHEMA = re.compile(rf"^(branch/branch-[^/]+/)?{SCHEMA_DIR}/(?P<name>[^/]+)$")
 
 DeleteFiles = Callable[[Sequence[Sequence[str]]], object]
@@ -128,7 +127,7 @@ def plan_orphans(
     """
     candidates = FileSpool(_candidates(timeline, schema, until_ms, external))
     under_way = read_journals(timeline, schema)  # before the roots: a commit that lands leaves its journal afterwards
-    waiting = everywhere(timeline.store)  # likewise
+    waiting = everywhere(timeline)  # likewise
     listed = list_roots(timeline)
     used = UsedFiles(timeline, schema, read_manifests=read_manifests, at_once=at_once)
     used.add_journalled(under_way)
@@ -181,7 +180,7 @@ def _is_candidate(info: ObjectInfo, is_data: re.Pattern[str], until_ms: int) -> 
 
 def in_a_folder_of_the_format(key: str, is_data: re.Pattern[str]) -> bool:
     """Whether a key is that of a file that can be an orphan, if it is old and unused. `is_data`: from `data_pattern`."""
-    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL, _INTENT))
+    return any(pattern.match(key) for pattern in (is_data, _METADATA, _TEMPORARY, _UNTAGGED, _JOURNAL, INTENT_KEY))
 
 
 def external_locations(timeline: Timeline, schema: TableSchema, listed: Iterable[str] | None = None) -> list[str]:
@@ -278,7 +277,7 @@ def still_unused(plan: OrphanPlan, at_once: int | None = None) -> Iterator[list[
 def look_again(used: UsedFiles, seen: set[ObjectInfo]) -> None:
     """Add what roots reach that came since, and what journals and intents hold by now. `seen`: the roots that were asked."""
     under_way = read_journals(used.timeline, used.schema)
-    waiting = everywhere(used.timeline.store)
+    waiting = everywhere(used.timeline)
     listed = list_roots(used.timeline)
     new = [info for info in listed if info not in seen]
     used.add_journalled(under_way)

@@ -45,7 +45,7 @@ from . import events as ev
 from .effects import Effect, Outcome
 from .events import Event, SnapshotRef
 from .ledger import EMPTY, Ledger
-from .ride import ALONE, POLLS, Ride
+from .ride import ALONE, Ride
 
 SENDS = 3
 """How many times the same snapshot is sent while nothing is found under its name."""
@@ -253,7 +253,7 @@ def _poll(state: CommitState) -> Step:
 
 
 def _nobody_came(state: CommitState, event: ev.NobodyCame) -> Step:
-    if state.ride.polls >= POLLS * state.ride.rank:
+    if state.ride.has_waited:
         return _gather(state, waits=False)
     return _poll(state)
 

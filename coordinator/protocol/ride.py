@@ -13,6 +13,8 @@ from .events import IntentPrepared, SnapshotRef
 
 POLLS = 2
 """For each commit that may lead before it, a rider looks so many times before it leads itself."""
+MOST_WAITED_FOR = 8
+"""For so many of them at most, so that a rider does not wait for long where many have died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Ride:
         """The ride once this intent may be known to others."""
         files = tuple(dict.fromkeys((*self.files, intent.name)))
         return replace(self, window=intent.base, files=files, manifests=intent.manifests)
+
+    @property
+    def has_waited(self) -> bool:
+        """Whether those that may lead before this commit have had their time."""
+        return self.polls >= POLLS * min(self.rank, MOST_WAITED_FOR)
 
     @property
     def ids(self) -> str:

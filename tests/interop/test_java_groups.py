@@ -19,7 +19,7 @@ from lakelatch.table.table import Table
 pytestmark = pytest.mark.java
 
 COLUMNS = [("id", "INT"), ("p", "STRING")]
-INTENT = "lakelatch/intents/main/intent-9-left.json"
+INTENT = "lakelatch/intents/intent-9-left.json"
 
 
 def rows(first: int, count: int) -> pa.Table:

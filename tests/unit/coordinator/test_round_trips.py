@@ -47,7 +47,7 @@ KINDS = (
     ("manifest/", "manifest"),
     ("index/", "index"),
     ("tag/", "tags"),
-    ("lakelatch/intents/main/", "intent"),
+    ("lakelatch/intents/", "intent"),
     ("branch/", "branches"),
     ("consumer/", "consumers"),
     ("statistics/", "statistics"),
@@ -633,8 +633,8 @@ EXPECTED: dict[Callable[[World], str], str] = {
         "tags, put EARLIEST"
     ),
     clean: (
-        "delete manifest, 6 get list, 3 get manifest, get schema, 3 get snapshot, list , list branches, list changelog/, "
-        "list lakelatch/intents/, list lakelatch/journal/, list lakelatch/quarantine/heads/, list schemas, list snapshots, "
+        "delete manifest, 6 get list, 3 get manifest, get schema, 3 get snapshot, list , 2 list branches, list changelog/, "
+        "list intent, list lakelatch/journal/, list lakelatch/quarantine/heads/, list schemas, list snapshots, "
         "list tags, look at manifest, put manifest"
     ),
     alter: "create schema, 2 get schema, 4 get snapshot, list schemas, 2 list snapshots",

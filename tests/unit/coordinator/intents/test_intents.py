@@ -83,7 +83,7 @@ def leader(base: Snapshot, **more: Any) -> Leader:
 
 def test_an_intent_is_read_back_as_it_was_written() -> None:
     made = intent(user="é" * 40, identifier=None)
-    assert parse_intent(made.to_json(), f"lakelatch/intents/main/{made.file_name}") == made
+    assert parse_intent(made.to_json(), f"lakelatch/intents/{made.file_name}") == made
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_intent_is_read_back_as_it_was_written() -> None:
 def test_a_garbled_or_hostile_intent_is_refused_by_name(change: Callable[[Any], Any], told: str) -> None:
     """The error names the file; a leader passes such an intent over."""
     made = intent()
-    data, key = json.dumps(change(json.loads(made.to_json()))).encode(), f"lakelatch/intents/main/{made.file_name}"
+    data, key = json.dumps(change(json.loads(made.to_json()))).encode(), f"lakelatch/intents/{made.file_name}"
     with pytest.raises(TableCorrupt, match=told) as found:
         parse_intent(data, key)
     assert made.file_name in found.value.message
@@ -254,7 +254,7 @@ def test_orphan_cleaning_keeps_what_an_open_intent_names_and_the_intent_itself()
     assert found is not None
     waiting = Intent(commit, "job", None, found, 0, -1, 2, (line,))
     shelf.register(table.timeline, waiting)
-    held = {f"lakelatch/intents/main/{waiting.file_name}", f"manifest/{line.file_name}", f"bucket-0/{data}"}
+    held = {f"lakelatch/intents/{waiting.file_name}", f"manifest/{line.file_name}", f"bucket-0/{data}"}
 
     def orphans() -> set[str]:
         plan = plan_orphans(table.timeline, table.schema, NEVER_MS)
@@ -290,6 +290,24 @@ def test_an_intent_that_comes_while_orphans_are_deleted_keeps_its_files() -> Non
 def test_an_open_intent_that_is_garbled_stops_the_cleaner() -> None:
     """The files that it needs are not known (H11)."""
     table = opened()
-    table.store.put("lakelatch/intents/main/intent-4-c1.json", b"{")
+    table.store.put("lakelatch/intents/intent-4-c1.json", b"{")
     with pytest.raises(TableCorrupt, match=r"intent-4-c1\.json is not an intent"):
         plan_orphans(table.timeline, table.schema, NEVER_MS)
+
+
+def test_the_intents_of_a_branch_go_with_it() -> None:
+    """A branch that is made again begins at the same snapshot, and must not carry them."""
+    table = opened()
+    table.create_tag("here")
+    table.create_branch("dev", tag="here")
+    branch = table.branch("dev")
+    base = branch.timeline.latest()
+    found = ref_of(base)
+    assert found is not None
+    shelf.register(branch.timeline, replace(intent(), base=found))
+    assert shelf.everywhere(table.timeline) == ("branch/branch-dev/lakelatch/intents/intent-4-c1.json",)
+    (kept,) = shelf.all_open(table.store, shelf.everywhere(table.timeline), {"main": 9, "dev": 3})
+    assert kept[1].base == found
+    assert list(shelf.all_open(table.store, shelf.everywhere(table.timeline), {"main": 3, "dev": 5})) == []
+    table.delete_branch("dev")
+    assert shelf.everywhere(table.timeline) == ()

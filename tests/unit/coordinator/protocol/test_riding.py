@@ -10,7 +10,7 @@ from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef, event_from_json, event_json
 from lakelatch.coordinator.protocol.machine import LOOKS, CommitState, Phase, discardable, step
-from lakelatch.coordinator.protocol.ride import POLLS
+from lakelatch.coordinator.protocol.ride import MOST_WAITED_FOR, POLLS
 from lakelatch.core.errors import ProtocolViolation
 
 BASE, WINNER, NEXT = SnapshotRef(4, "base"), SnapshotRef(5, "winner"), SnapshotRef(6, "next")
@@ -58,10 +58,11 @@ def test_a_commit_that_may_not_ride_registers_nothing() -> None:
     assert effects == (do.CollectChanges(WINNER),)
 
 
-def test_a_rider_looks_and_then_leads_itself() -> None:
-    """For each that may lead before it, it looks twice."""
-    state, effects = run(*REGISTERED, ev.RidersChosen(2))
-    for poll in range(1, 2 * POLLS + 1):
+@pytest.mark.parametrize(("rank", "turns"), [(1, 1), (2, 2), (900, MOST_WAITED_FOR)])
+def test_a_rider_looks_and_then_leads_itself(rank: int, turns: int) -> None:
+    """For each that may lead before it, it looks twice; but not for ever where hundreds have died."""
+    state, effects = run(*REGISTERED, ev.RidersChosen(rank))
+    for poll in range(1, turns * POLLS + 1):
         assert effects == (do.AwaitCarrier(WINNER, poll),)
         state, effects = step(state, ev.NobodyCame())
     assert (state.phase, effects) == (Phase.GATHER, (do.ChooseRiders(WINNER, False),))
