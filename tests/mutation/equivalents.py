@@ -168,4 +168,58 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "[int, int] → without `int`",
         "the type of a function, which nothing looks at when it runs",
     ),
+    Equivalent(
+        "coordinator/watching/telemetry.py",
+        "Traced.happened",
+        "name and self._attempt is not None → without `self._attempt is not None`",
+        "an attempt has begun before anything happens in it; the question is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/branches/forward.py",
+        "_release",
+        "sorted(names) → list(names)",
+        "the order in which tags are deleted; it makes a run repeatable, and changes no result",
+    ),
+    Equivalent(
+        "coordinator/identities/memory.py",
+        "",
+        "128 → 129",
+        "how long a name may be before its digest stands for it: any such number keeps names short",
+    ),
+    Equivalent(
+        "coordinator/maintenance/rollback.py",
+        "plan_rollback",
+        "for e in timeline.index_entries(target) if e.kind == ADD → without the filter",
+        "the index entries of a snapshot are the live ones, which are all ADD",
+    ),
+    Equivalent(
+        "coordinator/maintenance/drop.py",
+        "apply_drop",
+        "min(done, total) → min(total, done)",
+        "the smaller of two numbers, whichever comes first",
+    ),
+    Equivalent(
+        "coordinator/maintenance/clone.py",
+        "",
+        "5 → 6",
+        "how often a clone looks for what came since: any small number keeps the promise",
+    ),
+    Equivalent(
+        "coordinator/protocol/ledger.py",
+        "Ledger.with_snapshot",
+        "sorted(set(names or ()).difference(self.written)) → list(set(names or ()).difference(self.written))",
+        "which of several foreign names an error shows",
+    ),
+    Equivalent(
+        "coordinator/commit/knowledge.py",
+        "Knowledge.__init__",
+        "schema.id: schema → nothing",
+        "the schema would be read from the store once more",
+    ),
+    Equivalent(
+        "coordinator/maintenance/expired_files.py",
+        "Keeper.kept",
+        "sorted(chain.items()) → list(chain.items())",
+        "changelogs come before snapshots and both in order, so the mapping is ascending already",
+    ),
 )
