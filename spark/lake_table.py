@@ -38,7 +38,8 @@ from .zones import session_zone
 
 _HISTORY = (
     "snapshot_id bigint, time_ms bigint, kind string, operation string, commit_user string, identifier bigint, schema_id bigint,"
-    " delta_rows bigint, total_rows bigint, attempts int, writer string, uuid string"
+    " delta_rows bigint, total_rows bigint, attempts int,"
+    " riders array<struct<commit_user: string, identifier: bigint, rows: bigint>>, writer string, uuid string"
 )
 _DETAIL = (
     "location string, files bigint, bytes bigint, snapshot_id bigint, partition_columns array<string>,"
