@@ -114,8 +114,10 @@ def test_a_story_replays() -> None:
 
 def test_actors_that_wait_reach_the_same_states_as_actors_that_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exploration depends neither on random choices and a clock, nor on how an actor came to the point where it goes on."""
-    threads, first = threading.active_count(), explore(writers(2, 1))
-    assert threading.active_count() == threads
+    threads = threading.active_count()
+    assert not explore(writers(2, 1), max_states=100).exhausted
+    first = explore(writers(2, 1))
+    assert threading.active_count() == threads, "those that still waited have ended"
     monkeypatch.setattr(playing, "MOST_WAITING", 0)
     second = explore(writers(2, 1))
     assert (first.states, first.depth, first.runs) == (second.states, second.depth, second.runs)
