@@ -71,7 +71,8 @@ def _refusal_is_loss(state: machine.CommitState, event: ev.PublishRefused) -> ma
 
 def _clean_after_unknown(state: machine.CommitState, reason: str) -> machine.Step:
     settled = replace(state, ledger=replace(state.ledger, unsettled=False))
-    return machine._conclude(settled, do.Undecided(machine._ours(state), reason))
+    after, effects = machine._conclude(settled, do.Undecided(machine._ours(state), reason))
+    return after, (*effects, *machine._left_over(settled, landed=False))
 
 
 def _nothing_is_lost(state: machine.CommitState, event: ev.FoundNothing) -> machine.Step:

@@ -32,6 +32,7 @@ HOSTS = {
     "minio": "minio_host",
     "gcs": "gcs_host",
     "adls": "azure_host",
+    "adls fsspec": "azure_host",
     "hdfs": "hdfs_host",
 }
 """Kinds of store with a real server, and the fixture that runs it."""
