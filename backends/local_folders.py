@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..core.errors import InvalidArgument, Unsupported
@@ -22,14 +23,15 @@ NO_SUCH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
-class LocalFolders:
+class LocalFolders(ABC):
     """The methods of `folders` for a store in a folder of a disk."""
 
     _disk: Disk
     _url: str
 
+    @abstractmethod
     def _refuse(self, action: str, key: str, error: OSError) -> NoReturn:
-        raise NotImplementedError
+        """Raise the store's error for an error of the disk."""
 
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders directly below a prefix (see `folders.ListsFolders`)."""
@@ -85,8 +87,9 @@ class LocalFolders:
                 self._refuse("write", key, error)
         return True
 
+    @abstractmethod
     def _reading(self, key: str) -> Any:
-        raise NotImplementedError
+        """A context in which an object is open for reading, as a file descriptor."""
 
     def _copy(self, descriptor: int, path: str) -> None:
         temporary, target = self._disk.create_temporary(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class LakelatchPython(Lakelatch):
         return _sums_of_arrow(ll.open_table(url).to_dataset())
 
 
-class Sql:
+class Sql(ABC):
     """MERGE INTO and DELETE FROM in Spark's SQL."""
 
     in_spark = True
@@ -86,8 +87,9 @@ class Sql:
     def __init__(self, spark: Any, vectors: bool) -> None:
         self.spark, self.vectors = spark, vectors
 
+    @abstractmethod
     def name(self, url: str) -> str:
-        raise NotImplementedError
+        """The table at a URL, as statements name it."""
 
     def merge(self, url: str, source: str) -> None:
         matched = ", ".join(f"{c} = s.{c}" for c in UPDATED)

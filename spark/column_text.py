@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -79,15 +80,15 @@ def _refused(what: str, part: str) -> InvalidArgument:
     )
 
 
-class _Writer:
+class _Writer(ABC):
     """Writes the text of the nodes that both kinds of session have."""
 
     def __init__(self, what: str) -> None:
         self.what = what
 
+    @abstractmethod
     def text(self, node: Any) -> str:
         """The text of a node, which can stand in any place of another one."""
-        raise NotImplementedError
 
     def call(self, name: str, arguments: Sequence[Any]) -> str:
         name, given = name.lower(), [self.text(argument) for argument in arguments]

@@ -33,6 +33,15 @@ _VERSION = 1
 _FILE = re.compile(r"^intent-(?P<lo>[1-9]\d{0,18})-(?P<commit>[0-9A-Za-z-]{1,64})\.json$")
 
 
+def ids_above(base: SnapshotRef) -> tuple[int, int]:
+    """The first and the last snapshot id that may carry an intent that was registered on a snapshot.
+
+    >>> ids_above(SnapshotRef(4, "s-4"))
+    (5, 6)
+    """
+    return base.id + 1, base.id + IDS
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """An append that anybody may publish in one of two snapshots.
@@ -61,7 +70,7 @@ class Intent:
     @property
     def ids(self) -> tuple[int, int]:
         """The first and the last snapshot id that may carry it."""
-        return self.base.id + 1, self.base.id + IDS
+        return ids_above(self.base)
 
     @property
     def file_name(self) -> str:

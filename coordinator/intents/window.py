@@ -16,6 +16,7 @@ from ..history.timeline import Timeline, base_of, ref_of
 from ..protocol import events as ev
 from ..protocol.events import SnapshotRef
 from .carried import carried_by
+from .intent import ids_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Window:
     @property
     def ids(self) -> tuple[int, int]:
         """The first and the last snapshot id that may carry it."""
-        return self.base.id + 1, self.base.id + 2
+        return ids_above(self.base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,6 @@ def check(books: Books, expected: int, what: str) -> None:
     assert (books.lost, books.doubled, books.errors) == (0, 0, [])
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "writers"
-    made.mkdir()
-    return made
-
-
 def test_contended_appends_on_local_disk(tmp_path: Path, folder: Path) -> None:
     """G1: Eight processes lose no row, write none twice, and get no error with default options."""
     run = Contention(folder, str(tmp_path / "table"), {}, writers=WRITERS, commits=COMMITS)

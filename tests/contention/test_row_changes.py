@@ -23,13 +23,6 @@ COMMITS = 1_000_000 if KILLS else 2
 OPTIONS = {"copies": {}, "vectors": {"deletion-vectors.enabled": "true"}}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "writers"
-    made.mkdir()
-    return made
-
-
 def check(verdict: Verdict, what: str) -> None:
     tell(f"{EACH} mergers, {EACH} appenders, 1 compactor, {what}: {verdict}")
     assert (verdict.lost, verdict.doubled, verdict.unasked, verdict.wrong, verdict.errors) == ([], [], [], [], [])

@@ -59,13 +59,6 @@ def settle(books: Books, writers: int, commits: int, run: str, told: str = "") -
         keep("guarantees.md", f"contended {run}", f"* {run}{told}: {books}")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "writers"
-    made.mkdir()
-    return made
-
-
 @sizes((3, 3))
 @pytest.mark.parametrize("kind", ["gcs", "adls", "hdfs"])
 def test_contended_appends(kind: str, writers: int, commits: int, request: pytest.FixtureRequest, folder: Path) -> None:

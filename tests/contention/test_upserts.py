@@ -16,13 +16,6 @@ FIXED = {"bucket": "4"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "300"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "writers"
-    made.mkdir()
-    return made
-
-
 def check(ledger: Ledger, what: str) -> None:
     tell(f"upserts, {what}: {ledger}")
     assert ledger.acknowledged == WRITERS * COMMITS

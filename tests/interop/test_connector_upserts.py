@@ -6,13 +6,12 @@ lakelatch writes both turns, and its two readers are compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interop.agreement import our_rows
-from interop.spark_env import SparkConnector, connector
+from interop.spark_env import SparkConnector
 from values import Row, assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
@@ -39,15 +38,6 @@ TABLES: dict[str, dict[str, str]] = {
 }
 DDL = "p int, id int, v bigint, s string"
 KEYED: dict[str, Any] = {"primary_key": ["p", "id"], "partition_by": "p"}
-
-
-@pytest.fixture(scope="module")
-def spark_connector() -> Iterator[SparkConnector | None]:
-    jar = connector()
-    made = None if jar is None else SparkConnector(jar)
-    yield made
-    if made is not None:
-        made.close()
 
 
 def merged(name: str, old: Row | None, new: Row) -> Row:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from interop.domains import ATOMIC, EVERY, columns, has_year, storable
 from interop.random_steps import taken
-from interop.spark_env import SparkConnector, connector
+from interop.spark_env import SparkConnector
 from values import assert_same_rows, decode_rows, encode_rows
 
 import lakelatch as ll
@@ -38,15 +37,6 @@ def for_spark(value: Any) -> Any:
     if isinstance(value, list):
         return [for_spark(part) for part in value]
     return value if has_year(value, 1583, 9999) else None
-
-
-@pytest.fixture(scope="module")
-def spark_connector() -> Iterator[SparkConnector | None]:
-    jar = connector()
-    made = None if jar is None else SparkConnector(jar)
-    yield made
-    if made is not None:
-        made.close()
 
 
 class RandomTable:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from figures import NIGHTLY
 from interop.spark_env import SparkConnector, connector
-from report import tell
+from report import not_here, tell
 from row_changes import KINDS, SCHEMA, Case, sorted_rows
 
 from lakelatch.core.errors import InvalidArgument
@@ -36,7 +36,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark_connector(warehouse: Path) -> Iterator[SparkConnector]:
     jar = connector()
     if jar is None:
-        pytest.skip("Apache Paimon's connector is not in the folder that LAKELATCH_TOOLS names")
+        not_here("Apache Paimon's connector", "its jar is not in the folder that LAKELATCH_TOOLS names")
     made = SparkConnector(jar, warehouse)
     yield made
     made.close()

@@ -301,3 +301,41 @@ def test_many_threads_land_in_few_snapshots(tmp_path: Path) -> None:
     assert {user: last[0] for user, last in memory["users"].items() if user.startswith("job-")} == {
         f"job-{number}": 2 for number in range(6)
     }
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
+def test_whatever_ends_a_rider_leaves_with_a_way_to_its_outcome(stop: type[BaseException]) -> None:
+    """H23: its intent is registered, and another carries it after the caller has gone."""
+    world = World()
+    world.loses()
+
+    def stops() -> None:
+        raise stop
+
+    world.store.after["lakelatch/intents/"] = stops
+    with pytest.raises((KeyboardInterrupt, OutcomeUnknown)) as ended:
+        world.table.append(rows(1), commit_user="etl", identifier=7)
+    unknown = ended.value if isinstance(ended.value, OutcomeUnknown) else ended.value.__cause__
+    assert isinstance(unknown, OutcomeUnknown)
+    assert world.another(200, looks=True).riders == 1
+    assert unknown.resolve().snapshot_id == 3
+    assert world.values == [0, 1, 100, 200]
+
+
+def test_a_rider_is_in_no_table_that_was_made_in_the_place_of_its_own() -> None:
+    """Its intent is bound to the snapshot that it was registered on; the new table has others with the same ids."""
+    world = World()
+    world.loses()
+
+    def made_again() -> None:
+        world.store.delete_many([info.key for info in world.store.list("")])
+        new = ll.create_table(world.url, rows().schema, options=GROUPED)
+        for value in (7, 8, 9):
+            new.append(rows(value))
+        new.committer.settle()
+
+    world.store.after["lakelatch/intents/"] = made_again
+    with pytest.raises((OutcomeUnknown, ll.TableNotFound)):
+        world.table.append(rows(1), commit_user="etl", identifier=7)
+    assert world.values == [7, 8, 9]
+    assert world.fresh.verify("all", data=True) == []
