@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from bent_store import Bent
 from damage import deletes_what_never_was, flights_table
 from planted import Planted
 
 import lakelatch as ll
-from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
@@ -29,23 +28,6 @@ from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
 SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
-
-
-class Bent(MemoryStore):
-    """Runs a hook just before the next snapshot is created, or never answers."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.before: list[Any] = []
-        self.silent = False
-
-    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/snapshot-"):
-            if self.before:
-                self.before.pop(0)()
-            if self.silent:
-                return Unknown("timeout")
-        return super().put_if_absent(key, data)
 
 
 def rows(part: str, *values: int) -> pa.Table:

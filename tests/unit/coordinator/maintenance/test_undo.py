@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from bent_store import Bent
 from changes import delete_rows
 
 import lakelatch as ll
-from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
@@ -23,23 +21,6 @@ COUNTER = itertools.count()
 SCHEMA = pa.schema([("p", pa.string()), ("v", pa.int64())])
 KEYED = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())])
 NEVER_MS = 2**62
-
-
-class Bent(MemoryStore):
-    """Runs a hook just before the next snapshot is created, or never answers."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.before: list[Any] = []
-        self.silent = False
-
-    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
-        if key.startswith("snapshot/snapshot-"):
-            if self.before:
-                self.before.pop(0)()
-            if self.silent:
-                return Unknown("timeout")
-        return super().put_if_absent(key, data)
 
 
 def rows(part: str, *values: int) -> pa.Table:
