@@ -107,7 +107,8 @@ class AfterCommit:
             try:
                 begun = _THREADS.offer(self._run, turn)
             finally:
-                turn.running = begun
+                if not begun:  # otherwise the run itself says that it has ended, which may be before this line
+                    turn.running = False
             return begun
         except Exception as error:
             _LOG.warning("expiry after a commit could not begin: %s", error)

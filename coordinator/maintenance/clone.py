@@ -118,7 +118,7 @@ def _moving(store: Store) -> RetriesExhausted:
     )
 
 
-def check_target(store: Store, target: Store) -> None:
+def check_target(store: Store, schema: TableSchema, target: Store) -> None:
     """Check that a clone may be made, or continued, at the target.
 
     Raises:
@@ -129,12 +129,13 @@ def check_target(store: Store, target: Store) -> None:
         first = store.get(_FIRST)
     except ObjectNotFound:
         raise missing(_FIRST) from None
+    directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
     for info in target.list(""):
         if info.key == _FIRST and target.get(_FIRST) != first:
             raise TableExists(f"there is another table at {target.url}", next_step="choose another URL")
         if info.key == _FIRST:
             raise TableExists(f"{target.url} has been cloned already", next_step="drop it first, to clone it again")
-        if not is_own(info.key, ""):
+        if not is_own(info.key, directory):
             raise InvalidArgument(f"{target.url} holds other files, such as {info.key}", next_step="choose another URL")
 
 
@@ -164,9 +165,17 @@ def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress
     first = kept.pop(_FIRST)
     _write(target, kept)
     made = target.put_if_absent(_FIRST, first)
-    if not isinstance(made, Created) and target.get(_FIRST) != first:
+    if not isinstance(made, Created) and not _holds(target, first):
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
     return replace(plan, roots=tuple(info for info in plan.roots if info.key == _FIRST or info.key in kept))
+
+
+def _holds(target: Store, first: bytes) -> bool:
+    """Whether the copy is a table, and this one."""
+    try:
+        return target.get(_FIRST) == first
+    except ObjectNotFound:
+        return False
 
 
 def _kept(timeline: Timeline, held: Mapping[str, bytes]) -> dict[str, bytes] | None:

@@ -73,7 +73,7 @@ class Copies(OpenTable):
             raise InvalidArgument(f"{url} and {self.url} lie within each other", next_step="choose another URL")
         main = Timeline(self.store, TablePaths())
         schema = main.latest_schema()
-        check_target(self.store, target)
+        check_target(self.store, schema, target)
         if dry_run:
             return plan_clone(main, schema, target)
         return apply_clone(main, schema, target, progress)
