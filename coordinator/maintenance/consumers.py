@@ -136,7 +136,7 @@ def oldest_change(timeline: Timeline) -> int | None:
         if changelog_id == oldest - 1:
             oldest = changelog_id
     announced_changelog = timeline.changelog_hint("EARLIEST") or 0
-    return max(oldest, announced_changelog) if oldest < announced_changelog <= ids[-1] else oldest
+    return announced_changelog if oldest < announced_changelog <= ids[-1] else oldest
 
 
 def remove_consumer(timeline: Timeline, name: str) -> bool:

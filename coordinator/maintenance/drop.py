@@ -112,8 +112,7 @@ def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
 
 def is_own(key: str, data_directory: str) -> bool:
     """Whether a key is that of a file of the format."""
-    folder = data_directory.strip("/")
-    return bool(_OWN.match(key)) or (bool(folder) and key.startswith(f"{folder}/"))
+    return bool(_OWN.match(key)) or key.startswith(f"{data_directory.strip('/')}/")
 
 
 def apply_drop(

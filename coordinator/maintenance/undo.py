@@ -180,23 +180,17 @@ def _with_index(
         kinds = ", ".join(sorted({e.file.index_type for e in changed}))
         raise Unsupported(f"snapshot {plan.commit.id} changed index files of type {kinds}, which cannot be undone")
     touched = plan.marked | {owner_of(e) for e in (*plan.added, *plan.removed)}
-    places = {owner[:2] for owner in touched}
     keys, names = FileKeys(schema), FileNames(unique)
 
     def split(entries: Sequence[IndexEntry], keep: bool) -> tuple[tuple[IndexEntry, ...], tuple[PendingUpload, ...]]:
-        here = [e for e in entries if (e.partition, e.bucket) in places and e.file.index_type == INDEX_TYPE]
         return with_vectors_of(
-            timeline.store, keys, here, lambda owner: (owner in touched) is keep, lambda: names.next("index")
+            timeline.store, keys, entries, lambda owner: (owner in touched) is keep, lambda: names.next("index")
         )
 
     rest, uploads = split(now, keep=False)
     parts, more = split(old, keep=True)
     part_of = {e.file.file_name for e in parts if e.kind == DELETE}
-    whole = [
-        e
-        for e in old
-        if e.file.deletion_vectors and e.file.file_name not in part_of and (e.partition, e.bucket) in places
-    ]
+    whole = [e for e in old if e.file.deletion_vectors and e.file.file_name not in part_of]
     return replace(plan, index=(*rest, *(e for e in parts if e.kind == ADD), *whole), uploads=(*uploads, *more))
 
 

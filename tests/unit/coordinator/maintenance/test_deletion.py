@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo
-from lakelatch.coordinator.maintenance.deletion import BATCH, Steps, refuse_replaced
+from lakelatch.coordinator.maintenance.deletion import BATCH, Steps, refuse_replaced, second_look
+from lakelatch.coordinator.maintenance.reachable import Candidates, Reach
+from lakelatch.coordinator.maintenance.roots import list_roots
 from lakelatch.core.errors import CommitConflict
 
 COUNTER = itertools.count()
@@ -63,3 +68,29 @@ def test_a_root_that_was_replaced_stops_the_deletion() -> None:
     refuse_replaced(steps, frozenset(), [ObjectInfo("snapshot/snapshot-2", 10, 1)])
     with pytest.raises(CommitConflict, match="snapshot-1 was replaced"):
         refuse_replaced(steps, frozenset({one}), [other])
+
+
+def test_a_second_look_spares_what_a_new_root_reaches() -> None:
+    """H10: a tag that was made of the first snapshot since the plan keeps all of its files."""
+    table = ll.create_table(f"memory://deletion-{next(COUNTER)}/t", pa.schema([("v", pa.int64())]))
+    for value in (1, 2):
+        table.overwrite(pa.table({"v": [value]}), partition={})
+    table.committer.settle()
+    first, data = table.timeline.snapshot(1), tuple(table.at(snapshot=1).files()["file_path"].to_pylist())
+    leaves = tuple(f"manifest/{manifest.file_name}" for manifest in table.timeline.manifests(first))
+    lists = tuple(f"manifest/{name}" for name in (first.base_manifest_list, first.delta_manifest_list))
+    steps = Steps((*data, "bucket-0/data-orphan"), leaves, lists, ("snapshot/snapshot-1",))
+    seen = frozenset(list_roots(table.timeline))
+
+    def looked(**more: Any) -> Steps:
+        return second_look(steps, seen, Reach(table.timeline, table.schema).usage(Candidates(frozenset(data))), **more)
+
+    assert looked() == steps
+    table.store.put("tag/tag-new", table.store.get("snapshot/snapshot-1"))
+    assert looked() == Steps(("bucket-0/data-orphan",), (), (), ("snapshot/snapshot-1",))
+    asked: list[str] = []
+    assert looked(harmless=lambda root: not asked.append(root.key)) == steps
+    assert asked == ["tag/tag-new"], "roots of the plan are not asked about"
+    table.store.put("snapshot/snapshot-1", table.store.get("snapshot/snapshot-2"))
+    with pytest.raises(CommitConflict, match="snapshot-1 was replaced"):
+        looked()

@@ -8,13 +8,15 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from bent_store import Bent
-from changes import delete_rows
+from changes import delete_rows, publish
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, TableCorrupt
+from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, TableCorrupt, Unsupported
+from lakelatch.core.metadata.data_file import ADD, IndexEntry, IndexFile
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -291,6 +293,47 @@ def test_what_it_deleted_has_expired_unless_a_tag_keeps_it(table: Table) -> None
         other.undo(3)
     other.undo(4)
     assert values(other) == [3], "an append needs nothing of what was before"
+
+
+def test_deleted_rows_come_back_only_if_what_was_marked_before_is_known() -> None:
+    """The commit deletes no file, but the snapshot before it has the rows that were marked earlier."""
+    table = made(**{"deletion-vectors.enabled": "true"})
+    name = next(row["file_path"].rpartition("/")[2] for row in table.files().to_pylist())
+    delete_rows(table, {name: [0]})
+    expire(table, 1)
+    with pytest.raises(InvalidArgument, match="snapshot 4 has expired, which has what snapshot 5 deleted") as caught:
+        table.undo(5)
+    assert caught.value.next_step == "choose a later commit; a tag of that snapshot would have kept it"
+
+
+def test_rows_marked_in_another_partition_stay_marked() -> None:
+    table = made(**{"deletion-vectors.enabled": "true"})
+    table.append(rows("c", 5, 6))
+    names = {row["partition"]: row["file_path"].rpartition("/")[2] for row in table.files().to_pylist()}
+    for name in names.values():
+        delete_rows(table, {name: [0]})
+    assert values(table) == [6]
+    for number, wanted in ((6, 1), (7, 2), (8, 3)):
+        table.undo(number)
+        assert len(values(table)) == 1 + wanted
+        assert table.verify("all", data=True) == []
+
+
+def test_a_commit_without_files_has_nothing_to_undo(table: Table) -> None:
+    publish(table, "OVERWRITE")
+    with pytest.raises(InvalidArgument, match="snapshot 5 changed no file: there is nothing to undo"):
+        table.undo(5)
+
+
+def test_index_files_that_cannot_be_split_are_named_by_type(table: Table) -> None:
+    partition = table.entries()[0].partition
+    kinds = ("HASH", "BITMAP")
+    entries = [IndexEntry(ADD, partition, 0, IndexFile(kind, f"index-{kind}", 4, 1)) for kind in kinds]
+    publish(table, "APPEND", [], entries, [PendingUpload(f"index/index-{kind}", b"1234") for kind in kinds])
+    with pytest.raises(
+        Unsupported, match="snapshot 5 changed index files of type BITMAP, HASH, which cannot be undone"
+    ):
+        table.undo(5)
 
 
 def test_files_that_are_gone_are_named(table: Table) -> None:
