@@ -222,8 +222,6 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
         answers: list[Answer] = []
         if len(data) > CREATE_LIMIT_BYTES:
             raise InvalidArgument(f"{key}: {len(data)} bytes cannot be created in one conditional request")
-        if self._carried()[0] is None:
-            self._filesystem()  # a failure before anything was sent is raised, not returned as an outcome
 
         def send() -> None:
             try:
@@ -236,7 +234,7 @@ class FsspecStore(ChoosesTransport, ObjectFolders, ABC):
             # Also bounded in time: the longer a create retries, the older are the facts behind its bytes (H6).
             within = min(seconds, left_s())
             self._patience.retrying(lambda error: self._is(error, REPEATABLE_CREATE), within=within)(send)
-        except LakelatchError:
+        except LakelatchError:  # no connection could be made, so nothing was sent
             raise
         except Exception as error:
             answer = self._classify(error)
@@ -384,7 +382,7 @@ def shared_filesystem(connect: Callable[[], Awaitable[Any]], kind: type[FsspecSt
     """One file system per process, kind of store and set of options, so that opening another table needs no new client."""
     from fsspec.asyn import get_loop, sync
 
-    identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(dict(options).items(), key=repr)!r}")
+    identity = (this_process(), f"{kind.__module__}.{kind.__qualname__} {sorted(options.items())!r}")
     held = _SHARED.get(identity)
     if held is None:
         loop = get_loop()

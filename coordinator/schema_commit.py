@@ -87,7 +87,7 @@ def create_schema(
 
     sends = Retrying(
         stop=stop_after_attempt(_SENDS),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
+        wait=wait_random_exponential(multiplier=0.05),
         retry=retry_if_result(lambda held: held is None),
         sleep=around.sleep,
     )

@@ -108,6 +108,39 @@ def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
         disk.make_folders(str(tmp_path / "a" / "b"))
 
 
+def test_a_parent_that_is_missing_again_and_again_is_an_error_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems say that a parent is missing which is there; and another process may remove one that was made."""
+    tried: list[str] = []
+    real = os.mkdir
+
+    def missing(path: str) -> None:
+        if os.path.basename(path) != "t":
+            return real(path)
+        tried.append(path)
+        raise FileNotFoundError(errno.ENOENT, "the parent is missing", path)
+
+    monkeypatch.setattr(os, "mkdir", missing)
+    with pytest.raises(FileNotFoundError, match="the parent is missing"):
+        Disk(str(tmp_path / "t")).make_folders(str(tmp_path / "t"))
+    assert len(tried) == 8
+
+
+def test_a_parent_that_another_process_removes_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, removals = os.mkdir, [1, 2, 3]
+
+    def removed_first(path: str) -> None:
+        if os.path.basename(path) == "b" and os.path.isdir(os.path.dirname(path)) and removals:
+            removals.pop()
+            os.rmdir(os.path.dirname(path))
+        real(path)
+
+    monkeypatch.setattr(os, "mkdir", removed_first)
+    Disk(str(tmp_path)).make_folders(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir() and not removals
+
+
 def test_bytes_are_written_whole_and_synced_before_the_path_is_returned(
     tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +225,10 @@ def test_names_of_temporary_files() -> None:
     long = temporary_name("x" * 300)
     assert long.startswith("." + "x" * 200 + ".")
     assert len(long) <= 255
+    for letters in ("é" * 150, "x" + "é" * 150, "€" * 100):
+        kept = temporary_name(letters)[1:].partition(".")[0]
+        assert letters.startswith(kept), "no letter is cut in two"
+        assert 197 < len(kept.encode()) <= 200
 
 
 def test_removing_never_fails(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import lakelatch as ll
 from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, lost_attempts
 from lakelatch.coordinator.explain import explain, timeline_of
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
+from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
 from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
@@ -112,6 +113,33 @@ def with_lost(table: Table, lost: list[dict[str, Any]]) -> Snapshot:
     snapshot = table.timeline.find(3)
     assert snapshot is not None
     return replace(snapshot, properties=properties(table, 3, **{ATTEMPTS_PROPERTY: json.dumps(lost)}))
+
+
+@pytest.mark.parametrize(
+    ("riders", "shown", "rest"),
+    [(1, 1, []), (20, 20, []), (21, 20, ["            and 1 more"]), (25, 20, ["            and 5 more"])],
+)
+def test_the_commits_that_a_snapshot_carries_are_named_up_to_twenty(
+    table: Table, riders: int, shown: int, rest: list[str]
+) -> None:
+    carried = [Carried("leader", None, "c0", 5)]
+    carried += [Carried(f"job-{n}", n if n % 2 else None, f"c{n}", 10 * n) for n in range(1, riders + 1)]
+    snapshot = table.timeline.find(3)
+    assert snapshot is not None
+    with_riders = replace(snapshot, properties=properties(table, 3, **{CARRIES_PROPERTY: to_property(carried)}))
+    told = explain(table.timeline, with_riders).splitlines()
+    start = told.index(f"  carries   {riders} other commits")
+    names = [f"job-{n}/{n}" if n % 2 else f"job-{n}" for n in range(1, shown + 1)]
+    expected = [f"            {name}: {10 * n} rows" for n, name in enumerate(names, 1)] + rest
+    assert told[start + 1 : start + 1 + len(expected)] == expected
+    assert told[start + 1 + len(expected)].startswith("  changes ")
+    assert told[start - 1] == "  attempts  1"
+
+
+def test_a_snapshot_that_carries_nobody_says_nothing_of_it(table: Table) -> None:
+    alone = properties(table, 3, **{CARRIES_PROPERTY: to_property([Carried("leader", 1, "c0", 5)])})
+    for kept in (alone, properties(table, 3)):
+        assert "carries" not in lines(table, 3, properties=kept)
 
 
 def test_unreadable_changes_are_reported_on_their_line(table: Table) -> None:

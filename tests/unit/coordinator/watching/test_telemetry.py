@@ -162,6 +162,41 @@ def test_trouble_is_noted_on_the_span_where_it_occurred(exported: Exported) -> N
     assert named(exported, "collect").events == ()
 
 
+def test_riders_and_a_ride_are_attributes_of_the_commit(exported: Exported) -> None:
+    leads, rides = Traced(ABOUT), Traced(replace(ABOUT, doing="resolve"))
+    leads.happened(ev.RidersChosen(0, ("a", "b")), at(Phase.GATHER))
+    leads.happened(ev.LatestResolved(OURS, "uuid", 0), at(Phase.COLLECT))
+    rides.happened(ev.LatestResolved(OURS, "", 0, aboard=OURS), at(Phase.VERIFY))
+    for traced in (leads, rides):
+        traced.ended(Ended("committed", 0.5))
+    assert attributes(named(exported, "commit"))["riders"] == 2
+    assert "carried" not in attributes(named(exported, "commit"))
+    assert attributes(named(exported, "resolve"))["carried"] is True
+    assert "riders" not in attributes(named(exported, "resolve"))
+    assert named(exported, "look for riders").end_time
+
+
+@pytest.mark.parametrize("name", ["commit", "request"])
+def test_durations_are_counted_from_milliseconds_to_minutes(exported: Exported, name: str) -> None:
+    """The SDK's own bounds are for milliseconds: every commit would fall below the first of them."""
+    traced = Traced(ABOUT)
+    traced.requested(REQUEST)
+    traced.ended(Ended("committed", 0.5))
+    data = exported._metrics.get_metrics_data()
+    assert data is not None
+    (found,) = (
+        metric
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name == f"lakelatch.{name}.duration"
+    )
+    assert found.unit == "s"
+    (point,) = found.data.data_points
+    bounds: Any = getattr(point, "explicit_bounds", None)
+    assert list(bounds) == [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0]
+
+
 REPEATS: dict[type[ev.Event], str] = {
     ev.RetryGranted: "lost race",
     ev.BaseAged: "base too old",
