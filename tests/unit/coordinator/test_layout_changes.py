@@ -108,8 +108,11 @@ def test_an_unknown_settlement_is_identified_by_schema_and_snapshot(store: Unset
     with pytest.raises(OutcomeUnknown, match="it is not known whether schema 1 came before the first commit") as lost:
         opened(store).alter(CHANGE)
     assert (lost.value.identity["schema"], lost.value.identity["snapshot_id"]) == ("schema/schema-1", 2)
+    with pytest.raises(OutcomeUnknown, match="it is not known whether schema 1 came before") as still:
+        lost.value.resolve(0.05)
+    assert still.value.identity == lost.value.identity
     store.silent = set()
-    assert lost.value.resolve(5.0).option_texts[DIRECTORY] == "data"
+    assert still.value.resolve(5.0).option_texts[DIRECTORY] == "data"
 
 
 def test_an_option_on_which_files_depend_in_another_way_is_settled_too() -> None:
@@ -143,3 +146,15 @@ def test_first_files_beside_a_change_that_decides_no_layout_make_it_a_conflict()
         table.alter(ll.set_option("manifest.format", "orc"))
     assert "manifest.format" not in schemas(store)[-1].option_texts
     assert opened(store).refresh().to_arrow()["v"].to_pylist() == [1]
+
+
+def test_with_files_nothing_is_announced() -> None:
+    """A rescaling concerns the partitions that are written from then on."""
+    store = Unsettled()
+    table = opened(store, **{"bucket": "2", "bucket-key": "v"})
+    table.append(ROWS)
+    created: list[str] = []
+    store.before = {"create snapshot/": lambda: created.append("a snapshot")}
+    assert table.alter(ll.set_option("bucket", "4")).bucket == 4
+    assert created == []
+    assert [snapshot.id for snapshot in table.snapshots()] == [1]

@@ -118,6 +118,30 @@ def test_statistics_that_cannot_be_read_cannot_tell(stats: SimpleStats) -> None:
     assert "cannot tell" in refused(table, "INT").message
 
 
+def test_bounds_of_smaller_integers_are_bounds_of_larger_ones() -> None:
+    table = table_of("INT")
+    table.append(rows(table, 70_000))
+    table.alter(ll.update_type("v", "BIGINT"))
+    assert "70000, which does not fit SMALLINT" in refused(table, "SMALLINT").message
+    assert table.alter(ll.update_type("v", "INT")).id == 2
+
+
+def test_there_are_no_statistics_of_a_part_of_a_column() -> None:
+    table = table_of({"type": "ARRAY", "element": "BIGINT"})
+    table.append(rows(table, [5]))
+    with pytest.raises(InvalidArgument, match=r"column 'v\.element' from BIGINT to INT may not keep its values"):
+        table.alter(ll.update_type("v.element", "INT"))
+    with pytest.raises(InvalidArgument, match="cannot tell"):
+        table.alter(ll.update_type("v.element", "TINYINT"))
+
+
+def test_a_type_that_holds_all_values_needs_no_look_at_the_files() -> None:
+    table = table_of("INT")
+    table.append(rows(table, 5))
+    table.store.delete_many([info.key for info in table.store.list("manifest/")])
+    assert table.alter(ll.update_type("v", "BIGINT")).id == 1
+
+
 def test_statistics_of_other_columns_cannot_tell() -> None:
     table = table_of("BIGINT", **{"metadata.stats-mode": "none", "fields.k.stats-mode": "full"})
     table.append(rows(table, 5))

@@ -18,7 +18,14 @@ from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
 from lakelatch.coordinator.maintenance.deletion import Progress
 from lakelatch.coordinator.maintenance.drop import apply_drop, plan_drop
-from lakelatch.core.errors import InvalidArgument, RetriesExhausted, StoreUnavailable, TableCorrupt, TableExists
+from lakelatch.core.errors import (
+    InvalidArgument,
+    RetriesExhausted,
+    StoreUnavailable,
+    TableCorrupt,
+    TableExists,
+    Unsupported,
+)
 from lakelatch.core.metadata.schema import TableSchema, new_schema
 from lakelatch.core.paths import TablePaths
 from lakelatch.core.rows.arrow import from_arrow_schema
@@ -134,6 +141,12 @@ def test_a_table_whose_roots_keep_going_is_not_cloned(source: Source) -> None:
 
 def schema_in(directory: str) -> TableSchema:
     return new_schema(FIELDS, options={"data-file.path-directory": directory} if directory else {})
+
+
+def test_a_table_with_files_elsewhere_is_refused(source: Source) -> None:
+    options = {"data-file.external-paths": "file:///one, file:///two"}
+    with pytest.raises(Unsupported, match=r"in file:///one \(option 'data-file.external-paths'\)"):
+        plan_clone(Timeline(source, TablePaths()), new_schema(FIELDS, options=options), fresh())
 
 
 def test_a_clone_into_a_data_directory_is_continued() -> None:

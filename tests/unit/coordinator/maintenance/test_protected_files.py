@@ -99,11 +99,18 @@ def test_the_request_of_an_undo_names_the_commit_and_the_tag() -> None:
 
 
 class Answering(MemoryStore):
-    """A store in memory that refuses a tag as if an earlier send of its own had created it, if a test says so."""
+    """A store in memory whose tags are there already, if a test says so.
 
-    resent = False
+    Attributes:
+        resent: an earlier send of its own has created them.
+        vanished: somebody else had, and has deleted them since.
+    """
+
+    resent = vanished = False
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if self.vanished and key.startswith("tag/"):
+            return AlreadyThere()
         answer = super().put_if_absent(key, data)
         return AlreadyThere(earlier_send=True) if self.resent and key.startswith("tag/") else answer
 
@@ -203,6 +210,13 @@ def test_a_tag_of_that_name_with_another_snapshot_is_left_alone(table: Table, ot
     assert table.store.get("tag/tag-rollback-1-x") == held
 
 
+def test_a_tag_that_is_deleted_before_it_can_be_compared_protects_nothing(table: Table) -> None:
+    assert isinstance(table.store, Answering)
+    table.store.vanished = True
+    with pytest.raises(InvalidArgument, match="holds another snapshot than 1"):
+        protect(table.timeline, table.schema, planned(table, 1), "x")
+
+
 def test_a_tag_that_our_own_earlier_send_created_is_removed_after_a_failure(table: Table) -> None:
     """H3."""
     assert isinstance(table.store, Answering)
@@ -239,6 +253,20 @@ def test_a_state_whose_file_is_gone_or_another_one_is_not_restored(table: Table,
     assert "rollback-1-x" not in tags(table)
 
 
+@pytest.mark.parametrize("held", [None, 3])
+def test_a_snapshot_that_is_gone_or_another_one_by_then_is_not_restored(table: Table, held: int | None) -> None:
+    """EARLIEST says nothing of it."""
+    plan = planned(table, 1)
+    if held is None:
+        table.store.delete_many(["snapshot/snapshot-1"])
+    else:
+        other = replace(table.timeline.snapshot(held), id=1)
+        table.store.put("snapshot/snapshot-1", other.to_json())
+    with pytest.raises(InvalidArgument, match="snapshot/snapshot-1 has expired, or is about to"):
+        protect(table.timeline, table.schema, plan, "x")
+    assert tags(table) == []
+
+
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (5, ""), (6, " and 1 more"), (8, " and 3 more")])
 def test_up_to_five_missing_files_are_named(table: Table, count: int, more: str) -> None:
     ghosts = tuple(file(f"ghost-{number}", 1) for number in range(count))
@@ -271,6 +299,9 @@ def test_a_file_that_was_deleted_twice_needs_a_tag_before_each_deletion(table: T
     assert protect(table.timeline, table.schema, plan, "x") == ["rollback-1-x", "rollback-4-x", "rollback-6-x"]
     for number in (1, 4, 6):
         assert table.store.get(f"tag/tag-rollback-{number}-x") == table.store.get(f"snapshot/snapshot-{number}")
+    table.store.delete_many(["tag/tag-rollback-4-x"])
+    protect(table.timeline, table.schema, plan, "x")
+    assert tags(table) == ["rollback-1-x", "rollback-4-x", "rollback-6-x"], "the first of an earlier run is there"
     assert protect(table.timeline, table.schema, planned(table, 2), "y") == ["rollback-2-y"]
 
 

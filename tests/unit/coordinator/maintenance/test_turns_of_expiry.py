@@ -67,16 +67,20 @@ class Dated(MemoryStore):
 
 
 class AtOnce:
-    """Stands for the thread: what it is offered has ended before it answers."""
+    """Stands for the thread: what it is offered has ended before it answers, or waits where `is_busy`."""
 
     def __init__(self) -> None:
         self.answers: list[bool | Exception] = []
+        self.is_busy = False
+        self.waiting: list[Callable[[], object]] = []
 
     def offer(self, work: Callable[..., Any], *args: Any) -> bool:
         answer = self.answers.pop(0) if self.answers else True
         if isinstance(answer, Exception):
             raise answer
-        if answer:
+        if answer and self.is_busy:
+            self.waiting.append(lambda: work(*args))
+        elif answer:
             work(*args)
         return answer
 
@@ -146,6 +150,12 @@ def test_whoever_says_how_much_is_kept_asks_for_it(kind: str, what: str) -> None
     assert is_automatic(TableOptions({f"{kind}.{what}": "5 h" if what == "time-retained" else "5"}))
 
 
+def test_a_table_that_is_only_written_leaves_it_to_others() -> None:
+    for more in ({}, {"snapshot.expire.automatic": "true"}):
+        assert not is_automatic(TableOptions({"snapshot.num-retained.max": "5", "write-only": "true", **more}))
+    assert not is_automatic(TableOptions({"snapshot.num-retained.max": "5", "snapshot.expire.automatic": "false"}))
+
+
 def test_an_expiry_that_has_ended_before_the_commit_goes_on_leaves_the_next_one_its_turn(world: World) -> None:
     """The thread may be quicker than the caller, who must not mark it as running afterwards."""
     after = world.table()
@@ -153,6 +163,17 @@ def test_an_expiry_that_has_ended_before_the_commit_goes_on_leaves_the_next_one_
     world.now_s += 1
     assert after() is True
     assert world.expiries == 2
+
+
+def test_while_one_waits_for_its_thread_no_other_is_begun(world: World) -> None:
+    after = world.table()
+    world.thread.is_busy = True
+    assert (after(), after(), after()) == (True, False, False)
+    (expiry,) = world.thread.waiting
+    expiry()
+    assert world.expiries == 1
+    world.now_s += 1
+    assert after() is True
 
 
 def test_a_machine_that_has_just_started_has_its_turn(world: World) -> None:

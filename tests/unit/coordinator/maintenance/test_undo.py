@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from bent_store import Bent
-from changes import delete_rows, publish
+from changes import delete_rows, index_of, publish, vector_file
 
 import lakelatch as ll
 from lakelatch.coordinator.commit.message import PendingUpload
@@ -327,13 +327,47 @@ def test_a_commit_without_files_has_nothing_to_undo(table: Table) -> None:
 
 def test_index_files_that_cannot_be_split_are_named_by_type(table: Table) -> None:
     partition = table.entries()[0].partition
-    kinds = ("HASH", "BITMAP")
-    entries = [IndexEntry(ADD, partition, 0, IndexFile(kind, f"index-{kind}", 4, 1)) for kind in kinds]
-    publish(table, "APPEND", [], entries, [PendingUpload(f"index/index-{kind}", b"1234") for kind in kinds])
-    with pytest.raises(
-        Unsupported, match="snapshot 5 changed index files of type BITMAP, HASH, which cannot be undone"
-    ):
+    found = [other_index(partition, kind) for kind in ("HASH", "BITMAP")]
+    found.append(vector_file(partition, 0, {table.entries()[0].file.file_name: [0]}))
+    publish(table, "APPEND", [], [entry for entry, _ in found], [upload for _, upload in found])
+    types = "BITMAP, DELETION_VECTORS, HASH"
+    with pytest.raises(Unsupported, match=f"snapshot 5 changed index files of type {types}, which cannot be undone"):
         table.undo(5)
+
+
+def other_index(partition: bytes, kind: str) -> tuple[IndexEntry, PendingUpload]:
+    name = f"index-{kind}"
+    return IndexEntry(ADD, partition, 0, IndexFile(kind, name, 4, 1)), PendingUpload(f"index/{name}", b"1234")
+
+
+def test_index_files_of_another_type_stay_as_they_are() -> None:
+    table = made(**{"deletion-vectors.enabled": "true"})
+    first, second = table.entries()
+    entry, upload = other_index(second.partition, "HASH")
+    publish(table, "APPEND", [], [entry], [upload])
+    delete_rows(table, {first.file.file_name: [0]})
+    table.undo(6)
+    assert values(table) == [3, 4]
+    assert index_of(table) == [entry]
+
+
+def test_files_come_back_with_the_rows_that_were_marked_before() -> None:
+    table = made(**{"deletion-vectors.enabled": "true"})
+    table.append(rows("b", 5, 6))
+    two = next(entry.file.file_name for entry in table.entries() if entry.file.row_count == 2)
+    delete_rows(table, {two: [0]})
+    overwritten(table)
+    assert values(table) == [3, 8]
+    table.undo(7)
+    assert values(table) == [3, 4, 6]
+    assert table.verify("all", data=True) == []
+
+
+def test_rows_that_were_appended_since_do_not_hinder_files_from_coming_back(table: Table) -> None:
+    """Without a primary key no row hides another."""
+    table.append(rows("a", 9))
+    table.undo(3)
+    assert values(table) == [1, 2, 4, 9]
 
 
 def test_files_that_are_gone_are_named(table: Table) -> None:
