@@ -177,6 +177,15 @@ def test_it_is_asked_again_until_the_time_is_over() -> None:
         unknown.value.resolve(3.0)
 
 
+def test_without_time_it_is_asked_once_also_where_no_time_passes() -> None:
+    store, around = Told([SILENCE] * 8), replace(MACHINE, sleep=lambda seconds: None, monotonic_s=lambda: 7.0)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        create_schema(store, KEY, OURS, around)
+    with pytest.raises(OutcomeUnknown):
+        unknown.value.resolve(0.0)
+    assert store.asked[0] == 8
+
+
 # ------------------------------------------------------------------------------------------------- a change of a table
 
 FIRST = new_schema([Field(0, "a", AtomicType("INT"))], time_ms=1)
@@ -193,7 +202,8 @@ def table(creates: list[Answer] | None = None, *, is_opened: bool = False, first
 @pytest.mark.parametrize("is_opened", [False, True])
 def test_a_change_reports_what_was_before_and_what_is_now(is_opened: bool) -> None:
     store, timeline = table(is_opened=is_opened)
-    made = change_schema(timeline, CHANGE)
+    made = change_schema(timeline, CHANGE, replace(MACHINE, wall_s=lambda: 5.0))
+    assert made.after.time_ms == 5_000
     assert (made.before, made.after.id, made.after.names, made.holds_files) == (FIRST, 1, ("a", "b"), False)
     assert store.get(KEY) == made.after.to_json()
 

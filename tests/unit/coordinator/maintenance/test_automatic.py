@@ -130,6 +130,17 @@ def test_a_commit_does_not_wait_and_two_never_run_at_once(slow: Slow) -> None:
     until(lambda: slow.calls == before + 1)
 
 
+def test_the_expiries_of_several_tables_come_one_after_another(slow: Slow) -> None:
+    for _ in range(2):
+        made(**SOON).append(ROW)
+    until(lambda: slow.calls == 1)
+    time.sleep(0.05)
+    assert slow.running == 1
+    slow.go.set()
+    until(lambda: slow.calls == 2)
+    assert slow.most == 1
+
+
 def test_what_one_run_may_not_delete_the_next_one_does_at_once(slow: Slow) -> None:
     slow.found = 7
     slow.go.set()

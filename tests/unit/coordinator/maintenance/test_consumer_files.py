@@ -165,6 +165,7 @@ def test_consumers_are_listed_by_name_and_other_files_are_none(store: Watched, t
     for key in ("consumer/README", "consumer/.consumer-d.tmp", "consumer/consumer-e/part", "consumers/consumer-f"):
         store.put(key, b"{}")
     assert list_consumers(timeline) == [Consumer(name, 2, 70) for name in "abc"]
+    assert Consumer("a", 2) == Consumer("a", 2, 0)
     assert list_consumers(timeline)[0].to_dict() == {"consumer": "a", "next_snapshot": 2, "modified_ms": 70}
 
 

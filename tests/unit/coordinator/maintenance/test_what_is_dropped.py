@@ -10,7 +10,7 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.maintenance.deletion import BATCH
-from lakelatch.coordinator.maintenance.drop import apply_drop, is_own, plan_drop
+from lakelatch.coordinator.maintenance.drop import DropPlan, apply_drop, is_own, plan_drop
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableNotFound
 from lakelatch.core.json_text import parse_json
@@ -76,9 +76,15 @@ def test_a_plan_names_and_counts_what_goes_and_what_stays() -> None:
     }
 
 
+def test_a_plan_of_nothing_is_told_with_zeros() -> None:
+    assert str(DropPlan("file:///t", ())) == "file:///t: 0 snapshots, 0 files, 0 bytes"
+
+
 @pytest.mark.parametrize(
     ("key", "directory", "own"),
     [
+        ("lakelatch/journal/1", "", True),
+        ("branch/branch-a/anything", "", True),
         ("manifest/m", "", True),
         ("manifests/m", "", False),
         ("dt=1/hour=2/bucket-0/data-1", "", True),

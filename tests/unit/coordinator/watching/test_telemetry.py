@@ -19,7 +19,7 @@ from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats
 from lakelatch.coordinator.watching.logs import COMMIT_LOG, REQUEST_LOG, Logged, somebody_reads
 from lakelatch.coordinator.watching.observe import Watch, watch
-from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Traced
+from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Instruments, Traced, instruments
 from lakelatch.coordinator.watching.watcher import About, Ended
 
 ABOUT = About("commit", "0123456789abcdef", "s3://lake/t", "dev", "etl", 7, "APPEND")
@@ -174,6 +174,64 @@ def test_riders_and_a_ride_are_attributes_of_the_commit(exported: Exported) -> N
     assert attributes(named(exported, "resolve"))["carried"] is True
     assert "riders" not in attributes(named(exported, "resolve"))
     assert named(exported, "look for riders").end_time
+
+
+PHASES = {
+    Phase.COLLECT: "collect",
+    Phase.REGISTER: "register intent",
+    Phase.GATHER: "look for riders",
+    Phase.RIDE: "ride",
+    Phase.COMPACT_MANIFESTS: "compact manifests",
+    Phase.BASE_LIST: "upload",
+    Phase.DELTA_LIST: "upload",
+    Phase.PUBLISH: "publish",
+    Phase.VERIFY: "verify",
+}
+"""As docs/observability.md lists them; a wait is below no attempt."""
+
+
+@pytest.mark.parametrize("phase", PHASES, ids=lambda phase: str(phase.value))
+def test_each_phase_has_its_span(exported: Exported, phase: Phase) -> None:
+    traced = Traced(ABOUT)
+    traced.happened(ev.ChangesCollected(1, 0), at(phase))
+    traced.ended(Ended("committed", 0.5))
+    assert parent(named(exported, PHASES[phase])) == named(exported, "attempt").context.span_id
+
+
+def test_an_attempt_that_begins_in_the_phase_in_which_the_last_one_ended_has_its_own_span(exported: Exported) -> None:
+    traced = Traced(ABOUT)
+    for attempt in (1, 2):
+        traced.happened(ev.BaseAged(), at(Phase.COLLECT, attempt))
+    traced.ended(Ended("committed", 0.5))
+    assert [s.name.removeprefix("lakelatch.") for s in exported.spans()] == [
+        *("collect", "attempt", "collect", "attempt", "commit")
+    ]
+
+
+def test_metrics_have_units(exported: Exported) -> None:
+    traced = Traced(ABOUT)
+    traced.requested(REQUEST)
+    traced.happened(ev.BaseAged(), at(Phase.COLLECT))
+    traced.ended(Ended("committed", 0.5))
+    data = exported._metrics.get_metrics_data()
+    assert data is not None
+    found = [m for resource in data.resource_metrics for scope in resource.scope_metrics for m in scope.metrics]
+    assert {metric.name.removeprefix("lakelatch."): metric.unit for metric in found} == {
+        "commits": "{commit}",
+        "commit.duration": "s",
+        "retries": "{retry}",
+        "requests": "{request}",
+        "request.duration": "s",
+    }
+
+
+def test_a_process_has_its_metrics_once() -> None:
+    assert isinstance(instruments(), Instruments)
+    assert instruments() is instruments()
+
+
+def test_an_end_that_tells_no_more() -> None:
+    assert Ended("committed", 0.5) == Ended("committed", 0.5, snapshot_id=None, reason="", attempts=0)
 
 
 @pytest.mark.parametrize("name", ["commit", "request"])
