@@ -153,6 +153,9 @@ def test_four_sends_without_an_answer_are_unknown(called: str) -> None:
     with pytest.raises(OutcomeUnknown) as still:
         unknown.value.resolve(0.0)
     assert still.value.identity == {called: KEY}
+    store.creates = [REFUSED] * 4
+    with pytest.raises(OutcomeUnknown):
+        still.value.resolve(0.0)  # an earlier send may have landed, whatever this one is told
     assert still.value.resolve(1.0) == KEY
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
-from lakelatch.backends.store import AlreadyThere, PutOutcome
+from lakelatch.backends.store import AlreadyThere, PutOutcome, Unknown
 from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protect, protected
 from lakelatch.coordinator.maintenance.undo import UndoPlan
@@ -86,13 +86,29 @@ def test_what_an_undo_brings_back_needs_protection_unless_the_undo_writes_it_its
 
 
 def test_the_request_of_an_undo_names_the_commit_and_the_tag() -> None:
-    plan = UndoPlan(snapshot(3), snapshot(2), snapshot(6), (ONE,), (THREE,))
+    owner = (NO_PARTITION, 0, "data-four")
+    plan = UndoPlan(
+        snapshot(3), snapshot(2), snapshot(6), (ONE,), (THREE,), frozenset({owner}), (index("new"),),
+        (PendingUpload("index/index-new", b""),), frozenset({(NO_PARTITION, 1)}),
+    )  # fmt: skip
     request = plan.request("ops", 4, "rollback-2-x")
-    assert (request.commit_user, request.identifier, request.kind) == ("ops", 4, "OVERWRITE")
+    assert (request.kind, request.commit_user, request.identifier) == ("OVERWRITE", "ops", 4)
     assert request.entries == (THREE.deletion(), ONE)
+    assert (request.index_entries, request.uploads) == (plan.index, plan.uploads)
+    assert (request.marked, request.closed) == (plan.marked, plan.closed)
     assert request.read_snapshot == snapshot(3)
     assert request.remarks.properties == {"undo.snapshot": "3", "rollback.tag": "rollback-2-x"}
     assert plan.request("ops", 4, None).remarks.properties == {"undo.snapshot": "3"}
+
+
+def test_the_request_of_a_rollback_replaces_the_whole_table_by_the_state() -> None:
+    plan = RollbackPlan(snapshot(2), "tag/tag-a", snapshot(6), (ONE, TWO), (index("kept"),), (ONE,), (THREE,))
+    request = plan.request("ops", 4, "serializable", "rollback-2-x")
+    assert (request.kind, request.commit_user, request.identifier) == ("OVERWRITE", "ops", 4)
+    assert (request.entries, request.index_entries) == ((ONE, TWO), (index("kept"),))
+    assert (request.read_snapshot, request.isolation) == (snapshot(6), "serializable")
+    assert request.target is not None and request.target(NO_PARTITION) is True
+    assert request.remarks.properties == {"rollback.snapshot": "2", "rollback.tag": "rollback-2-x"}
 
 
 # --------------------------------------------------------------------------------------------------------------- tags
@@ -104,14 +120,17 @@ class Answering(MemoryStore):
     Attributes:
         resent: an earlier send of its own has created them.
         vanished: somebody else had, and has deleted them since.
+        silent: nobody says so.
     """
 
-    resent = vanished = False
+    resent = vanished = silent = False
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         if self.vanished and key.startswith("tag/"):
             return AlreadyThere()
         answer = super().put_if_absent(key, data)
+        if self.silent and key.startswith("tag/"):
+            return Unknown("timeout")
         return AlreadyThere(earlier_send=True) if self.resent and key.startswith("tag/") else answer
 
 
@@ -215,6 +234,14 @@ def test_a_tag_that_is_deleted_before_it_can_be_compared_protects_nothing(table:
     table.store.vanished = True
     with pytest.raises(InvalidArgument, match="holds another snapshot than 1"):
         protect(table.timeline, table.schema, planned(table, 1), "x")
+
+
+def test_a_tag_without_an_answer_is_removed_and_nothing_is_restored(table: Table) -> None:
+    assert isinstance(table.store, Answering)
+    table.store.silent = True
+    with pytest.raises(StoreUnavailable, match="tag/tag-rollback-1-x may not have been written: timeout"):
+        protect(table.timeline, table.schema, planned(table, 1), "x")
+    assert tags(table) == []
 
 
 def test_a_tag_that_our_own_earlier_send_created_is_removed_after_a_failure(table: Table) -> None:
