@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.maintenance.deletion import BATCH
 from lakelatch.coordinator.maintenance.drop import DropPlan, apply_drop, is_own, plan_drop
@@ -165,6 +167,14 @@ def test_files_that_come_meanwhile_go_too_and_count_no_further_than_the_total() 
     ]
     assert told == [(1, 2), (2, 2), (2, 2), (2, 2)]
     assert keys(store) == ["README.md", "notes.txt", "snapshot/snapshot-2"], "nothing is looked for after the end"
+
+
+def test_no_empty_folder_is_left_on_a_disk(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path / "t"), {"fsync": False})
+    for key in (FIRST, "p=1/bucket-0/data-1", "snapshot/snapshot-1"):
+        store.put(key, b"{}")
+    apply_drop(store, plan_drop(store))
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_a_table_that_jobs_keep_writing_to_is_not_dropped_yet() -> None:
