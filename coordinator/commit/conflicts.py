@@ -87,8 +87,7 @@ def overwritten_meanwhile(request: CommitRequest, change: Landed, group: Group, 
 
     An overwrite of an empty partition looks like an append; only the kind of its snapshot tells them apart.
     """
-    empty = change.kind == "OVERWRITE" and not group.deleted
-    if group.is_compaction or not (group.deleted or (empty and group.added)):
+    if group.is_compaction or not (group.deleted or (change.kind == "OVERWRITE" and group.added)):
         return None
     return _conflict("overwritten_meanwhile", change, (*group.deleted, *group.added), "changed the same partitions")
 

@@ -190,7 +190,7 @@ class Driver:
                 elif error is not None:
                     raise error
                 todo[number] -= 1
-                if todo[number] == 0 and failure is None:
+                if todo[number] == 0:
                     events.append(answers[number])
         error = looking.exception() if looking is not None else None
         if isinstance(error, LakelatchError):

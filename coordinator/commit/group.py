@@ -167,8 +167,7 @@ class Group:
         assert self.aboard is not None
         if effect.look > 1:
             self.around.sleep(backoff_s(effect.look))
-        known = base.ref is not None and base.ref == base_of(self.aboard)
-        aged = not known or self.around.now_ms - base.seen_ms > SHORTEST_AGE_MS
+        aged = base.ref != base_of(self.aboard) or self.around.now_ms - base.seen_ms > SHORTEST_AGE_MS
         found = lineage_of(timeline, self.aboard, aged=aged)
         return ev.LineageVerified() if isinstance(found, Standing) else ev.LineageUnread(found.reason)
 

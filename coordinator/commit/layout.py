@@ -82,7 +82,7 @@ def written_under_another_layout(
     )
 
 
-def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundings) -> TableSchema | None:
+def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundings) -> None:
     """Give the newest schema the layout of the table's first files, if a change of options came in between.
 
     Where such a change may still arrive, from a writer that looked before the files existed, this takes the name of the next
@@ -91,9 +91,6 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
     Args:
         snapshot: the snapshot of the first files; the schema that it names has their layout.
 
-    Returns:
-        The schema that was created; None where none was needed.
-
     Raises:
         LakelatchError: the store does not answer, so it is not known whether a schema is needed.
     """
@@ -101,15 +98,15 @@ def follow_first_files(timeline: Timeline, snapshot: Snapshot, around: Surroundi
     for _ in range(_RACES):
         newest_id = timeline.newest_schema_id(snapshot.schema_id)
         if newest_id == snapshot.schema_id and not changing:
-            return None
+            return
         newest, written_with = timeline.schema(newest_id), timeline.schema(snapshot.schema_id)
         # Another number of fixed buckets is allowed once there are files: such a change may have been reported since.
         differs = differences(written_with, newest, rescaled=True)
         if not differs and not changing:
-            return None
+            return
         made = numbered(with_layout(newest, written_with) if differs else newest, newest.id + 1, around)
         if create_schema(timeline.store, timeline.paths.schema(made.id), made.to_json(), around):
-            return made
+            return
     raise RetriesExhausted(f"lost {_RACES} races for the next schema of {timeline.store.url}")
 
 

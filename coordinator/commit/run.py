@@ -187,12 +187,10 @@ class CommitRun:
         return ev.LatestResolved(attempt.base.ref, "", 0, aboard=ref)
 
     def _resolve(self, effect: do.ResolveLatest) -> Base | Aboard:
-        now_ms = self.around.now_ms
-        read = ref_of(self.request.read_snapshot)
-        behind = read is not None and (self.warm is None or self.warm.id < read.id)
-        usable = self.warm is not None and not behind and not self.group.crowded and self._is_fresh(self.warm)
-        if effect.at_least is None and self.warm is not None and usable:
-            return self.warm
+        now_ms, warm, read = self.around.now_ms, self.warm, self.request.read_snapshot
+        looks = effect.at_least is not None or self.group.crowded
+        if not looks and warm is not None and warm.id >= (read.id if read is not None else 0) and self._is_fresh(warm):
+            return warm
         known = self._known
         seen = self._newest_seen()
         won = seen is not None and seen in (*self.lost[-1:], self.group.met) and self._won_on(seen)

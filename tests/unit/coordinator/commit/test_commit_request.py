@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakelatch.coordinator.commit.request import IDENTIFIER_MAX, CommitRequest, Remarks
+from lakelatch.coordinator.commit.request import IDENTIFIER_MAX, CommitRequest, KeyedRows, Remarks, Undoing
 from lakelatch.core.errors import InvalidArgument
+from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry
 
 
 def request(**more: Any) -> CommitRequest:
@@ -48,3 +49,17 @@ def test_invalid_requests_are_refused(wrong: dict[str, Any], why: str) -> None:
 def test_the_largest_identifier_is_the_one_below_those_of_batches() -> None:
     """The format uses the largest 64-bit number for commits without an identifier."""
     assert IDENTIFIER_MAX == 2**63 - 2
+
+
+def test_an_overwrite_of_partitions_lists_no_changelog() -> None:
+    """As in Apache Paimon."""
+    log = (ManifestEntry(ADD, EMPTY_ROW, 0, 1, DataFile("log", 1, 1)),)
+    assert request(keyed=KeyedRows(changelog=log)).published_changelog == log
+    assert request(keyed=KeyedRows(changelog=log), target=lambda partition: True).published_changelog == ()
+
+
+def test_an_undo_changes_the_partitions_of_its_files_and_of_its_index_files() -> None:
+    entry = ManifestEntry(DELETE, b"a", 0, -1, DataFile("f", 1, 1))
+    index = IndexEntry(ADD, b"b", 0, IndexFile("HASH", "i", 1, 1))
+    made = Undoing("OVERWRITE", (entry,), "etl", index_entries=(index,))
+    assert made.partitions == {b"a", b"b"}

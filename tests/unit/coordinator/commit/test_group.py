@@ -17,6 +17,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import ObjectInfo, PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.intents.carried import carried_by, riders_of
+from lakelatch.coordinator.protocol import events as ev
 from lakelatch.core.errors import OutcomeUnknown, RetriesExhausted, StoreUnavailable
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.system import history_row
@@ -254,6 +255,8 @@ def test_a_rider_that_nobody_carries_goes_on_when_it_is_resolved() -> None:
     world.store.is_away = False
     receipt = unknown.value.resolve()
     assert (receipt.snapshot_id, receipt.leader) == (4, None)
+    events = [entry.event for entry in world.table.committer.journal.entries()]  # type: ignore[attr-defined]
+    assert not any(isinstance(event, ev.CommitResolved) for event in events), "its own events tell how it ended"
     assert unknown.value.resolve().snapshot_id == 4, "asking again changes nothing"
     assert world.values == [0, 1, 100, 200]
     world.table.committer.settle()

@@ -45,6 +45,13 @@ def test_waits_are_no_longer_than_the_turns_of_the_others() -> None:
     assert wait_ms(POLICY, 2, others=1, attempt_s=0.05) == 50
 
 
+def test_a_wait_is_doubled_64_times_at_most() -> None:
+    """No number of attempts is too large for the arithmetic."""
+    patient = RetryPolicy(max_retries=10**9, timeout_ms=None, min_wait_ms=1000, max_wait_ms=2**90)
+    waits = [wait_ms(patient, attempt, attempt_s=2.0**70, others=10**9) for attempt in (64, 65, 66, 10**6)]
+    assert waits == [2**63 * 1000, 2**64 * 1000, 2**64 * 1000, 2**64 * 1000]
+
+
 def test_any_wait_down_to_none_is_possible() -> None:
     """Full jitter: writers that lost at the same moment must not retry at the same moment."""
     seen: list[tuple[float, float]] = []

@@ -65,3 +65,45 @@ def test_threads_keep_the_deadline_of_their_caller() -> None:
     with Threads(1) as pool, answered_within(5.0):
         assert pool.submit(left_s).result() <= 5.0
     assert left_s() == float("inf")
+
+
+class Timed:
+    """A budget on a clock of the test."""
+
+    def __init__(self, timeout_ms: int | None) -> None:
+        self.now_s = 1000.0
+        self.budget = TimeBudget(timeout_ms, replace(MACHINE, monotonic_s=lambda: self.now_s))
+
+    def left_s(self, step: str) -> float:
+        """The seconds that requests of a step get."""
+        with getattr(self.budget, step)():
+            return left_s()
+
+
+def test_steps_before_the_send_get_all_of_the_time_and_steps_after_it_half() -> None:
+    timed = Timed(60_000)
+    assert timed.left_s("preparing") == pytest.approx(60.0, abs=0.5)
+    assert timed.left_s("settling") == pytest.approx(30.0, abs=0.5)
+    timed.now_s += 40.0
+    assert timed.left_s("preparing") == pytest.approx(20.0, abs=0.5)
+    assert timed.left_s("settling") == pytest.approx(10.0, abs=0.5)
+    timed.budget.sending()
+    assert timed.left_s("settling") == pytest.approx(10.0, abs=0.5), "a send does not lengthen the commit's time"
+    assert not timed.budget.spent
+    timed.now_s += 20.0
+    assert timed.budget.spent
+    for step in ("preparing", "settling"):
+        assert timed.left_s(step) == pytest.approx(LEAST_LOOK_S, abs=0.5)
+
+
+def test_without_a_timeout_only_the_steps_after_a_send_are_bounded() -> None:
+    timed = Timed(None)
+    assert timed.left_s("preparing") == timed.left_s("settling") == float("inf")
+    timed.now_s += 1e6
+    assert not timed.budget.spent
+    timed.budget.sending()
+    assert timed.left_s("preparing") == float("inf"), "a lost race begins with preparations again"
+    assert timed.left_s("settling") == pytest.approx(ANSWER_WITHIN_S / 2, abs=0.5)
+    timed.now_s += ANSWER_WITHIN_S
+    assert timed.budget.spent
+    assert ANSWER_WITHIN_S == 120.0

@@ -1,0 +1,172 @@
+"""What others changed since a commit read the table: read once, and a vector that only moved is no change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from changes import created, delete_rows, publish, reopened, vector_file
+
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.metered import MeteredStore
+from lakelatch.coordinator.commit.changes_since import ChangesSince, was_moved
+from lakelatch.coordinator.history.timeline import Timeline
+from lakelatch.core.metadata.change import Landed
+from lakelatch.core.metadata.data_file import (
+    ADD,
+    EMPTY_ROW,
+    DataFile,
+    DeletionVectorRange,
+    IndexEntry,
+    IndexFile,
+    ManifestEntry,
+)
+from lakelatch.core.metadata.manifest import encode_index_manifest
+from lakelatch.core.paths import TablePaths
+from lakelatch.core.places import FileKeys
+from lakelatch.table.table import Table
+
+COUNT = count()
+FILE = ManifestEntry(ADD, EMPTY_ROW, 0, -1, DataFile("one", 1, 5))
+
+
+def reader(table: Table, concerns: Any = lambda partition: True) -> tuple[ChangesSince, MeteredStore]:
+    store = MeteredStore(table.store)
+    return ChangesSince(Timeline(store, TablePaths()), FileKeys(table.schema), concerns), store
+
+
+def changes(table: Table, read: int, since: ChangesSince | None = None) -> list[Landed]:
+    start = reopened(table).timeline.find(read) if read else None
+    found = (since or reader(table)[0]).since(start, reopened(table).timeline.latest())
+    assert isinstance(found, list)
+    return found
+
+
+def test_each_snapshot_is_read_once_for_all_attempts() -> None:
+    """The second look asks only whether the snapshots are still the same; manifests are not read again."""
+    table = created(())
+    for name in ("one", "two", "three"):
+        publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name=name))])
+    since, store = reader(table)
+    base = table.timeline.latest()
+    read = table.timeline.find(1)
+    first = since.since(read, base)
+    assert isinstance(first, list)
+    assert [(c.snapshot_id, c.kind, c.user) for c in first] == [
+        (2, "APPEND", "another-job"),
+        (3, "APPEND", "another-job"),
+    ]
+    assert [[e.file.file_name for e in c.change.entries] for c in first] == [["two"], ["three"]]
+    assert store.snapshot().by_operation == {"get": 2 + 2 * 2}, "snapshots 1 and 2; a list and a manifest of 2 and 3"
+    store.reset()
+    assert since.since(read, base) == first
+    assert store.snapshot().by_operation == {"get": 2}
+
+
+def test_manifests_that_were_read_for_something_else_are_not_read_again() -> None:
+    table = created(())
+    publish(table, "APPEND", [FILE])
+    since, store = reader(table)
+    base = table.timeline.latest()
+    assert base is not None
+    (line,) = table.timeline.delta_manifests(base)
+    since.manifests[line.file_name] = [FILE]
+    (found,) = changes(table, 0, since)
+    assert found.change.entries == (FILE,)
+    assert store.snapshot().by_operation == {"get": 1}, "the list"
+
+
+def test_index_files_are_read_only_where_their_manifest_has_another_name() -> None:
+    table = created(())
+    publish(table, "APPEND", [FILE])
+    delete_rows(table, {"one": [0]})
+    publish(table, "APPEND", [FILE._replace(file=FILE.file._replace(file_name="two"))])
+    first, marks, last = changes(table, 0)
+    assert (first.change.index_entries, last.change.index_entries) == ((), ())
+    assert [e.kind for e in marks.change.index_entries] == [ADD]
+    assert marks.marked == {(EMPTY_ROW, 0, "one")}
+    assert (first.marked, last.marked) == (frozenset(), frozenset())
+
+
+def test_marks_are_compared_only_in_the_partitions_that_matter() -> None:
+    table = created(())
+    publish(table, "APPEND", [FILE])
+    delete_rows(table, {"one": [0]})
+    (found,) = changes(table, 1, reader(table, lambda partition: partition != EMPTY_ROW)[0])
+    assert found.marked == frozenset()
+
+
+def test_the_marks_of_a_file_that_goes_are_no_change_of_its_rows() -> None:
+    """One that only changes its level stays, and its marks count."""
+    raised = FILE._replace(file=FILE.file._replace(level=5))
+    for change, marked in (([FILE.deletion()], frozenset()), ([FILE.deletion(), raised], {(EMPTY_ROW, 0, "one")})):
+        table = created(())
+        publish(table, "APPEND", [FILE])
+        new, upload = vector_file(EMPTY_ROW, 0, {"one": [0]})
+        manifest = table.paths.manifest("index-manifest-by-hand")
+        publish(table, "COMPACT", change)
+        made = table.timeline.latest()
+        assert made is not None
+        table.store.put(f"index/{new.file.file_name}", upload.data)
+        table.store.put(manifest, encode_index_manifest([new]))
+        base = replace(made, index_manifest="index-manifest-by-hand")
+        found = reader(table)[0].landed(table.timeline.find(1), base)
+        assert found.marked == marked
+
+
+# --------------------------------------------------------------------------------------------------- vectors that moved
+
+
+@pytest.fixture
+def store() -> MeteredStore:
+    return MeteredStore(MemoryStore(f"memory://vectors-{next(COUNT)}/t"))
+
+
+def place(store: MeteredStore, marks: dict[str, list[int]], of: str, **more: Any) -> Any:
+    """A vector in an index file of its own, which is in the store."""
+    new, upload = vector_file(EMPTY_ROW, 0, marks, **more)
+    store.inner.put(upload.key, upload.data)
+    return new, next(v for v in new.file.deletion_vectors or () if v.data_file == of)
+
+
+def moved(store: MeteredStore, before: Any, after: Any) -> bool:
+    return was_moved(store, FileKeys(created(()).schema), before, after)
+
+
+def test_the_same_vector_in_another_file_was_moved(store: MeteredStore) -> None:
+    alone, beside = place(store, {"x": [1, 2]}, "x"), place(store, {"a": [0], "x": [1, 2]}, "x")
+    assert moved(store, alone, beside)
+    assert moved(store, alone, place(store, {"x": [1, 2]}, "x", counted=False)), "an old release does not count"
+    assert store.snapshot().by_operation == {"get_range": 4}
+
+
+def test_another_vector_of_as_many_rows_was_not_moved(store: MeteredStore) -> None:
+    assert not moved(store, place(store, {"x": [1, 2]}, "x"), place(store, {"x": [1, 3]}, "x"))
+
+
+def test_vectors_of_other_counts_need_not_be_read(store: MeteredStore) -> None:
+    one = place(store, {"x": [1]}, "x")
+    assert not moved(store, one, place(store, {"x": [1, 2]}, "x"))
+    assert not moved(store, None, one)
+    assert not moved(store, one, None)
+    schema = replace(created(()).schema, option_texts={"data-file.external-paths": "s3://elsewhere"})
+    file = replace(one[0].file, external_path="s3://elsewhere/index-1")
+    outside = replace(one[0], file=file), one[1]
+    assert not was_moved(store, FileKeys(schema), outside, outside), "it is outside of the table's store"
+    assert store.snapshot().requests == 0
+
+
+def test_a_vector_that_cannot_be_read_counts_as_changed(store: MeteredStore) -> None:
+    """Both are gone, cut off, or outside of the table: nothing proves that they were the same."""
+    there = place(store, {"x": [1]}, "x")
+    where = DeletionVectorRange("x", 1, 22, 1)
+    gone = IndexEntry(ADD, EMPTY_ROW, 0, IndexFile("DELETION_VECTORS", "index-gone", 40, 1, (where,))), where
+    assert not moved(store, gone, gone)
+    assert not moved(store, gone, there)
+    assert not moved(store, there, gone)
+    store.inner.put("index/index-cut", b"\x01\x00\x00\x00\x09cut")
+    cut = IndexEntry(ADD, EMPTY_ROW, 0, IndexFile("DELETION_VECTORS", "index-cut", 8, 1, (where,))), where
+    assert not moved(store, cut, cut)
+    assert not moved(store, there, cut)

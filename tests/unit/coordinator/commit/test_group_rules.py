@@ -1,0 +1,323 @@
+"""Who may ride with others, what a rider asks of the store at each step, and what its part in the group says afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.metered import MeteredStore
+from lakelatch.backends.store import PutOutcome, Unknown
+from lakelatch.coordinator.commit.attempt import Delta, MetadataFile
+from lakelatch.coordinator.commit.group import LONGEST_PAUSE_S, MERGING_SHARE, Group, may_ride, untold
+from lakelatch.coordinator.commit.request import CommitRequest, KeyedRows, Remarks, RepeatableRequest, RowChange
+from lakelatch.coordinator.history.base import Base
+from lakelatch.coordinator.history.lineage import Untold
+from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
+from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
+from lakelatch.coordinator.intents.intent import Intent
+from lakelatch.coordinator.intents.window import Aboard, Closed, StillOpen
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.surroundings import MACHINE
+from lakelatch.core.errors import StoreUnavailable
+from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry
+from lakelatch.core.metadata.manifest import ManifestFile
+from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.snapshot import Snapshot
+from lakelatch.core.paths import TablePaths
+from lakelatch.core.rows.arrow import from_arrow_schema
+
+COUNT = count()
+FIELDS = pa.schema([pa.field("k", pa.int64(), nullable=False)])
+AUTO = {"commit.group": "auto"}
+SCHEMA = new_schema(from_arrow_schema(FIELDS), options=AUTO)
+FILE = ManifestEntry(ADD, EMPTY_ROW, 0, -1, DataFile("f", 1, 5))
+
+
+def request(kind: Any = "APPEND", of: type[CommitRequest] = CommitRequest, **more: Any) -> CommitRequest:
+    return of(**{"kind": kind, "entries": (FILE,), "commit_user": "etl", **more})
+
+
+@pytest.mark.parametrize("kind", [CommitRequest, RepeatableRequest])
+def test_plain_appends_ride(kind: type[CommitRequest]) -> None:
+    assert may_ride(request(of=kind), SCHEMA)
+    assert may_ride(request(of=kind, entries=(FILE, FILE), identifier=0), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("alone", "why"),
+    [
+        (request(of=RowChange), "its rows were computed from others"),
+        (request("OVERWRITE"), "it may replace files"),
+        (request("COMPACT"), "it replaces files"),
+        (request(target=lambda partition: True), "it replaces partitions"),
+        (request(index_entries=(IndexEntry(ADD, EMPTY_ROW, 0, IndexFile("HASH", "i", 1, 1)),)), "index files"),
+        (request(keyed=KeyedRows(reads_keys=True)), "keys"),
+        (request(remarks=Remarks(properties={"a": "b"})), "properties are of one commit"),
+        (request(remarks=Remarks(statistics="stat-1")), "so are statistics"),
+        (request(remarks=Remarks(watermark_ms=0)), "and a watermark, of 1970 too"),
+        (request(entries=()), "it has nothing to carry"),
+        (request(entries=(FILE, FILE._replace(kind=DELETE))), "one file goes"),
+        (request(entries=(FILE, FILE._replace(total_buckets=2))), "one file is numbered in its bucket"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_depends_on_its_base_or_speaks_of_itself_goes_alone(alone: CommitRequest, why: str) -> None:
+    assert not may_ride(alone, SCHEMA), why
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [({}, []), ({"commit.group": "off"}, []), ({**AUTO, "row-tracking.enabled": "true"}, []), (AUTO, ["k"])],
+    ids=["by default", "off", "row ids", "primary key"],
+)
+def test_tables_that_number_rows_or_do_not_ask_for_it_have_no_riders(options: dict[str, str], keys: list[str]) -> None:
+    buckets = {"bucket": "1"} if keys else {}
+    schema = new_schema(from_arrow_schema(FIELDS), primary_keys=keys, options={**options, **buckets})
+    assert not may_ride(request(), schema)
+
+
+def test_the_operation_of_a_commit_does_not_keep_it_from_riding() -> None:
+    assert may_ride(request(remarks=Remarks(operation="WRITE")), SCHEMA)
+
+
+# ------------------------------------------------------------------------------------------------- one part in the group
+
+
+class Answers(MemoryStore):
+    """A store in memory that may refuse or not answer creates, and whose reads may fail."""
+
+    instead: PutOutcome | Exception | None = None
+    away = False
+
+    def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
+        if isinstance(self.instead, Exception):
+            raise self.instead
+        return self.instead or super().put_if_absent(key, data)
+
+    def get(self, key: str) -> bytes:
+        if self.away:
+            raise StoreUnavailable("away")
+        return super().get(key)
+
+
+class Part:
+    """A commit's part, with a clock, dice and sleeps of the test."""
+
+    def __init__(self, commit: str = "c5", **more: Any) -> None:
+        self.inner = Answers(f"memory://part-{next(COUNT)}/t")
+        self.store = MeteredStore(self.inner)
+        self.timeline = Timeline(self.store, TablePaths())
+        self.now_s, self.step_s, self.dice = 1000.0, 0.25, 0.5
+        self.slept: list[float] = []
+        around = replace(MACHINE, monotonic_s=self.tick, sleep=self.slept.append, uniform=lambda low, high: self.dice)
+        self.group = Group(request(identifier=7), commit, SCHEMA, around, allowed=True, **more)
+
+    def tick(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+    def publish(self, *snapshots: Snapshot) -> None:
+        for one in snapshots:
+            self.inner.put(f"snapshot/snapshot-{one.id}", one.to_json())
+        self.inner.put("snapshot/EARLIEST", str(snapshots[0].id).encode())
+
+    def prepared(self, base: int = 3) -> Any:
+        return self.group.prepare(SnapshotRef(base, f"u{base}"), DELTA)
+
+    def intents(self) -> list[str]:
+        return sorted(info.key.rpartition("/")[2] for info in self.inner.list("lakelatch/intents/"))
+
+
+def snapshot(number: int, carries: tuple[Carried, ...] = (), **more: Any) -> Snapshot:
+    ours = {BASE_PROPERTY: f"{number - 1}:u{number - 1}"}
+    ours |= {CARRIES_PROPERTY: to_property(carries)} if carries else {}
+    made = Snapshot(
+        id=number, uuid=f"u{number}", schema_id=0, base_manifest_list="b", delta_manifest_list="d", commit_user="boss",
+        commit_identifier=2**63 - 1, commit_kind="APPEND", time_ms=0, total_record_count=1, delta_record_count=1,
+        properties=ours, writer_version="lakelatch-0",
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def real_line() -> ManifestFile:
+    table = ll.create_table(f"memory://part-{next(COUNT)}/t", FIELDS)
+    table.append(pa.table({"k": [1]}, schema=FIELDS))
+    latest = table.timeline.latest()
+    assert latest is not None
+    return table.timeline.delta_manifests(latest)[0]
+
+
+LINE = replace(real_line(), file_name="manifest-c5-0")
+RIDERS_LINE = replace(LINE, file_name="manifest-c1-0")
+MANIFEST = MetadataFile("manifest-c5-0", "manifest/manifest-c5-0", b"m")
+DELTA = Delta((FILE, FILE), (LINE, RIDERS_LINE), (MANIFEST,), MetadataFile("manifest-list-c5-0", "k", b"l"))
+ABOARD = (Carried("boss", None, "c0", 1), Carried("etl", 7, "c5", 10))
+
+
+def other(commit: str, user: str = "job", base: int = 3, **more: Any) -> Intent:
+    line = replace(LINE, file_name=f"manifest-{commit}-0")
+    return replace(Intent(commit, user, 1, SnapshotRef(base, f"u{base}"), 0, -1, 2, (line,)), **more)
+
+
+def test_an_intent_names_the_commits_own_manifests_and_counts_its_rows() -> None:
+    part = Part()
+    assert (part.group.window, part.group.asked) == (None, False)
+    event = part.prepared()
+    made = part.group.intent
+    assert made is not None and part.group.asked
+    assert (made.user, made.identifier, made.commit, made.rows) == ("etl", 7, "c5", 10)
+    assert (made.schema_id, made.buckets, made.manifests) == (0, -1, (LINE,)), "not those of its riders"
+    assert event == ev.IntentPrepared(
+        SnapshotRef(3, "u3"), "intent-4-c5.json", ("manifest-c5-0",), made.to_json().decode()
+    )
+
+
+@pytest.mark.parametrize(("took_s", "measured_s"), [(0.25, 0.25), (60.0, LONGEST_PAUSE_S)])
+def test_registering_measures_a_round_trip(took_s: float, measured_s: float) -> None:
+    part = Part()
+    part.step_s = took_s
+    part.prepared()
+    assert part.group.register(part.timeline) == ev.IntentRegistered("")
+    assert part.intents() == ["intent-4-c5.json"]
+    assert part.group.round_trip_s == measured_s
+    assert part.group.wait_for_carrier(SnapshotRef(3, "u3"), part.timeline) == ev.NobodyCame()
+    assert part.slept == [measured_s]
+
+
+def test_an_intent_without_an_answer_stays_and_a_refused_one_does_not() -> None:
+    part = Part()
+    part.prepared()
+    part.inner.instead = Unknown("no answer")
+    assert part.group.register(part.timeline) == ev.IntentRegistered("no answer")
+    assert part.group.intent is not None
+    part.inner.instead = StoreUnavailable("403")
+    assert part.group.register(part.timeline) == ev.IntentRefused("403")
+    assert (part.group.intent, part.group.window) == (None, None)
+    assert part.group.asked, "its snapshot names itself all the same"
+
+
+@pytest.mark.parametrize(
+    ("history", "fate", "still_open"),
+    [
+        ((snapshot(3),), StillOpen, True),
+        ((snapshot(3), snapshot(4, ABOARD)), Aboard, True),
+        ((snapshot(3), snapshot(4), snapshot(5)), Closed, False),
+        ((snapshot(3, uuid="another"),), Untold, True),
+    ],
+)
+def test_an_intent_is_given_up_only_once_nobody_can_carry_it(
+    history: tuple[Snapshot, ...], fate: type[Any], still_open: bool
+) -> None:
+    part = Part()
+    assert part.group.fate(history[-1], part.timeline) is None, "it has no intent yet"
+    part.publish(*history)
+    part.prepared()
+    found = part.group.fate(history[-1], part.timeline)
+    assert isinstance(found, fate)
+    assert (part.group.intent is not None) == still_open
+    assert (part.group.leader, part.group.aboard) == (("boss", history[-1]) if fate is Aboard else (None, None))
+    assert (untold(found) != "") == (fate is Untold)
+    assert untold(None) == ""
+
+
+def test_the_snapshot_that_was_just_read_may_carry_it() -> None:
+    part = Part()
+    assert part.group.already_aboard(snapshot(4, ABOARD)) is None, "it has no intent"
+    part.prepared()
+    assert part.group.already_aboard(None) is None
+    assert part.group.already_aboard(snapshot(4)) is None
+    assert part.group.aboard is None
+    assert part.group.already_aboard(snapshot(4, ABOARD)) == Aboard(snapshot(4, ABOARD))
+    assert part.group.leader == "boss"
+    assert part.store.snapshot().requests == 0
+
+
+def test_the_first_of_those_who_wait_leads() -> None:
+    """A commit that waits counts those before it; one that does not wait leads at once."""
+    part, base = Part("c5"), snapshot(3)
+    for one in (other("c1"), other("c9", "late"), other("c7", "too")):
+        part.inner.put(f"lakelatch/intents/{one.file_name}", one.to_json())
+    waits = part.group.choose(do.ChooseRiders(SnapshotRef(3, "u3"), True), base, part.timeline)
+    assert waits == ev.RidersChosen(1, ())
+    assert part.store.snapshot().by_operation == {"list": 1}, "their files are not read"
+    leads = part.group.choose(do.ChooseRiders(SnapshotRef(3, "u3"), False), base, part.timeline)
+    assert leads == ev.RidersChosen(0, ("c1", "c7", "c9"))
+    assert part.group.carried == tuple(Carried(user, 1, commit, 2) for user, commit in
+                                       (("job", "c1"), ("too", "c7"), ("late", "c9")))  # fmt: skip
+    first = Part("c0")
+    first.inner.put(f"lakelatch/intents/{other('c1').file_name}", other("c1").to_json())
+    leads = first.group.choose(do.ChooseRiders(SnapshotRef(3, "u3"), True), base, first.timeline)
+    assert leads == ev.RidersChosen(0, ("c1",))
+
+
+def test_a_rider_meets_the_next_snapshot() -> None:
+    part = Part()
+    part.publish(snapshot(3), snapshot(4))
+    assert part.group.wait_for_carrier(SnapshotRef(3, "u3"), part.timeline) == ev.SnapshotSeen(SnapshotRef(4, "u4"))
+    assert part.group.met == snapshot(4)
+    part.inner.away = True
+    assert part.group.wait_for_carrier(SnapshotRef(4, "u4"), part.timeline) == ev.NobodyCame()
+
+
+def test_the_carrier_is_checked_again_after_a_pause() -> None:
+    part = Part()
+    part.publish(snapshot(3), snapshot(4, ABOARD))
+    part.group.aboard = snapshot(4, ABOARD)
+    base = Base(snapshot(3), (), 0, part.now_s * 1000)
+    effect = do.VerifyRide(SnapshotRef(4, "u4"), 1)
+    assert part.group.verify_ride(effect, part.timeline, base) == ev.LineageVerified()
+    assert (part.slept, part.store.snapshot().requests) == ([], 1), "its base was seen just now"
+    part.group.verify_ride(do.VerifyRide(SnapshotRef(4, "u4"), 2), part.timeline, base)
+    assert part.slept == [0.2]
+
+
+@pytest.mark.parametrize(
+    ("base", "age_s"), [(snapshot(3), 1.1), (snapshot(2), 0.0), (None, 0.0)], ids=["seen long ago", "another", "none"]
+)
+def test_the_base_of_the_carrier_is_doubted_unless_it_was_seen_just_now(base: Snapshot | None, age_s: float) -> None:
+    """H6: an expiry may have freed its name since; EARLIEST tells."""
+    part = Part()
+    part.step_s = 0.0
+    part.publish(snapshot(3), snapshot(4, ABOARD))
+    part.group.aboard = snapshot(4, ABOARD)
+    known = Base(base, (), 0, (part.now_s - age_s) * 1000)
+    assert part.group.verify_ride(do.VerifyRide(SnapshotRef(4, "u4"), 1), part.timeline, known) == ev.LineageVerified()
+    assert part.store.snapshot().requests == 2, "the base and EARLIEST"
+
+
+def test_a_carrier_on_another_base_is_not_verified() -> None:
+    part = Part()
+    part.publish(snapshot(3, uuid="another"), snapshot(4, ABOARD))
+    part.group.aboard = snapshot(4, ABOARD)
+    base = Base(snapshot(3), (), 0, part.now_s * 1000)
+    found = part.group.verify_ride(do.VerifyRide(SnapshotRef(4, "u4"), 1), part.timeline, base)
+    assert isinstance(found, ev.LineageUnread)
+    assert "was replaced by another" in found.reason
+
+
+def test_of_many_commits_at_once_few_begin_to_merge_manifests() -> None:
+    """H15."""
+    for allowed, crowded, dice, merges in (
+        (True, True, MERGING_SHARE, False),
+        (True, True, MERGING_SHARE - 0.01, True),
+        (False, True, 1.0, True),
+        (True, False, 1.0, True),
+    ):
+        part = Part(crowded=crowded)
+        part.group.allowed, part.dice = allowed, dice
+        assert part.group.may_merge() is merges
+
+
+def test_the_dice_for_merging_are_between_none_and_all() -> None:
+    part, asked = Part(crowded=True), list[tuple[float, float]]()
+    part.group.around = replace(MACHINE, uniform=lambda low, high: asked.append((low, high)) or 0.0)  # type: ignore[func-returns-value]
+    assert part.group.may_merge()
+    assert asked == [(0.0, 1.0)]

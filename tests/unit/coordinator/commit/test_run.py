@@ -1,0 +1,244 @@
+"""Each step of one commit up to its publish: which requests it makes, and which event it answers with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from steps import EARLIEST, SCHEMA, World, ours, request, resolved
+
+from lakelatch.backends.store import AlreadyThere, Unknown
+from lakelatch.coordinator.commit.attempt import MetadataFile
+from lakelatch.coordinator.commit.request import RepeatableRequest
+from lakelatch.coordinator.protocol import effects as do
+from lakelatch.coordinator.protocol import events as ev
+from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.core.errors import StoreUnavailable
+
+# --------------------------------------------------------------------------------------------------------------- collect
+
+
+def test_a_commit_begins_on_the_base_that_its_committer_knows() -> None:
+    world = World(2)
+    world.store.reset()
+    found = resolved(world.run(request("ours", identifier=1)))
+    assert world.store.snapshot().requests == 0
+    assert (found.base and found.base.id, found.inspected_through, found.replay_of) == (2, 2, None)
+    world.now_s += 30.0
+    resolved(world.run())
+    assert world.store.snapshot().requests == 0, "as old as it may be"
+    world.now_s += 0.001
+    resolved(world.run())
+    assert world.store.snapshot().requests > 0, "older"
+
+
+def test_a_base_below_the_snapshot_that_the_commit_read_is_not_built_on() -> None:
+    world = World(1)
+    run = world.run()
+    world.append("theirs", world.another())
+    read = world.run().timeline.latest()
+    assert resolved(run).base == SnapshotRef(1, run.timeline.snapshot(1).identity), "nothing says that there is more"
+    found = resolved(world.run(request("ours", read_snapshot=read)))
+    assert found.base is not None and found.base.id == 2
+    assert resolved(world.run(request("ours", read_snapshot=run.timeline.snapshot(1)))).base == resolved(run).base
+
+
+def test_an_identity_that_landed_is_told_with_its_snapshot() -> None:
+    world = World(0)
+    world.append("mine", identifier=5)
+    world.append("other")
+    again = resolved(world.run(request("mine", identifier=5)))
+    assert again.replay_of is not None
+    assert (again.replay_of.id, again.last_identifier, again.inspected_through) == (1, 5, 2)
+    lower = resolved(world.run(request("mine", identifier=4)))
+    assert (lower.replay_of, lower.last_identifier) == (None, 5)
+    anonymous = resolved(world.run())
+    assert (anonymous.replay_of, anonymous.last_identifier) == (None, None)
+
+
+def test_a_store_that_does_not_answer_fails_the_look() -> None:
+    world = World(0)
+
+    def away(operation: str, key: str) -> None:
+        raise StoreUnavailable("away")
+
+    world.inner.at = away
+    world.inner.list = lambda prefix: away("list", prefix)  # type: ignore[assignment,method-assign,return-value]
+    assert world.run().resolve_latest(do.ResolveLatest(1, None)) == ev.ResolveFailed("store-unavailable", "away")
+
+
+def test_collected_changes_are_counted() -> None:
+    world = World(2)
+    everything = request("ours", kind="OVERWRITE", target=lambda partition: True)
+    run = world.run(replace(everything, read_snapshot=world.run().timeline.latest()))
+    assert run.collect_changes(do.CollectChanges(resolved(run).base)) == ev.ChangesCollected(1, 2)
+
+
+def test_a_newer_schema_stops_rows_that_can_be_written_again() -> None:
+    world = World(1)
+    run, event = world.prepared(request("ours", RepeatableRequest))
+    run.settler.newest_schema.saw(1)
+    found = run.prepare_snapshot(do.PrepareSnapshot(event.snapshot))
+    assert isinstance(found, ev.ConflictFound) and found.check == "newer_schema"
+    again = run.collect_changes(do.CollectChanges(event.base))
+    assert isinstance(again, ev.ConflictFound) and again.check == "newer_schema"
+    assert run.tried == [event], "no other snapshot was built"
+
+
+# --------------------------------------------------------------------------------------------------------------- uploads
+
+
+def test_the_first_commit_writes_where_the_history_begins_and_later_ones_do_not() -> None:
+    world = World(0)
+    run = world.run()
+    resolved(run)
+    run.collect_changes(do.CollectChanges(None))
+    run.compact_manifests(do.CompactManifests(None, False))
+    files, event = run.uploads(do.WriteBaseList(None))
+    assert isinstance(event, ev.BaseListWritten)
+    assert [(file.key, file.data) for file in files[:-1]] == [(EARLIEST, b"1")]
+    assert (files[-1].name, event.beside) == (event.name, ())
+    files, data = run.uploads(do.UploadData())
+    assert ([file.key for file in files], data) == (["bucket-0/ours"], ev.DataUploaded(1))
+    world.append("first")
+    run, _ = world.prepared()
+    assert [file.key for file in run.uploads(do.WriteBaseList(None))[0]] != []
+    assert EARLIEST not in [file.key for file in run.uploads(do.WriteBaseList(None))[0]]
+
+
+def test_where_the_history_begins_is_written_once_and_never_again() -> None:
+    """H7: an expiry may have raised it meanwhile."""
+    world = World(0)
+    hint = MetadataFile("EARLIEST", EARLIEST, b"1")
+    run = world.run()
+    world.inner.creates = [Unknown("no answer"), Unknown("no answer")]
+    run.write(hint)
+    assert world.inner.get(EARLIEST) == b"1"
+    run.write(replace(hint, data=b"7"))
+    assert world.inner.get(EARLIEST) == b"1"
+    world.inner.creates = [Unknown("no answer")] * 4
+    with pytest.raises(StoreUnavailable, match="does not say whether snapshot/EARLIEST was created"):
+        run.write(hint)
+    assert len(world.inner.creates) == 1, "three sends"
+    for data in (b"one", b"two"):
+        run.write(MetadataFile("x", "manifest/x", data))
+        assert world.inner.get("manifest/x") == data
+
+
+def test_manifests_of_a_lost_attempt_are_used_again() -> None:
+    """Only the lists are written anew: the base list always, the delta list not at all."""
+    world = World(1)
+    run, first = world.prepared()
+    world.append("theirs", world.another())
+    run.publish(do.Publish(first.snapshot, 1))
+    assert isinstance(run.read_back(do.ReadBack(first.snapshot, 1, False)), ev.FoundAnother)
+    found = run.resolve_latest(do.ResolveLatest(2, SnapshotRef(2, run.lost[0].identity)))
+    assert isinstance(found, ev.LatestResolved) and found.base is not None and found.base.id == 2
+    run.collect_changes(do.CollectChanges(found.base))
+    run.compact_manifests(do.CompactManifests(found.base, True))
+    assert len(run.uploads(do.WriteBaseList(found.base))[0]) == 1
+    files, event = run.uploads(do.WriteDeltaList(found.base))
+    assert files == []
+    assert event == ev.DeltaListWritten("manifest-list-u1-1", ("manifest-u1-0",))
+
+
+# --------------------------------------------------------------------------------------------------------------- publish
+
+
+def test_a_snapshot_needs_its_own_files_and_those_of_its_base() -> None:
+    world = World(1)
+    run, event = world.prepared()
+    assert run.attempt is not None
+    latest = run.timeline.snapshot(1)
+    inherited = {line.file_name for line in run.timeline.manifests(latest)}
+    own = {"manifest-u1-0", "manifest-list-u1-0", "manifest-list-u1-1"}
+    assert run.attempt.needs == own | inherited
+    assert event.names == tuple(sorted(own))
+    assert (event.snapshot, event.base) == (run.attempt.ours, SnapshotRef(1, latest.identity))
+    assert event.text.encode() == run.attempt.data
+    assert run.landed is not None and run.landed.id == 2
+    assert replace(run.attempt, base_list=None).needs == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("answer", "event"),
+    [
+        (None, ev.SnapshotPublished()),
+        (AlreadyThere(), ev.PublishRefused(False)),
+        (AlreadyThere(earlier_send=True), ev.PublishRefused(True)),
+        (Unknown("reset"), ev.AnswerLost("reset")),
+        (StoreUnavailable("403"), ev.UploadFailed("snapshot/snapshot-2", "403")),
+    ],
+)
+def test_each_answer_to_a_publish_is_an_event(answer: Any, event: ev.Event) -> None:
+    world = World(1)
+    run, made = world.prepared()
+    assert not run.sent
+    world.inner.creates = [answer] if answer is not None else []
+    assert run.publish(do.Publish(made.snapshot, 1)) == event
+    assert world.slept[1:] == []
+    assert run.sent and run.attempt is not None and run.attempt.sent_ms == world.now_s * 1000
+
+
+def test_a_snapshot_whose_schema_cannot_be_read_is_not_built() -> None:
+    """Another writer made a newer schema; whether it has the layout of the files is not known."""
+    world = World(1)
+    world.inner.put("schema/schema-1", replace(SCHEMA, id=1).to_json())
+    run = world.run(committer=world.another())
+    latest = resolved(run)
+    run.collect_changes(do.CollectChanges(latest.base))
+    run.compact_manifests(do.CompactManifests(latest.base, False))
+    for effect in (do.WriteBaseList(latest.base), do.WriteDeltaList(latest.base)):
+        run.uploads(effect)
+
+    def away(operation: str, key: str) -> None:
+        if key.startswith("schema/"):
+            raise StoreUnavailable("away")
+
+    world.inner.at = away
+    assert run.prepare_snapshot(do.PrepareSnapshot(ours(run))) == ev.UploadFailed("snapshot", "away")
+    assert (run.tried, run.sent, run.landed) == ([], False, None)
+
+
+def test_another_send_waits_and_its_time_is_that_of_the_first() -> None:
+    world = World(1)
+    run, made = world.prepared()
+    world.inner.creates = [Unknown("reset")]
+    run.publish(do.Publish(made.snapshot, 1))
+    first_ms, before = world.now_s * 1000, len(world.slept)
+    world.now_s += 1
+    assert run.publish(do.Publish(made.snapshot, 2)) == ev.SnapshotPublished()
+    assert world.slept[before:] == [0.2]
+    assert run.attempt is not None and run.attempt.sent_ms == first_ms
+
+
+@pytest.mark.parametrize("there", [True, False, None], ids=["stands", "gone", "not told"])
+def test_an_aged_base_is_looked_at_before_the_send(there: bool | None) -> None:
+    world = World(1)
+    run, made = world.prepared()
+    world.now_s += 30.001
+    if there is False:
+        world.inner.delete_many(["snapshot/snapshot-1"])
+
+    def away(operation: str, key: str) -> None:
+        if there is None:
+            raise StoreUnavailable("away")
+
+    world.inner.at = away
+    found = run.publish(do.Publish(made.snapshot, 1))
+    assert found == (ev.SnapshotPublished() if there else ev.BaseAged())
+    assert run.sent is bool(there)
+    assert run.attempt is not None and (run.attempt.base.seen_ms == world.now_s * 1000) is bool(there)
+
+
+def test_a_look_at_the_base_that_takes_too_long_proves_nothing() -> None:
+    world = World(1)
+    run, made = world.prepared()
+    world.now_s += 31
+
+    def slow(operation: str, key: str) -> None:
+        world.now_s += 31
+
+    world.inner.at = slow
+    assert run.publish(do.Publish(made.snapshot, 1)) == ev.BaseAged()

@@ -1,0 +1,194 @@
+"""Whether later commits build on the one that is undone: judged by what they have left, and told by the newest of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from changes import created, delete_rows, index_of, publish, reopened, vector_file
+
+from lakelatch.coordinator.commit.changes_since import ChangesSince
+from lakelatch.coordinator.commit.conflicts import Conflict
+from lakelatch.coordinator.commit.request import Restoration, Undoing
+from lakelatch.coordinator.commit.undoing import builds_on
+from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, ManifestEntry
+from lakelatch.core.metadata.snapshot import Snapshot
+from lakelatch.core.places import FileKeys
+from lakelatch.table.table import Table
+
+
+def entry(name: str, bucket: int = 0, **more: Any) -> ManifestEntry:
+    return ManifestEntry(ADD, EMPTY_ROW, bucket, -1, DataFile(name, 1, 5, **more))
+
+
+OLD, MADE, TOO = entry("old"), entry("made"), entry("made too")
+
+
+@pytest.fixture
+def table() -> Table:
+    """1: the file `old`; 2: `old` is replaced by `made` and `made too`, which is the commit that is undone."""
+    found = created(())
+    publish(found, "APPEND", [OLD])
+    publish(found, "OVERWRITE", [OLD.deletion(), MADE, TOO])
+    return found
+
+
+def bring_back(table: Table, *entries: ManifestEntry) -> None:
+    """As an undo does: the base is written without the deletions that would hide these files."""
+    request = Restoration("OVERWRITE", entries, "another-job", target=lambda partition: False)
+    reopened(table).committer.commit(request)
+
+
+def snapshot(table: Table, number: int) -> Snapshot:
+    return reopened(table).timeline.snapshot(number)
+
+
+def judged(table: Table, *, of: int = 2, **more: Any) -> Conflict | None:
+    """May snapshot 2 be undone on the newest snapshot?"""
+    read = snapshot(table, of)
+    request = Undoing("OVERWRITE", (MADE.deletion(), TOO.deletion(), OLD), "undo", read_snapshot=read, **more)
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    return builds_on(request, since, table.timeline.latest())
+
+
+def told(table: Table, **more: Any) -> tuple[str, tuple[str, ...]]:
+    found = judged(table, **more)
+    assert found is not None and found.check == "depended_on"
+    return found.reason, found.files
+
+
+def test_a_commit_with_nothing_after_it_can_be_undone(table: Table) -> None:
+    assert judged(table) is None
+    publish(table, "APPEND", [entry("new")])
+    assert judged(table) is None
+
+
+def test_a_commit_whose_file_was_replaced_cannot_be_undone(table: Table) -> None:
+    publish(table, "COMPACT", [MADE.deletion(), entry("compacted", file_source=1)])
+    publish(table, "APPEND", [entry("new")])
+    said = "snapshot 3 (COMPACT by 'another-job') deleted or rewrote files that it added: made"
+    assert told(table) == (said, ("made",))
+
+
+def test_what_was_taken_back_since_is_no_conflict(table: Table) -> None:
+    """Decision 62: the file went and came back, so nothing of it is left."""
+    publish(table, "OVERWRITE", [MADE.deletion()])
+    assert judged(table) is not None
+    bring_back(table, MADE)
+    assert judged(table) is None
+    assert judged(table, closed=frozenset({(EMPTY_ROW, 0)})) is None, "it was there before, so nothing was added"
+    publish(table, "OVERWRITE", [MADE.deletion()])
+    assert told(table)[0].startswith("snapshot 5 "), "the newest that did something with the file"
+
+
+def test_a_file_that_is_back_already_cannot_come_back(table: Table) -> None:
+    bring_back(table, OLD)
+    assert told(table) == ("snapshot 3 (OVERWRITE by 'another-job') brought back files that it deleted: old", ("old",))
+    publish(table, "OVERWRITE", [OLD.deletion()])
+    assert judged(table) is None
+
+
+def test_files_come_back_only_where_nothing_newer_was_added(table: Table) -> None:
+    """The keys of what comes back may be older than those that came since."""
+    publish(table, "APPEND", [entry("elsewhere", bucket=1)])
+    closed = frozenset({(EMPTY_ROW, 0)})
+    assert judged(table, closed=closed) is None
+    publish(table, "APPEND", [entry("here")])
+    said = "snapshot 4 (APPEND by 'another-job') added files where files come back: here"
+    assert told(table, closed=closed) == (said, ("here",))
+    publish(table, "OVERWRITE", [entry("here").deletion()])
+    assert judged(table, closed=closed) is None
+
+
+def test_updated_columns_of_its_rows_are_a_conflict() -> None:
+    """Data evolution: the new file has columns of the rows that would go."""
+    rows = entry("made", first_row_id=10, min_sequence_number=2)
+    table = created(())
+    publish(table, "APPEND", [OLD])
+    publish(table, "APPEND", [rows])
+    publish(table, "APPEND", [entry("columns", first_row_id=12), entry("of others", first_row_id=15)])
+    request = Undoing("OVERWRITE", (rows.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    found = builds_on(request, since, table.timeline.latest())
+    assert found is not None
+    assert (found.reason.partition(") ")[2], found.files) == ("updated rows that it added: columns", ("columns",))
+
+
+def test_three_files_are_named_and_the_others_counted() -> None:
+    made = [entry(f"f{number}") for number in range(5)]
+    for count, shown in ((3, "f0, f1, f2"), (5, "f0, f1, f2 and 2 more")):
+        table = created(())
+        publish(table, "APPEND", made)
+        publish(table, "OVERWRITE", [e.deletion() for e in made[:count]])
+        entries = tuple(e.deletion() for e in made)
+        since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+        request = Undoing("OVERWRITE", entries, "undo", read_snapshot=snapshot(table, 1))
+        found = builds_on(request, since, table.timeline.latest())
+        assert found is not None
+        assert found.reason.endswith(f"files that it added: {shown}")
+        assert len(found.files) == count
+
+
+def test_later_commits_that_are_gone_are_a_conflict(table: Table) -> None:
+    read = snapshot(table, 2)
+    publish(table, "APPEND", [entry("new")])
+    publish(table, "APPEND", [entry("newer")])
+    table.store.delete_many([table.paths.snapshot(3)])
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    found = builds_on(Undoing("OVERWRITE", (), "undo", read_snapshot=read), since, snapshot(table, 4))
+    assert found is not None and found.check == "history_is_visible"
+    assert builds_on(Undoing("OVERWRITE", (), "undo"), since, None) is None, "a table without snapshots"
+
+
+# --------------------------------------------------------------------------------------------------------- deleted rows
+
+
+def test_rows_of_its_files_that_others_deleted_are_a_conflict(table: Table) -> None:
+    delete_rows(table, {"made": [0]})
+    publish(table, "APPEND", [entry("new")])
+    said = "snapshot 3 (OVERWRITE by 'deleting-job') deleted rows of files that it changed: made"
+    assert told(table) == (said, ("made",))
+
+
+def test_the_newest_commit_is_told_where_nobody_is_known_to_have_deleted_the_rows(table: Table) -> None:
+    delete_rows(table, {"made": [0]})
+    publish(table, "APPEND", [entry("new")])
+    publish(table, "APPEND", [entry("newer")])
+    blind = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: False)
+    request = Undoing("OVERWRITE", (MADE.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
+    found = builds_on(request, blind, table.timeline.latest())
+    assert found is not None and found.reason.startswith("snapshot 5 ")
+
+
+def test_deleted_rows_of_other_files_are_no_conflict(table: Table) -> None:
+    publish(table, "APPEND", [entry("new")])
+    delete_rows(table, {"new": [0]})
+    assert judged(table) is None
+    owner = (EMPTY_ROW, 0, "new")
+    assert told(table, marked=frozenset({owner}))[1] == ("new",), "the commit had changed the marks of that file itself"
+
+
+def test_marks_that_only_moved_to_another_file_are_no_conflict(table: Table) -> None:
+    """The bytes of its vector are the same; that of its neighbour in the index file has changed."""
+    publish(table, "APPEND", [entry("new")])
+    delete_rows(table, {"made": [1]})
+    delete_rows(table, {"new": [0]})
+    assert len(index_of(table)) == 1
+    entries = (MADE.deletion(),)
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    request = Undoing("OVERWRITE", entries, "undo", read_snapshot=snapshot(table, 4))
+    assert builds_on(request, since, table.timeline.latest()) is None
+    delete_rows(table, {"made": [2]})
+    found = builds_on(request, since, table.timeline.latest())
+    assert found is not None and found.reason.startswith("snapshot 6 ")
+
+
+def test_marks_that_went_are_a_conflict_too(table: Table) -> None:
+    """As after a rollback: the rows that the commit deleted are live again."""
+    delete_rows(table, {"made": [0], "made too": [1]})
+    (marks,) = index_of(table)
+    new, upload = vector_file(EMPTY_ROW, 0, {"made too": [1]})
+    gone = IndexEntry(DELETE, marks.partition, marks.bucket, marks.file)
+    publish(table, "OVERWRITE", (), [gone, new], [upload])
+    found = told(table, of=3)
+    assert found[0].startswith("snapshot 4 (OVERWRITE by 'another-job') deleted rows") and found[1] == ("made",)
