@@ -51,8 +51,8 @@ class Driver:
     budget: TimeBudget
     seen: Watch
     state: CommitState = field(default_factory=CommitState)
-    _began: float = 0.0
-    _attempt_began: float = 0.0
+    _began: float = field(init=False)
+    _attempt_began: float = field(init=False)
 
     def commit(self) -> Outcome:
         """Run the commit to its outcome."""

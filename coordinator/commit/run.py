@@ -217,7 +217,7 @@ class CommitRun:
 
     def _won_on(self, winner: Snapshot) -> bool:
         """Whether the winner of the last race was built on the beaten attempt's base, and so belongs to the same table."""
-        return self.attempt is not None and base_of(winner) == self.attempt.base.ref
+        return base_of(winner) == self._attempt().base.ref
 
     @property
     def _known(self) -> Base | None:
@@ -357,15 +357,12 @@ class CommitRun:
         """Compute what the next snapshot remembers; returns files for the identities that its property has no room for."""
         request, names, attempt = self.request, self.writer.names, self._attempt()
         riders = [(one.user, one.identifier) for one in self.group.carried if one.identifier is not None]
-        recalled = attempt.recalled
-        if riders:
-            recalled = with_room(
-                recalled, [user for user, _ in riders], attempt.base.snapshot, self.timeline, self.knows.identities
-            )
+        users, known = [user for user, _ in riders], self.knows.identities
+        recalled = with_room(attempt.recalled, users, attempt.base.snapshot, self.timeline, known)
         memory, made = recalled.carried_on(
             request.commit_user, request.identifier, attempt.ours, names.next, riders=riders
         )
-        self.knows.identities.keep(attempt.ours, memory, made)
+        known.keep(attempt.ours, memory, made)
         self.attempt = replace(attempt, memory=memory, identities=tuple(file.name for file in made))
         return [MetadataFile(file.name, self.timeline.paths.identities(file.name), file.data) for file in made]
 

@@ -95,7 +95,9 @@ def driven(run: Run, pool: Executor | None = None, timeout_ms: int | None = None
     found = RetryPolicy(max_retries=3, timeout_ms=timeout_ms, min_wait_ms=100, max_wait_ms=900)
     made: Any = run
     budget = TimeBudget(timeout_ms, run.around)
-    return Driver(made, UNUSED, found, pool or Here(), UNUSED, UNUSED, budget, UNUSED)
+    driver = Driver(made, UNUSED, found, pool or Here(), UNUSED, UNUSED, budget, UNUSED)
+    driver._began = driver._attempt_began = run.now_s
+    return driver
 
 
 def uploaded(run: Run, *effects: Any, pool: Executor | None = None) -> list[ev.Event]:

@@ -75,6 +75,23 @@ def test_collected_changes_are_counted() -> None:
     assert run.collect_changes(do.CollectChanges(resolved(run).base)) == ev.ChangesCollected(1, 2)
 
 
+def test_history_that_is_gone_is_a_conflict_unless_the_table_is_gone_as_well() -> None:
+    world = World(2)
+    read = world.run().timeline.snapshot(1)
+    made = request("ours", kind="OVERWRITE", target=lambda partition: True, read_snapshot=read)
+    run = world.run(replace(made, isolation="serializable"))
+    run.timeline.first_schema = b"another"
+    found = run.collect_changes(do.CollectChanges(resolved(run).base))
+    assert isinstance(found, ev.ConflictFound) and found.check == "appended_meanwhile", "nothing is missing"
+    world.inner.delete_many(["snapshot/snapshot-1"])
+    run = world.run(made)
+    found = run.collect_changes(do.CollectChanges(resolved(run).base))
+    assert isinstance(found, ev.ConflictFound) and found.check == "history_is_visible"
+    run.timeline.first_schema = b"another"
+    failed = run.collect_changes(do.CollectChanges(resolved(run).base))
+    assert isinstance(failed, ev.ResolveFailed) and failed.code == "table-not-found"
+
+
 def test_a_newer_schema_stops_rows_that_can_be_written_again() -> None:
     world = World(1)
     run, event = world.prepared(request("ours", RepeatableRequest))
