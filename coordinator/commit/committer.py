@@ -205,14 +205,14 @@ class Committer:
         timeline = self._timeline(self.store)
         with TimeBudget(self._policy.timeout_ms, self._around).preparing():
             latest = timeline.latest()
-            found = recall(commit_user, latest, timeline, self._knows.identities)
-            if found.last is None or not found.says(identifier):
+            last = recall(commit_user, latest, timeline, self._knows.identities).last
+            if last is None or last[0] != identifier:
                 return None
             refuse_fork(timeline, latest)
-            landed = timeline.find(found.last[1].id)
+            landed = timeline.find(last[1].id)
             if landed is not None:
-                follow_landed(timeline, found.last[1], self._around, landed)
-            return self._replay_receipt(found.last[1], commit_user, identifier, landed)
+                follow_landed(timeline, last[1], self._around, landed)
+            return self._replay_receipt(last[1], commit_user, identifier, landed)
 
     def hash_indexes(self) -> HashIndexes:
         """The indexes of the table's dynamic buckets, by which new keys get their buckets.

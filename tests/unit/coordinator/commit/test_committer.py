@@ -53,6 +53,7 @@ class Racing(MemoryStore):
         self.before: list[Callable[[], Any]] = []
         self.answers: list[PutOutcome | Exception] = []
         self.refused: set[str] = set()
+        self.read_once: set[str] = set()
 
     def put(self, key: str, data: bytes) -> None:
         if any(key.startswith(prefix) for prefix in self.refused):
@@ -62,7 +63,10 @@ class Racing(MemoryStore):
     def get(self, key: str) -> bytes:
         if any(key.startswith(prefix) for prefix in self.refused):
             raise StoreUnavailable("403")
-        return super().get(key)
+        found = super().get(key)
+        if key in self.read_once:
+            self.delete_many([key])
+        return found
 
     def put_if_absent(self, key: str, data: bytes) -> PutOutcome:
         if key.startswith("snapshot/snapshot-"):
@@ -286,6 +290,10 @@ def test_a_table_without_its_schema_is_not_written() -> None:
     dropped.mine._first_schema = dropped.schema.to_json()
     dropped.inner.delete_many(["schema/schema-0"])
     failed(dropped, TableNotFound, dropped.request("a1"))
+    leaving = World()
+    leaving.mine._first_schema = leaving.schema.to_json()
+    leaving.inner.read_once = {"schema/schema-0"}
+    failed(leaving, TableNotFound, leaving.request("a1"))
 
 
 # -------------------------------------------------------------------------------------------------------------- outcomes

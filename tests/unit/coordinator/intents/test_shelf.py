@@ -293,6 +293,8 @@ def test_a_commit_that_renewed_its_intent_rides_once() -> None:
 
 def test_an_intent_holds_for_two_ids() -> None:
     assert [LEADER.near(first) for first in (2, 3, 4, 5)] == [False, True, True, False]
+    far = snapshot(6, properties={BASE_PROPERTY: "3:u3"})
+    assert Leader(far, "own", "own-user", 0, -1).choose([intent()]) == (), "whatever a snapshot says of its base"
 
 
 # --------------------------------------------------------------------------------------------------- the list of riders
