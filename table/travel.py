@@ -134,9 +134,7 @@ def _by_tag(timeline: Timeline, name: str) -> Snapshot:
 
 def tag_names(timeline: Timeline) -> list[str]:
     """The tags of the timeline's branch, sorted."""
-    prefix = timeline.paths.tag_dir + "tag-"
-    keys = (info.key for info in timeline.store.list(timeline.paths.tag_dir))
-    return sorted(key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :])
+    return sorted(timeline.tag_files())
 
 
 def _by_time(timeline: Timeline, millis: int) -> Snapshot:

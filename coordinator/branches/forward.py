@@ -50,19 +50,16 @@ def apply_fast_forward(main: Timeline, plan: FastForward, around: Surroundings =
     held = _hold(branch, plan)
     try:
         before = _publish_all(main, plan, held, around)
-    except (CommitConflict, InvalidArgument):
+    except CommitConflict:
         _release(branch, plan)
         raise
-    if before is not None:  # an earlier run may have been cut off before this
-        _hint(main, before.id)
+    _hint(main, before.id)  # an earlier run may have been cut off before this
     for tag in plan.tags:
         try:
             create(store, main.paths.tag(tag), store.get(branch.paths.tag(tag)), around)
         except ObjectNotFound:  # deleted meanwhile
             continue
         except StoreUnavailable as error:
-            if before is None:
-                raise
             raise _unsure(
                 f"main has the branch's snapshots, but tag '{tag}' is missing: {error.message}", before
             ) from error
@@ -101,7 +98,7 @@ def _release(branch: Timeline, plan: FastForward) -> None:
         branch.store.delete_many(map(branch.paths.tag, sorted(names)))
 
 
-def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], around: Surroundings) -> Snapshot | None:
+def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], around: Surroundings) -> Snapshot:
     """Create the snapshots in main, upwards. Returns main's newest one."""
     before = plan.begin
     for snapshot_id in plan.snapshot_ids:
@@ -112,6 +109,7 @@ def _publish_all(main: Timeline, plan: FastForward, held: dict[int, bytes], arou
                 raise
             told = f"main has the branch's snapshots {plan.snapshot_ids[0]} to {before.id}, but not {snapshot_id}"
             raise _unsure(f"{told}: {error.message}", before) from error
+    assert before is not None  # an empty main gets at least one snapshot
     return before
 
 

@@ -88,43 +88,36 @@ def plan_fast_forward(main: Timeline, name: str, around: Surroundings = MACHINE)
     while (further := branch.find(end.id + 1)) is not None:  # a listing may lag behind
         end = further
     ids = _new_ids(main, branch, name, newest, end)
-    begin = newest
     if ids and _earliest(branch) > ids[0]:
         raise expired_in_branch(name, ids[0])
-    schemas, tags = _new_schemas(main, branch, name), _new_tags(main, branch, name)
-    left = tuple(sorted(tag for tag in _tags(branch) if tag.startswith(HOLD)))
-    return FastForward(name, begin, ids, schemas, tags, end.total_record_count, left)
+    schemas, (tags, left) = _new_schemas(main, branch, name), _new_tags(main, branch, name)
+    return FastForward(name, newest, ids, schemas, tags, end.total_record_count, left)
 
 
 def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None, end: Snapshot) -> tuple[int, ...]:
-    """The ids of the branch's snapshots above main's newest, if they were built on it."""
-    begin = 0 if newest is None else newest.id
-    if newest is not None and _is(newest, branch.find(newest.id)):
-        return tuple(range(begin + 1, end.id + 1))
-    if newest is not None and newest.id >= end.id and _is(end, main.find(end.id)):
-        return ()  # main has everything, and more
-    first = branch.find(begin + 1)
-    if first is not None and _follows(name, branch, first, newest):
-        return tuple(range(begin + 1, end.id + 1))
-    if newest is not None and _inherits(main, newest, branch, end):
-        return ()  # main has taken it over before, and expired it since
-    claim = claim_of(main.store, name)
-    forked = (
-        claim is not None and newest is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
-    )
-    if forked or (newest is None and _earliest(branch) > 1):
-        raise expired_in_branch(name, begin + 1)
-    raise _moved(main, branch, name, newest)
-
-
-def _follows(name: str, branch: Timeline, first: Snapshot, newest: Snapshot | None) -> bool:
-    """Whether a branch's snapshot was built on main's newest, which the branch no longer has."""
+    """The ids of the branch's snapshots above main's newest, if they were built on it; some may have expired."""
     if newest is None:
-        return first.id == 1 and base_of(first) is None
-    if base_of(first) is not None:
-        return base_of(first) == ref_of(newest)
+        return tuple(range(1, end.id + 1))
+    above = tuple(range(newest.id + 1, end.id + 1))
+    if _is(newest, branch.find(newest.id)):
+        return above
+    if _is(end, main.find(end.id)):
+        return ()  # main has everything, and more
+    if _follows(name, branch, newest):
+        return above
+    if _inherits(main, newest, branch, end):
+        return ()  # main has taken it over before, and expired it since
+    raise _moved(main, branch, name)
+
+
+def _follows(name: str, branch: Timeline, newest: Snapshot) -> bool:
+    """Whether a branch was built on main's newest snapshot, though it no longer has that."""
+    first = branch.find(newest.id + 1)
+    base = base_of(first) if first is not None else None
+    if base is not None:
+        return base == ref_of(newest)
     claim = claim_of(branch.store, name)
-    return claim is not None and (claim.snapshot, claim.identity) == (newest.id, newest.identity)
+    return claim is not None and claim.identity == newest.identity
 
 
 def _inherits(main: Timeline, newest: Snapshot, branch: Timeline, end: Snapshot) -> bool:
@@ -141,8 +134,8 @@ def _is(one: Snapshot, other: Snapshot | None) -> bool:
 
 
 def _earliest(branch: Timeline) -> int:
-    ids = branch.snapshot_ids()
-    return max(min(ids, default=1), branch.hint("EARLIEST") or 0)
+    """The oldest snapshot that is there to stay: an expiry announces which go."""
+    return max([branch.hint("EARLIEST") or 1, *branch.snapshot_ids()[:1]])
 
 
 def expired_in_branch(name: str, first: int) -> InvalidArgument:
@@ -152,14 +145,14 @@ def expired_in_branch(name: str, first: int) -> InvalidArgument:
     )
 
 
-def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot | None) -> CommitConflict:
+def _moved(main: Timeline, branch: Timeline, name: str) -> CommitConflict:
     """Main has commits that the branch lacks: which."""
-    ids = [i for i in main.snapshot_ids() if newest is None or i <= newest.id]
+    ids = main.snapshot_ids()
     pairs = zip(main.parallel(main.find, ids), branch.parallel(branch.find, ids), strict=True)
     own = [s for s, other in pairs if s is not None and not _is(s, other)]
     claim = claim_of(main.store, name)
     if claim is not None and claim.snapshot is not None and claim.source == DEFAULT_BRANCH:
-        own = [s for s in own if s.id > claim.snapshot]
+        own = [s for s in own if s.id > claim.snapshot] or own  # all, where main was rolled back since
     told = ", ".join(f"{s.id} ({s.operation or s.commit_kind} by '{s.commit_user}')" for s in own[:_SHOWN])
     more = f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
     return CommitConflict(
@@ -186,10 +179,10 @@ def _new_schemas(main: Timeline, branch: Timeline, name: str) -> tuple[int, ...]
     return tuple(i for i in want if i not in have)
 
 
-def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[str, ...]:
-    """The tags that main lacks; those that both have must hold the same snapshot."""
-    have, want = main.both(lambda: _tags(main), lambda: _tags(branch))
-    both = sorted(have & want)
+def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tags that main lacks, and those that an earlier run has left in the branch; what both have must be the same."""
+    have, want = main.both(main.tag_files, branch.tag_files)
+    both = sorted(have.keys() & want.keys())
     held = main.parallel(lambda tag: (main.tag(tag), branch.tag(tag)), both)
     for tag, (one, other) in zip(both, held, strict=True):
         if one.identity != other.identity:
@@ -197,10 +190,5 @@ def _new_tags(main: Timeline, branch: Timeline, name: str) -> tuple[str, ...]:
                 f"tag '{tag}' of main holds snapshot {one.id}, and that of branch '{name}' another snapshot {other.id}",
                 next_step="rename or delete one of them",
             )
-    return tuple(sorted(tag for tag in want - have if not tag.startswith(HOLD)))
-
-
-def _tags(timeline: Timeline) -> set[str]:
-    prefix = f"{timeline.paths.tag_dir}tag-"
-    keys = (info.key for info in timeline.store.list(timeline.paths.tag_dir))
-    return {key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :]}
+    left = tuple(sorted(tag for tag in want if tag.startswith(HOLD)))
+    return tuple(sorted(want.keys() - have.keys() - set(left))), left

@@ -131,12 +131,13 @@ def rename_branch(
     old, new = TablePaths(name), TablePaths(new_name)
     branches = branches_among(store.list("branch/"))
     copied = claim_of(store, new_name) if new_name in branches else None
-    if name not in branches and copied is not None and copied.renamed == name:
-        _finish(timeline, name, copied, new_name, around)  # cut off while the old name was being deleted
-        return
+    begun = copied if copied is not None and copied.renamed == name else None
     if name not in branches:
-        raise no_branch(store, name)
-    if new_name in branches and (copied is None or copied.renamed != name):
+        if begun is None:
+            raise no_branch(store, name)
+        _finish(timeline, name, begun, new_name, around)  # cut off while the old name was being deleted
+        return
+    if new_name in branches and begun is None:
         raise TableExists(f"{store.url} has a branch '{new_name}'", next_step="choose another name")
     source = Timeline(store, old)
     ids = tuple(source.schema_ids())

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...backends.store import ObjectNotFound, Store
+from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound, missing
 from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.dropped import is_dropped
@@ -392,6 +392,12 @@ class Timeline:
         """The snapshot that a tag holds. Raises ObjectNotFound."""
         key = self.paths.tag(name)
         return parse_snapshot(self.store.get(key), key)
+
+    def tag_files(self) -> dict[str, ObjectInfo]:
+        """The files of the branch's tags as listed, by the names of the tags; nothing is read."""
+        folder = self.paths.tag_dir
+        listed = ((info.key.removeprefix(f"{folder}tag-"), info) for info in self.store.list(folder))
+        return {name: info for name, info in listed if "/" not in name}  # what is no tag still has its folder
 
     # ------------------------------------------------------------------------------------------------ what they hold
 

@@ -18,7 +18,7 @@ from ...core.errors import InvalidArgument
 from ...core.html_text import ShownAsText
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.metadata.tag import SUCCESS_SUFFIX, Tag, check_tag_name
+from ...core.metadata.tag import Tag, check_tag_name
 from ...core.options import TableOptions
 from ..history.timeline import Timeline
 from ..maintenance.deletion import Progress
@@ -178,11 +178,12 @@ def _by_period(
     names = {name: time for name in there if (time := periods.time_of(name)) is not None}
     newest = max(names, key=names.__getitem__, default=None)
     tag = find_tag(timeline, newest) if newest is not None else None
-    following = periods.after(names[newest]) if newest is not None and tag is not None else None
-    if not _is_due(rules, periods, rules.time_of(latest), following):
+    following = periods.after(names[tag.name]) if tag is not None else None
+    time = rules.time_of(latest)
+    if time is None or not _is_due(rules, periods, time, following):
         return (*(_most(timeline, rules, [], names) if counts else ([], [])), newest)
     made: list[tuple[str, Snapshot]] = []
-    for snapshot in _snapshots(timeline, tag.snapshot.id + 1 if tag is not None else 0):
+    for snapshot in _snapshots_after(timeline, tag.snapshot.id if tag is not None else 0):
         time = rules.time_of(snapshot)
         if time is None or not _is_due(rules, periods, time, following):
             continue
@@ -194,22 +195,22 @@ def _by_period(
     return (*(_most(timeline, rules, made, names) if counts or made else ([], [])), newest)
 
 
-def _is_due(rules: Rules, periods: Periods, time: datetime | None, following: datetime | None) -> bool:
+def _is_due(rules: Rules, periods: Periods, time: datetime, following: datetime | None) -> bool:
     """Is the period that began at `following` over, for a snapshot of this time?"""
-    return time is not None and (following is None or time - rules.delay >= periods.after(following))
+    return following is None or time - rules.delay >= periods.after(following)
 
 
 def _names(timeline: Timeline) -> tuple[list[str], set[str]]:
     """The names of all tags, and of those with a success file."""
-    prefix, marks = timeline.paths.tag_dir + "tag-", success_file(timeline, "").removesuffix(SUCCESS_SUFFIX)
-    keys = [info.key for info in timeline.store.list(timeline.paths.tag_dir)]
-    names = [key[len(prefix) :] for key in keys if key.startswith(prefix) and "/" not in key[len(prefix) :]]
-    return names, {key[len(marks) :].removesuffix(SUCCESS_SUFFIX) for key in keys if key.startswith(marks)}
+    prefix = timeline.paths.tag_dir + "tag-"
+    keys = dict.fromkeys(info.key for info in timeline.store.list(timeline.paths.tag_dir))
+    names = [name for key in keys if "/" not in (name := key.removeprefix(prefix))]
+    return names, {name for name in names if success_file(timeline, name) in keys}
 
 
-def _snapshots(timeline: Timeline, start: int) -> Iterator[Snapshot]:
-    """The snapshots from an id on, oldest first."""
-    ids = [number for number in timeline.snapshot_ids() if number >= start]
+def _snapshots_after(timeline: Timeline, last: int) -> Iterator[Snapshot]:
+    """The snapshots above an id, oldest first."""
+    ids = [number for number in timeline.snapshot_ids() if number > last]
     for first in range(0, len(ids), _STRIDE):
         found = timeline.parallel(timeline.find, ids[first : first + _STRIDE])
         yield from (snapshot for snapshot in found if snapshot is not None)
@@ -278,7 +279,7 @@ def apply_automatic(
         made.append((name, snapshot))
         if rules.marks:
             mark_created(timeline, name, around.wall_ms)
-    there = {*_names(timeline)[0], *unfinished(timeline)} if plan.deleted else set()
+    there = {*timeline.tag_files(), *unfinished(timeline)} if plan.deleted else set()
     doomed = [name for name in plan.deleted if name in there]
     if doomed or plan.interrupted:
         apply_untagging(timeline, plan_untagging(timeline, schema, doomed, plan.interrupted), progress)

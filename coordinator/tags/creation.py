@@ -35,10 +35,7 @@ def find_tag(timeline: Timeline, name: str) -> Tag | None:
 
 def list_tags(timeline: Timeline) -> list[Tag]:
     """The tags of the timeline's branch, by snapshot and name."""
-    prefix = timeline.paths.tag_dir + "tag-"
-    keys = [info.key for info in timeline.store.list(timeline.paths.tag_dir) if info.key.startswith(prefix)]
-    names = [key.removeprefix(prefix) for key in keys]
-    found = timeline.parallel(lambda name: find_tag(timeline, name), [name for name in names if "/" not in name])
+    found = timeline.parallel(lambda name: find_tag(timeline, name), timeline.tag_files())
     return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.metadata.tag import Tag
 from ..history.timeline import Timeline
 from .creation import find_tag
@@ -28,17 +27,8 @@ def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None) 
         older_than_ms: also tags that are older than this time, whatever their retention. For a tag without a time of creation
             its file's time counts.
     """
-    folder = timeline.paths.tag_dir + "tag-"
-    listed = [info for info in timeline.store.list(timeline.paths.tag_dir) if info.key.startswith(folder)]
-    listed = [info for info in listed if "/" not in info.key[len(folder) :]]
-
-    def read(info: ObjectInfo) -> Tag | None:
-        try:
-            return find_tag(timeline, info.key[len(folder) :])
-        except ObjectNotFound:
-            return None
-
-    found = zip(timeline.parallel(read, listed), listed, strict=True)
+    listed = timeline.tag_files()
+    found = zip(timeline.parallel(lambda name: find_tag(timeline, name), listed), listed.values(), strict=True)
     over = [tag for tag, info in found if tag is not None and _is_over(tag, info.modified_ms, now_ms, older_than_ms)]
     return sorted(over, key=lambda tag: (tag.snapshot.id, tag.name))
 

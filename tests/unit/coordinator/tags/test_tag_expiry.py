@@ -1,0 +1,112 @@
+"""Which tags have outlived their retention, to the millisecond; and the success file of a tag."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from bare_tables import Refusing, bare, snapshot, timeline
+
+from lakelatch.backends.memory import MemoryStore
+from lakelatch.coordinator.tags.expiry import _is_over, outlived, wall_time
+from lakelatch.coordinator.tags.success import mark_created
+from lakelatch.core.metadata.tag import Tag
+
+MADE_MS = 1_700_000_000_000
+NAME = "tag/tag-success-file/eod_SUCCESS"
+
+
+def tag(name: str = "eod", number: int = 1, created_ms: int | None = MADE_MS, kept_ms: int | None = 5_000) -> Tag:
+    return Tag(name, snapshot(number), None if created_ms is None else wall_time(created_ms), kept_ms)
+
+
+def test_a_wall_clock_shows_milliseconds_and_no_zone() -> None:
+    shown = wall_time(MADE_MS + 250)
+    assert shown.tzinfo is None
+    assert shown.timestamp() * 1_000 == MADE_MS + 250
+    assert wall_time(MADE_MS + 3_600_000) - wall_time(MADE_MS) == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "modified_ms", "over"),
+    [
+        (MADE_MS + 5_000, MADE_MS, False),
+        (MADE_MS + 5_001, MADE_MS, True),
+        (MADE_MS + 5_001, MADE_MS + 1, False),
+        (MADE_MS + 5_002, MADE_MS + 1, True),
+        (MADE_MS + 5_000, MADE_MS - 9_000, False),
+        (MADE_MS + 4_999, MADE_MS, False),
+        (MADE_MS + 9_000_000, MADE_MS + 9_000_000, False),
+    ],
+)
+def test_a_retention_is_over_when_tag_and_file_are_older(now_ms: int, modified_ms: int, over: bool) -> None:
+    assert _is_over(tag(), modified_ms, now_ms, None) is over
+
+
+@pytest.mark.parametrize(("created_ms", "kept_ms"), [(None, 5_000), (MADE_MS, None), (None, None)])
+def test_a_tag_without_a_retention_is_kept(created_ms: int | None, kept_ms: int | None) -> None:
+    assert _is_over(tag(created_ms=created_ms, kept_ms=kept_ms), MADE_MS, 2**45, None) is False
+
+
+@pytest.mark.parametrize("created_ms", [MADE_MS, None])
+@pytest.mark.parametrize("kept_ms", [5_000, None])
+def test_tags_that_are_older_than_a_time_go_whatever_their_retention(
+    created_ms: int | None, kept_ms: int | None
+) -> None:
+    """Made at this very time, a tag is not older. Without a time of its own, that of its file counts."""
+    held = tag(created_ms=created_ms, kept_ms=kept_ms)
+    assert _is_over(held, MADE_MS, MADE_MS, MADE_MS) is False
+    assert _is_over(held, MADE_MS, MADE_MS, MADE_MS + 1) is True
+    assert _is_over(held, MADE_MS, MADE_MS, 0) is False
+    if created_ms is not None:
+        assert _is_over(held, MADE_MS + 9, MADE_MS, MADE_MS + 1) is True, "the tag's own time counts first"
+
+
+def test_a_time_that_is_given_does_not_keep_a_tag_whose_retention_is_over() -> None:
+    assert _is_over(tag(), MADE_MS, MADE_MS + 5_001, 0) is True
+
+
+def tagged(*tags: Tag) -> Refusing:
+    store = bare()
+    for one in tags:
+        store.plain().put(f"tag/tag-{one.name}", one.to_json())
+    return store
+
+
+def test_the_tags_that_are_over_are_found_by_snapshot_and_name() -> None:
+    """Success files and other files of the folder are no tags."""
+    store = tagged(tag("c", 1), tag("d", 3), tag("a", 2), tag("b", 1), tag("kept", 1, kept_ms=None))
+    store.plain().put(NAME, b"{}")
+    store.plain().put("tag/notes", b"{}")
+    found = outlived(timeline(store), 2**45)
+    assert [(one.name, one.snapshot.id) for one in found] == [("b", 1), ("c", 1), ("a", 2), ("d", 3)]
+    assert outlived(timeline(store), MADE_MS) == []
+    assert [one.name for one in outlived(timeline(store), MADE_MS, 2**45)] == ["b", "c", "kept", "a", "d"]
+
+
+def test_a_tag_that_is_deleted_while_tags_are_read_is_left_out() -> None:
+    store = tagged(tag("a"), tag("b"))
+    store.plans["get tag/tag-a"] = lambda: store.plain().delete_many(["tag/tag-a"])
+    assert [one.name for one in outlived(timeline(store), 2**45)] == ["b"]
+
+
+# ------------------------------------------------------------------------------------------------------- success files
+
+
+def marked(store: MemoryStore, now_ms: int) -> str:
+    mark_created(timeline(store), "eod", now_ms)
+    return store.get(NAME).decode()
+
+
+def test_a_success_file_says_when_the_tag_was_made_and_when_replaced() -> None:
+    store = bare()
+    assert marked(store, 5) == '{\n  "creationTime": 5,\n  "modificationTime": 5\n}'
+    assert marked(store, 9) == '{\n  "creationTime": 5,\n  "modificationTime": 9\n}'
+
+
+@pytest.mark.parametrize("held", [b"", b"{", b"[]", b"null", b'{"modificationTime": 3}', b"\xff"])
+def test_a_damaged_success_file_is_written_anew(held: bytes) -> None:
+    store = bare()
+    store.put(NAME, held)
+    assert json.loads(marked(store, 9)) == {"creationTime": 9, "modificationTime": 9}
