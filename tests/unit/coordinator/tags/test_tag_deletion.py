@@ -16,7 +16,7 @@ from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.maintenance.deletion import Steps
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.coordinator.tags.creation import list_tags
+from lakelatch.coordinator.tags.creation import list_tags, replace_tag
 from lakelatch.coordinator.tags.deletion import (
     UntaggingPlan,
     apply_untagging,
@@ -277,6 +277,19 @@ def test_a_tag_that_comes_after_the_plan_keeps_its_files_and_the_answer_says_so(
     assert replace(done, steps=plan.steps) == plan
     assert set(plan.steps.data) <= set(keys(expired))
     assert keys(expired, "lakelatch/untagged/") == []
+
+
+def test_a_tag_that_is_replaced_frees_what_only_it_kept(expired: Refusing) -> None:
+    """With a record until it is gone."""
+    expired.plain().delete_many(["tag/tag-again"])
+    plan, old = freeing(expired, "two"), Tag("two", timeline(expired).tag("two"))
+    new = Tag("two", timeline(expired).snapshot(4))
+    assert replace_tag(timeline(expired), schema_of(expired), old, new) is new
+    ((key, _),) = plan.records
+    assert expired.changes[:2] == [f"put {key}", "put tag/tag-two"]
+    assert expired.changes[-1] == f"delete {key}"
+    assert not set(plan.steps.data) & set(keys(expired))
+    assert [(tag.name, tag.snapshot.id) for tag in list_tags(timeline(expired))] == [("one", 1), ("two", 4)]
 
 
 def test_a_name_that_another_snapshot_has_by_now_keeps_nothing_of_the_tags(expired: Refusing) -> None:
