@@ -250,6 +250,9 @@ def test_all_tags_at_once_free_what_any_of_them_kept(expired: Refusing) -> None:
     plan = freeing(expired, "one", "two", "again")
     assert (len(plan.steps.data), len(plan.steps.leaves), len(plan.steps.lists)) == (2, 2, 4)
     assert plan.steps.data == tuple(sorted(plan.steps.data))
+    found = [timeline(expired).tag(name) for name in ("one", "two")]
+    lists = [sorted((one.base_manifest_list, one.delta_manifest_list)) for one in found]
+    assert plan.steps.lists == tuple(f"manifest/{name}" for names in lists for name in names)
     apply_untagging(timeline(expired), plan)
     assert tags(expired) == []
     assert not set(plan.to_dict()["data_files"] + plan.to_dict()["metadata_files"]) & set(keys(expired))
