@@ -149,7 +149,7 @@ def record_of(timeline: Timeline, tag: Tag, data: bytes) -> str:
 def unfinished(timeline: Timeline) -> list[str]:
     """The names of tags whose deletion or replacement was interrupted, so that files are left over."""
     folder = _records_dir(timeline)
-    records = [info.key.removeprefix(folder).split("/") for info in timeline.store.list(folder)]
+    records = [info.key.removeprefix(folder).rpartition("/") for info in timeline.store.list(folder)]
 
     def held(name: str) -> str | None:
         try:
@@ -157,9 +157,9 @@ def unfinished(timeline: Timeline) -> list[str]:
         except ObjectNotFound:
             return None
 
-    names = {name for name, _ in records}
+    names = {name for name, _, _ in records}
     there = dict(zip(names, timeline.parallel(held, names), strict=True))
-    return sorted({name for name, digest in records if digest != there[name]})
+    return sorted({name for name, _, digest in records if digest != there[name]})
 
 
 def _has_snapshot(timeline: Timeline, tag: Tag) -> bool:
