@@ -97,7 +97,7 @@ mutants: setup ## plant MUTANTS small bugs, drawn by SEED, one at a time: the fa
 	$(BIN)/python -m mutation --seed $(SEED) --size $(MUTANTS) --jobs $(JOBS)
 
 diagram: setup ## write docs/commit-machine.md from the transition table
-	$(BIN)/python -m lakelatch.coordinator.protocol.diagram > docs/commit-machine.md
+	$(BIN)/python -c "from lakelatch.coordinator.protocol import diagram; print(diagram.page(), end='')" > docs/commit-machine.md
 
 clean: ## remove .venv and everything that was built (not the cache)
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log

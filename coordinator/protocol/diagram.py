@@ -35,7 +35,3 @@ def page() -> str:
     intro = "Generated from the transition table: `make diagram`. The prose is in `coordinator/protocol/machine.py`."
     legend = "*publish* is what the format calls the atomic rename: one atomic create of the snapshot file."
     return f"# The commit machine\n\n{intro} {legend}\n\n```mermaid\n{mermaid()}\n```\n\n{table}\n"
-
-
-if __name__ == "__main__":
-    print(page(), end="")

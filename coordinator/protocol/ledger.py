@@ -20,7 +20,7 @@ class Ledger:
 
     Attributes:
         written: the names of all files that were written, or were about to be.
-        named: those that the snapshot of the current attempt references; None where they were not recorded.
+        named: those that the last snapshot which was built references; None where they were not recorded.
         unsettled: a send or an upload got no answer and may still land, so nothing can be discarded any more.
     """
 
@@ -38,9 +38,9 @@ class Ledger:
         Raises:
             ProtocolViolation: the snapshot references a file of this commit that was never written.
         """
-        unknown = sorted(set(names or ()).difference(self.written))
-        if unknown:
-            raise ProtocolViolation(f"the snapshot references {unknown[0]}, which this commit did not write")
+        unknown = min(set(names or ()).difference(self.written), default=None)
+        if unknown is not None:
+            raise ProtocolViolation(f"the snapshot references {unknown}, which this commit did not write")
         return replace(self, named=names)
 
     def with_doubt(self) -> Ledger:
@@ -60,9 +60,10 @@ class Ledger:
         >>> ledger.with_doubt().discardable(landed=False)
         ()
         """
-        if self.unsettled or (landed and self.named is None):
+        named = self.named if landed else ()
+        if self.unsettled or named is None:
             return ()
-        needed = frozenset(self.named or ()) if landed else frozenset()
+        needed = frozenset(named)
         return tuple(name for name in self.written if name not in needed)
 
 
@@ -75,6 +76,6 @@ def check_discard(names: Iterable[str], needed: Iterable[str]) -> None:
     Raises:
         ProtocolViolation: the snapshot needs one of the files; names it. Nothing may be deleted then.
     """
-    lost = sorted(set(names).intersection(needed))
-    if lost:
-        raise ProtocolViolation(f"{lost[0]} was about to be deleted, but the published snapshot needs it")
+    lost = min(set(names).intersection(needed), default=None)
+    if lost is not None:
+        raise ProtocolViolation(f"{lost} was about to be deleted, but the published snapshot needs it")

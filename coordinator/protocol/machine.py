@@ -180,7 +180,7 @@ def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
             return _conclude(state, do.NotCommitted("invalid-argument", reason))
     ours = SnapshotRef(base_id + 1, event.snapshot_uuid)
     repeats = replace(state.repeats, sends=0, looks=0)
-    state = replace(state, base=event.base, ours=ours, repeats=repeats, ledger=state.ledger.with_snapshot(()))
+    state = replace(state, base=event.base, ours=ours, repeats=repeats)
     if state.ride.spent and state.ride.window is None:
         return _conclude(state, do.NotCommitted("retries-exhausted", state.ride.spent))
     if request.rides and event.base is not None:
@@ -243,7 +243,7 @@ def _resumed(state: CommitState, event: ev.Resumed) -> Step:
     """Nobody else may close the window soon: the commit takes the next id itself, if nobody has carried it."""
     if not isinstance(state.outcome, do.Undecided) or state.ride.window is None:
         raise ProtocolViolation("only a commit whose intent is open goes on after its outcome was unknown")
-    return _granted(replace(state, outcome=None, ride=replace(state.ride, aboard=False)), ev.RetryGranted(0))
+    return _next_attempt(replace(state, outcome=None, ride=replace(state.ride, aboard=False)))
 
 
 def _poll(state: CommitState) -> Step:
@@ -269,9 +269,7 @@ def _aboard(state: CommitState, aboard: SnapshotRef) -> Step:
         raise ProtocolViolation("a commit without an intent cannot ride")
     ledger = state.ledger.with_snapshot(state.ride.manifests)
     ride = replace(state.ride, aboard=True)
-    return _verify(
-        replace(_repeated(state, sends=0, looks=0), phase=Phase.VERIFY, ours=aboard, ledger=ledger, ride=ride)
-    )
+    return _verify(replace(_repeated(state, looks=0), phase=Phase.VERIFY, ours=aboard, ledger=ledger, ride=ride))
 
 
 def _collected(state: CommitState, event: ev.ChangesCollected) -> Step:
@@ -308,7 +306,7 @@ def _acknowledged(state: CommitState, what: str) -> Step:
     """One upload less to wait for. Phases are left in their order, whatever the order of the answers."""
     missing = state.missing - {what}
     if "base list" in missing:
-        return replace(state, missing=missing, phase=Phase.BASE_LIST), ()
+        return replace(state, missing=missing), ()
     if missing:
         return replace(state, missing=missing, phase=Phase.DELTA_LIST), ()
     return _prepare(replace(state, missing=missing, phase=Phase.PUBLISH))
@@ -464,6 +462,10 @@ def _hinted(state: CommitState, event: Any) -> Step:
 
 
 def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
+    return _next_attempt(state)
+
+
+def _next_attempt(state: CommitState) -> Step:
     attempt = state.attempt + 1
     state = replace(_repeated(state, attempt=attempt), phase=Phase.COLLECT)
     return state, (do.ResolveLatest(attempt, state.lost_to[-1], state.ride.window),)
@@ -472,7 +474,7 @@ def _granted(state: CommitState, event: ev.RetryGranted) -> Step:
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
     """An open intent has to be closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
     if state.ride.window is not None:
-        return _granted(replace(state, ride=replace(state.ride, spent=event.reason)), ev.RetryGranted(0))
+        return _next_attempt(replace(state, ride=replace(state.ride, spent=event.reason)))
     return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
 
 
@@ -523,7 +525,7 @@ def _ours(state: CommitState) -> SnapshotRef:
 
 # ------------------------------------------------------------------------------------------------------ the table
 
-Handler: TypeAlias = Callable[[CommitState, Any], Step]
+Handler: TypeAlias = "Callable[[CommitState, Any], Step]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "no table has an answer for the code None: their keys are texts",
     ),
     Equivalent(
-        "coordinator/commit/manifest_compaction.py",
-        "_full",
-        "e.kind == ADD and e.identity not in deleted → without `e.kind == ADD`",
-        "the identity of every DELETE that was read is among the deleted ones",
-    ),
-    Equivalent(
         "coordinator/watching/telemetry.py",
         "Traced.__init__",
         "0 → 1",
@@ -203,12 +197,6 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "",
         "5 → 6",
         "how often a clone looks for what came since: any small number keeps the promise",
-    ),
-    Equivalent(
-        "coordinator/protocol/ledger.py",
-        "Ledger.with_snapshot",
-        "sorted(set(names or ()).difference(self.written)) → list(set(names or ()).difference(self.written))",
-        "which of several foreign names an error shows",
     ),
     Equivalent(
         "coordinator/commit/knowledge.py",

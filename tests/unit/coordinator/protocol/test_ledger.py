@@ -127,15 +127,25 @@ def test_all_written_files_that_no_snapshot_names_are_discarded(
 
 def test_a_snapshot_whose_files_were_not_recorded_keeps_all_of_them() -> None:
     """A journal of an earlier version does not record what its snapshots reference."""
-    assert Ledger().with_files(["a"]).with_snapshot(None).discardable(landed=True) == ()
+    ledger = Ledger().with_files(["a"]).with_snapshot(None)
+    assert ledger.discardable(landed=True) == ()
+    assert ledger.discardable(landed=False) == ("a",), "nobody needs the files of a snapshot that is not there"
 
 
 def test_a_snapshot_must_not_reference_a_file_that_was_not_written() -> None:
     with pytest.raises(ProtocolViolation, match="did not write"):
         Ledger().with_files(["a"]).with_snapshot(("a", "b"))
+    with pytest.raises(ProtocolViolation, match="references b,"):
+        Ledger().with_files(["a"]).with_snapshot(("d", "b", "c", "a"))
+
+
+def test_files_are_discarded_in_the_order_in_which_they_were_written() -> None:
+    ledger = Ledger().with_files(["c", "a"]).with_files(["a", "b"]).with_snapshot(("a",))
+    assert ledger.written == ("c", "a", "b")
+    assert ledger.discardable(landed=True) == ("c", "b")
 
 
 def test_nothing_is_deleted_if_the_ledger_and_the_snapshot_disagree() -> None:
     check_discard(("a",), {"b"})
     with pytest.raises(ProtocolViolation, match="a was about to be deleted"):
-        check_discard(("a", "c"), {"a", "b"})
+        check_discard(("d", "b", "a", "c"), {"b", "a", "d"})
