@@ -16,7 +16,6 @@ from ...core.metadata.folding import live
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
-from ...core.paths import POSTPONE_BUCKET
 from ...core.places import codec_of
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
@@ -62,8 +61,7 @@ class BaseNumbers:
         base, fields = self._base.result(), codec_of(self._schema).fields
         counts = self._knows.buckets.of(base.manifests, {partition}, fields, self._read).counts.get(partition, set())
         if len(counts) > 1:  # it was rescaled: only live files say which count holds
-            alive = live(self._timeline.entries(base.manifests))
-            counts = {e.total_buckets for e in alive if e.partition == partition and e.bucket != POSTPONE_BUCKET}
+            counts = Buckets.of(live(self._timeline.entries(base.manifests))).counts.get(partition, set())
         return max((count for count in counts if count > 0), default=None)
 
     def bucket_counts(self) -> dict[bytes, int]:

@@ -69,7 +69,7 @@ class Buckets:
         return levels[0] + sum(count > 0 for level, count in levels.items() if level)
 
     def _add(self, bucket: PartitionBucket, number: int) -> None:
-        self.last[bucket] = max(number, self.last.get(bucket, -1))
+        self.last[bucket] = max(number, self.last.get(bucket, number))
 
 
 class BucketMemory:

@@ -165,7 +165,9 @@ class HashJoin:
                     elsewhere = (found >= 0) & (found != bucket)
                     moved += _moves(partition, bucket, new[elsewhere], found[elsewhere])
                     new = new[found < 0]
-                if len(new):
+                if (
+                    len(new) and not moved
+                ):  # with a key in another bucket the commit ends, and its file would lack that key
                     made = self._join(partition, bucket, index.get(bucket), new)
                     entries += made[0]
                     files.append(made[1])
@@ -205,7 +207,7 @@ class HashJoin:
 def _union(parts: Iterable[bytes]) -> Array:
     """The distinct hashes of several writers, ascending."""
     found = [decode_hashes(data, len(data) // 4, "a commit message") for data in parts]
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(found))
 
 
 def _moves(partition: bytes, bucket: int, hashes: Array, to: Array) -> list[MovedKeys]:

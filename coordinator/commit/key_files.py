@@ -54,7 +54,7 @@ def runs_overlap(
         keys = (decode_row(row, types, where) for row in (entry.file.min_key, entry.file.max_key))
         return (*(tuple((value is not None, order_key(value)) for value in key) for key in keys), entry)
 
-    ranged = [e for e in (*ours, *theirs) if EMPTY_ROW not in (e.file.min_key, e.file.max_key)]
+    ranged = [e for e in (*ours, *theirs) if e.file.min_key != EMPTY_ROW]
     last: dict[Place, tuple[Any, ManifestEntry]] = {}
     for low, high, entry in sorted((span(e) for e in ranged), key=lambda known: known[:2]):
         before = last.get(_place(entry))
@@ -63,9 +63,7 @@ def runs_overlap(
             where = f"level {entry.file.level} of bucket {entry.bucket}"
             reason = f"files {names[0]} and {names[1]} in {where} would have keys in common: another commit wrote to that level"
             return Conflict("runs_overlap", reason, names)
-        last[_place(entry)] = (
-            (high, entry) if before is None else max((before, (high, entry)), key=lambda known: known[0])
-        )
+        last[_place(entry)] = high, entry
     return None
 
 

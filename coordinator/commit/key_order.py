@@ -87,7 +87,7 @@ class Numbers:
 
     def not_above(self, largest: Mapping[PartitionBucket, int]) -> list[PartitionBucket]:
         """The buckets in which some number is not larger than the largest one so far."""
-        return [place for place, (low, _) in self.spans.items() if low <= largest.get(place, -1)]
+        return [place for place, (low, _) in self.spans.items() if place in largest and low <= largest[place]]
 
 
 def numbers_meet(
@@ -119,7 +119,7 @@ def numbers_meet(
         for e in sorted(_added(changes), key=lambda e: e.file.max_sequence_number)
     }
     for place in ours.not_above(largest):
-        if largest[place] > since.get(place, -1):
+        if place not in since or largest[place] > since[place]:
             reason = (
                 f"bucket {place[1]} had sequence numbers up to {largest[place]} before this commit read the table, and its"
                 f" rows have {ours.first} to {ours.last}: they would count as older; {ORDER_OF_JOBS}"
@@ -151,7 +151,7 @@ def _newer_rows_merged(ours: Numbers, change: Landed, order: KeyOrder) -> Confli
 def drops_deletes(deleted: Iterable[ManifestEntry], added: Iterable[ManifestEntry]) -> bool:
     """Whether some rows that delete are gone after a change. A file that does not count them may have any number."""
     counts = [e.file.delete_row_count for e in deleted]
-    return None in counts or sum(c or 0 for c in counts) > sum(e.file.delete_row_count or 0 for e in added)
+    return None in counts or sum(filter(None, counts)) > sum(e.file.delete_row_count or 0 for e in added)
 
 
 def older_rows_appended(
@@ -168,8 +168,8 @@ def older_rows_appended(
         places.setdefault((entry.partition, entry.bucket), ([], []))[entry.kind != ADD].append(entry)
     for place, (added, deleted) in places.items():
         strict = order.merged_is_final or request.target is not None
-        if place[1] < 0 or not deleted or not (strict or drops_deletes(deleted, added)):
-            continue  # postponed rows have no numbers yet
+        if not deleted or not (strict or drops_deletes(deleted, added)):
+            continue
         newest = max(e.file.max_sequence_number for e in deleted)
         for change in changes:
             numbers = Numbers.of(change.change.entries).spans.get(place)
@@ -187,7 +187,7 @@ def stamped(entries: Sequence[ManifestEntry], snapshot_id: int) -> tuple[Manifes
     new = {e.identity for e in new_rows(entries)}
     return tuple(
         e._replace(file=e.file._replace(min_sequence_number=snapshot_id, max_sequence_number=snapshot_id))
-        if e.kind == ADD and e.identity in new
+        if e.identity in new
         else e
         for e in entries
     )

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from ...core import options as opt
 from ...core.errors import LakelatchError
-from ...core.metadata.data_file import ADD, DELETE, ManifestEntry
+from ...core.metadata.data_file import DELETE, ManifestEntry
 from ...core.metadata.folding import MergePlan, fold, may_hold, must_change, plan_merge, replace_runs
 from ...core.metadata.manifest import ManifestFile
 from ..history.base import Base
 from ..history.timeline import Timeline, ref_of
-from ..protocol.events import SnapshotRef
 from .attempt import MetadataFile, MetadataWriter
 
 
@@ -46,7 +45,7 @@ class Merges:
 
     def __init__(self, timeline: Timeline, writer: MetadataWriter) -> None:
         self._timeline, self._writer = timeline, writer
-        self._kept: tuple[Merge, SnapshotRef] | None = None
+        self._kept: tuple[Merge, Base] | None = None
 
     def on(self, base: Base, *, begin: bool) -> tuple[Merge, tuple[ManifestFile, ...]] | None:
         """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due.
@@ -74,19 +73,19 @@ class Merges:
             return None
         merge, made_for = self._kept
         applied = merge.applied(base.manifests)
-        if applied is None or ref_of(self._timeline.find(made_for.id)) != made_for:
+        if applied is None or ref_of(self._timeline.find(made_for.id)) != made_for.ref:
             self._kept = None
             return None
         return applied
 
     def _begin(self, base: Base) -> tuple[ManifestFile, ...] | None:
         plan = plan_merge(base.manifests, self._writer.options)
-        if plan is None or base.ref is None:
+        if plan is None:
             return None
         merge = merge_manifests(plan, self._timeline, self._writer)
         for file in merge.files:
             self._timeline.store.put(file.key, file.data)
-        self._kept = merge, base.ref
+        self._kept = merge, base
         return merge.applied(base.manifests)
 
 
@@ -125,7 +124,7 @@ def _full(
     rewritten: list[ManifestEntry] = []
     for manifest in rest:
         entries = read[manifest.file_name]
-        alive = [e for e in entries if e.kind == ADD and e.identity not in deleted]
+        alive = [e for e in entries if e.identity not in deleted]
         if len(alive) == len(entries) and not must_change(manifest, target):
             kept.append(manifest)
         else:

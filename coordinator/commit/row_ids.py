@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import accumulate
 
 from ...core.metadata.data_file import ADD, SOURCE_APPEND, DataFile, ManifestEntry
 from ...core.metadata.schema import ROW_ID
@@ -36,13 +37,13 @@ def tracked(
         file = entry.file
         if entry.kind == ADD and file.file_source == SOURCE_APPEND and _is_new(file):
             first = file.first_row_id
-            if first is None and ROW_ID.name in (file.write_cols or ()):
-                pass  # its rows have their ids with them
-            elif first is None and format_of(file.file_name) == BLOB_FORMAT:
+            # the rows of some files have their ids with them
+            needs_ids = first is None and ROW_ID.name not in (file.write_cols or ())
+            if needs_ids and format_of(file.file_name) == BLOB_FORMAT:
                 column = (file.write_cols or ("",))[0]
                 first = of_blobs.get(column, start)
                 of_blobs[column] = first + file.row_count
-            elif first is None:
+            elif needs_ids:
                 first = start = next_row_id
                 of_blobs.clear()
                 next_row_id += file.row_count
@@ -69,14 +70,9 @@ class RowRanges:
 
     def __init__(self, files: Iterable[DataFile]) -> None:
         found = sorted({(f.first_row_id, f.first_row_id + f.row_count) for f in files if f.first_row_id is not None})
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in found:
-            if self._ends and start < self._ends[-1]:
-                self._ends[-1] = max(self._ends[-1], end)
-            else:
-                self._starts.append(start)
-                self._ends.append(end)
+        self._starts = [start for start, _ in found]
+        # the largest end of all that begin there or before
+        self._ends = list(accumulate((end for _, end in found), max))
 
     def meet(self, file: DataFile) -> bool:
         """Does a file have one of these rows?"""
