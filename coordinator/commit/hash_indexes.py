@@ -165,9 +165,8 @@ class HashJoin:
                     elsewhere = (found >= 0) & (found != bucket)
                     moved += _moves(partition, bucket, new[elsewhere], found[elsewhere])
                     new = new[found < 0]
-                if (
-                    len(new) and not moved
-                ):  # with a key in another bucket the commit ends, and its file would lack that key
+                # where keys are in other buckets the commit ends here, and its files would lack them
+                if len(new) and not moved:
                     made = self._join(partition, bucket, index.get(bucket), new)
                     entries += made[0]
                     files.append(made[1])

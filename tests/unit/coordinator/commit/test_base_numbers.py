@@ -153,10 +153,12 @@ def test_a_partition_that_was_rescaled_and_emptied_has_none(world: World) -> Non
 def test_rows_that_wait_for_a_bucket_and_files_without_buckets_have_no_count(world: World) -> None:
     world.commit("postponed", -2, bucket=-2)
     world.commit("unbucketed", -1)
+    world.commit("none", 0)
     world.commit("b", 4)
     numbers = world.begin()
     assert numbers.bucket_count(world.place("postponed")) is None
     assert numbers.bucket_count(world.place("unbucketed")) is None
+    assert numbers.bucket_count(world.place("none")) is None
     assert numbers.bucket_counts() == {world.place("b"): 4}
 
 

@@ -63,7 +63,8 @@ def test_an_index_file_of_files_that_stay_is_left_alone() -> None:
     world = World()
     index = world.file({"a": [1], "b": [2, 3]})
     empty = replace(index, file=IndexFile(INDEX_TYPE, "index-empty", 1, 0, ()))
-    assert world.split(index, HASHES, empty, gone={(0, "c"), (1, "a")}) == ((), {})
+    unsaid = replace(index, file=IndexFile(INDEX_TYPE, "index-unsaid", 1, 0, None))
+    assert world.split(unsaid, index, HASHES, empty, gone={(0, "c"), (1, "a")}) == ((), {})
 
 
 def test_a_file_whose_vectors_all_go_is_removed_without_being_read() -> None:

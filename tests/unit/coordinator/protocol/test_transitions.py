@@ -432,3 +432,4 @@ def test_events_of_older_journals_get_the_values_that_were_meant() -> None:
     assert event_from_json({"event": "LineageBroken", "reason": "x"}) == ev.LineageBroken("x", "fenced", False)
     old = {"event": "LatestResolved", "base": None, "snapshot_uuid": "u", "inspected_through": 0}
     assert event_from_json(old) == ev.LatestResolved(None, "u", 0, None, None, None, False, False)
+    assert event_from_json({**old, "crowded": True}) == ev.LatestResolved(None, "u", 0, crowded=True)
