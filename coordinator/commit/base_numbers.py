@@ -7,7 +7,7 @@ nothing is read twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 
 from ...core import options as opt
@@ -62,7 +62,7 @@ class BaseNumbers:
         counts = self._knows.buckets.of(base.manifests, {partition}, fields, self._read).counts.get(partition, set())
         if len(counts) > 1:  # it was rescaled: only live files say which count holds
             counts = Buckets.of(live(self._timeline.entries(base.manifests))).counts.get(partition, set())
-        return max((count for count in counts if count > 0), default=None)
+        return _real(counts)
 
     def bucket_counts(self) -> dict[bytes, int]:
         """As `bucket_count`, of all partitions that have files in real buckets.
@@ -74,7 +74,8 @@ class BaseNumbers:
         counts = self._knows.buckets.of(manifests, {b""}, (), self._read).counts
         if any(len(found) > 1 for found in counts.values()):
             counts = Buckets.of(live(self._timeline.entries(manifests))).counts
-        return {partition: max(found) for partition, found in counts.items() if max(found) > 0}
+        real = {partition: _real(found) for partition, found in counts.items()}
+        return {partition: count for partition, count in real.items() if count is not None}
 
     def largest_of_all(self) -> int:
         """The largest number of the whole table, -1 for none: for jobs that do not know which partitions they will write.
@@ -103,3 +104,8 @@ class BaseNumbers:
         base = Base(latest, manifests, schema_id, now_ms, look.unhinted)
         self._knows.newest.learn(base)
         return base
+
+
+def _real(counts: Iterable[int]) -> int | None:
+    """The number of real buckets among the bucket counts of files; None if the files have none."""
+    return max((count for count in counts if count > 0), default=None)

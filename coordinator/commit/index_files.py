@@ -43,7 +43,7 @@ def with_vectors_of(
     added: list[IndexEntry] = []
     uploads: list[PendingUpload] = []
     for entry in index:
-        vectors = entry.file.deletion_vectors or () if entry.file.index_type == INDEX_TYPE else ()
+        vectors = entry.file.deletion_vectors or ()
         kept = [v for v in vectors if stays((entry.partition, entry.bucket, v.data_file))]
         if len(kept) == len(vectors):
             continue

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ...core import options as opt
 from ...core.errors import LakelatchError
@@ -40,6 +41,10 @@ class Merge:
         return replace_runs(manifests, self.runs)
 
 
+Applied: TypeAlias = tuple[Merge, tuple[ManifestFile, ...]]
+"""A merge, and the manifests of a base after it."""
+
+
 class Merges:
     """The manifest compaction of one commit, kept from attempt to attempt."""
 
@@ -47,7 +52,7 @@ class Merges:
         self._timeline, self._writer = timeline, writer
         self._kept: tuple[Merge, Base] | None = None
 
-    def on(self, base: Base, *, begin: bool) -> tuple[Merge, tuple[ManifestFile, ...]] | None:
+    def on(self, base: Base, *, begin: bool) -> Applied | None:
         """The merge for a base, with its files written: the earlier one if it still fits, otherwise a new one if it is due.
 
         A merge is optional: its failure must not fail the commit (H17). Files that it wrote until then are left to orphan
@@ -60,25 +65,23 @@ class Merges:
             The merge, and the manifests of the base after it; None where none is due, or where it failed.
         """
         try:
-            applied = self._again(base)
-            if applied is None and begin:
-                applied = self._begin(base)
+            found = self._again(base)
+            return self._begin(base) if found is None and begin else found
         except LakelatchError:
             return None
-        return (self._kept[0], applied) if self._kept is not None and applied is not None else None
 
-    def _again(self, base: Base) -> tuple[ManifestFile, ...] | None:
-        """The list with the kept merge, if its inputs are still next to each other and its original base still exists."""
+    def _again(self, base: Base) -> Applied | None:
+        """The kept merge, if its inputs are still next to each other and its original base still exists."""
         if self._kept is None:
             return None
         merge, made_for = self._kept
-        applied = merge.applied(base.manifests)
-        if applied is None or ref_of(self._timeline.find(made_for.id)) != made_for.ref:
+        found = _applied(merge, base)
+        if found is None or ref_of(self._timeline.find(made_for.id)) != made_for.ref:
             self._kept = None
             return None
-        return applied
+        return found
 
-    def _begin(self, base: Base) -> tuple[ManifestFile, ...] | None:
+    def _begin(self, base: Base) -> Applied | None:
         plan = plan_merge(base.manifests, self._writer.options)
         if plan is None:
             return None
@@ -86,7 +89,12 @@ class Merges:
         for file in merge.files:
             self._timeline.store.put(file.key, file.data)
         self._kept = merge, base
-        return merge.applied(base.manifests)
+        return _applied(merge, base)
+
+
+def _applied(merge: Merge, base: Base) -> Applied | None:
+    manifests = merge.applied(base.manifests)
+    return None if manifests is None else (merge, manifests)
 
 
 def merge_manifests(plan: MergePlan, timeline: Timeline, writer: MetadataWriter) -> Merge:
