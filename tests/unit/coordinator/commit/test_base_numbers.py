@@ -17,7 +17,7 @@ import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.commit.base_numbers import BaseNumbers
 from lakelatch.coordinator.commit.knowledge import Knowledge
-from lakelatch.coordinator.commit.request import CommitRequest
+from lakelatch.coordinator.commit.request import CommitRequest, Restoration
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.surroundings import MACHINE, Surroundings
@@ -138,6 +138,19 @@ def test_a_partition_that_was_rescaled_has_the_number_of_its_live_files(world: W
     assert numbers.bucket_count(a) == 2
     assert numbers.bucket_count(b) == 4
     assert numbers.bucket_counts() == {a: 2, b: 4}
+
+
+def test_a_partition_that_was_left_with_two_bucket_counts_has_the_larger_one(world: World) -> None:
+    """Only another writer, or a rollback to what it left, makes such a partition."""
+    place = world.place("a")
+    files = tuple(ManifestEntry(ADD, place, 0, count, DataFile(f"data-{count}.parquet", 1, 1)) for count in (4, 2))
+    world.commit("a", 4)
+    read = world.timeline.latest()
+    back = Restoration("OVERWRITE", files, "job", target=place.__eq__, read_snapshot=read)
+    reopened(world.table).committer.commit(back)
+    numbers = world.begin()
+    assert numbers.bucket_count(place) == 4
+    assert numbers.bucket_counts() == {place: 4}
 
 
 def test_a_partition_that_was_rescaled_and_emptied_has_none(world: World) -> None:
