@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 
 from ...backends.elsewhere import delete_located, located
@@ -139,12 +140,12 @@ def move_orphans(
     size = sum(info.size for info in plan.files)
     head = Quarantine(f"{made:%Y%m%dT%H%M%SZ}-{unique}", now_ms, now_ms + keep_ms, len(plan.files), size)
     store.put(_head(head.name), json.dumps(head.to_dict()).encode())
-    page = 0
+    pages, numbers = count(), count()
     for batches in still_unused(plan):
         for batch in batches:
-            lines = [_line(head.name, info, len(done) + i) for i, info in enumerate(batch)]
-            store.put(_page(head.name, page), b"\n".join(json.dumps(asdict(line)).encode() for line in lines))
-            page += 1
+            lines = [_line(head.name, info, next(numbers)) for info in batch]
+            data = b"\n".join(json.dumps(asdict(line)).encode() for line in lines)
+            store.put(_page(head.name, next(pages)), data)
             moved = timeline.parallel(lambda line: _copied(store, line.file, line.moved_to, line.size), lines)
             gone = [info.key for info, there in zip(batch, moved, strict=True) if there]
             delete_located(store, gone, named=False)
@@ -272,7 +273,7 @@ def expire_quarantines(plan: OrphanPlan, now_ms: int) -> OrphanPlan:
 
 def _pages(store: Store, name: str, allowed: Callable[[str], bool]) -> Iterator[tuple[str, list[_Line]]]:
     """The lists of a quarantine, page by page: the key, and the lines."""
-    for key in sorted(info.key for info in store.list(f"{_LISTS}{name}/")):
+    for key in [info.key for info in store.list(f"{_LISTS}{name}/")]:
         try:
             yield key, [_parsed(key, name, line, allowed) for line in store.get(key).split(b"\n") if line]
         except ObjectNotFound:
