@@ -142,12 +142,12 @@ class Keeper:
         staying = [info for info in listed if info not in doomed]
         own = [info for info in staying if timeline.snapshot_id_of(info.key) is not None]
         changelogs = [info for info in staying if info.key.startswith(timeline.paths.changelog_dir)]
-        chain = {number_of(info): info.key for info in (*changelogs, *own)}
+        chain = dict(sorted({number_of(info): info for info in (*changelogs, *own)}.items()))
         after = ends[0].snapshot.id
-        ids = sorted(number for number in chain if number >= after)
-        plain = self.gone.complete and bool(ids) and ids == list(range(after, max(latest, ids[-1]) + 1))
+        ids = [number for number in chain if number >= after]
+        plain = self.gone.complete and ids == list(range(after, max([latest, *ids]) + 1))
         if plain:
-            self.overwrites = find_overwrites(reach, sorted(chain.items()), ends[0].snapshot)
+            self.overwrites = find_overwrites(reach, chain, ends[0].snapshot)
             plain = self.overwrites.linear
         left_out = set(own) if plain else set()
         if changelogs and not (self.asks_changelogs() if self.asks_changelogs is not None else not plain):
@@ -163,13 +163,13 @@ class Keeper:
         root = named.root
         return root.kind != "tag" or root.snapshot.time_ms >= self.gone.oldest_ms - DAY_MS
 
-    def _brought_back(self, chain: Mapping[int, str], metadata: Iterable[str]) -> set[str]:
+    def _brought_back(self, chain: Mapping[int, ObjectInfo], metadata: Iterable[str]) -> set[str]:
         """What overwrites that stay have brought back."""
         reach, timeline = self.reach, self.reach.timeline
         names, newest_ms = {key.rpartition("/")[2] for key in metadata}, self.gone.newest_ms
         found = self.overwrites.found if self.overwrites is not None else ()
-        asked = {chain[o.id] for o in found if o.id in chain and o.may_bring_back(newest_ms, names)}
-        named = reach.kept_by(read_roots(timeline, [info for info in self.seen if info.key in asked]))
+        asked = [chain[o.id] for o in found if o.id in chain and o.may_bring_back(newest_ms, names)]
+        named = reach.kept_by(read_roots(timeline, asked))
         added = (e for e in reach.delta_entries(named) if e.kind == ADD)
         return {key for n in named for key in n.keys} | {key for e in added for key in reach.keys.data(e)}
 

@@ -89,9 +89,9 @@ class FileSpool(Sequence[ObjectInfo]):
         return self._at(index % self._count)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or len(other) != len(self):
-            return NotImplemented if not isinstance(other, Sequence) else False
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(other) == len(self) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 

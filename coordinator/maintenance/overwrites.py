@@ -16,10 +16,10 @@ from typing import Any
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core.json_text import parse_json
 from ...core.metadata.data_file import ADD
-from ...core.metadata.snapshot import Snapshot, parse_snapshot
+from ...core.metadata.snapshot import Snapshot
 from ..history.timeline import Timeline, base_of
 from .reachable import Named, Reach
-from .roots import Root, RootKind
+from .roots import Root, read_roots
 
 KEY = "lakelatch/overwrites"
 """The remembered overwrites of a branch, below the branch's root. Other engines do not look into `lakelatch/`."""
@@ -61,68 +61,63 @@ class Overwrites:
 
     Attributes:
         after: the id above which they were looked for.
-        last: id and identity of the last snapshot that was looked at.
+        last: id and identity of the last snapshot that was looked at; of the one at `after` if there is none above it.
         found: ascending.
         read: how many snapshots were read for it.
         linear: no snapshot says that it was built on another one than the one before it.
     """
 
     after: int
-    last: tuple[int, str] | None
-    found: tuple[Overwrite, ...]
+    last: tuple[int, str]
+    found: tuple[Overwrite, ...] = ()
     read: int = 0
     linear: bool = True
 
     def to_json(self) -> bytes:
         known = [[o.id, o.oldest_ms, sorted(o.names)] for o in self.found]
-        last = {} if self.last is None else {"snapshot": self.last[0], "identity": self.last[1]}
-        return json.dumps({"version": _VERSION, "after": self.after, **last, "overwrites": known}).encode()
+        number, identity = self.last
+        said = {"version": _VERSION, "after": self.after, "snapshot": number, "identity": identity, "overwrites": known}
+        return json.dumps(said).encode()
 
 
-def is_linear(snapshots: Iterable[Snapshot], known: Mapping[int, str] | None = None) -> bool:
+def is_linear(snapshots: Iterable[Snapshot], known: Iterable[tuple[int, str]] = ()) -> bool:
     """Was each snapshot built on the one before it, as far as they say? Another one may have been renamed over it since.
 
     Args:
-        known: the identities of further snapshots, by id.
+        known: ids and identities of further snapshots.
     """
     found = list(snapshots)
-    identities = {**(known or {}), **{s.id: s.identity for s in found}}
+    identities = {**dict(known), **{s.id: s.identity for s in found}}
     bases = (base_of(s) for s in found)
     return all(b is None or identities.get(b.id, b.identity) == b.identity for b in bases)
 
 
-def find_overwrites(reach: Reach, roots: Sequence[tuple[int, str]], end: Snapshot) -> Overwrites:
+def find_overwrites(reach: Reach, roots: Mapping[int, ObjectInfo], end: Snapshot) -> Overwrites:
     """The overwrites among some snapshots.
 
     Args:
-        roots: id and key of each snapshot, or of its changelog, ascending.
+        roots: each snapshot, or its changelog, by its id, ascending.
         end: the snapshot above which they are looked for.
     """
-    timeline, after = reach.timeline, end.id
-    todo = {number: key for number, key in roots if number > after}
-    known = _remembered(timeline, after, todo)
-    start = after if known is None or known.last is None else known.last[0]
-    new = {number: key for number, key in todo.items() if number > start}
-    snapshots = {
-        s.id: s for s in timeline.parallel(lambda key: _snapshot(timeline, key), new.values()) if s is not None
-    }
-    overwriting = [s for s in snapshots.values() if s.commit_kind == "OVERWRITE"]
-    found = _facts(reach, overwriting, snapshots, dict(roots)) if overwriting else []
-    top = snapshots[max(snapshots)] if snapshots else None
-    last = (top.id, top.identity) if top is not None else known.last if known is not None else None
-    old = () if known is None else tuple(o for o in known.found if o.id > after)
-    below = dict([known.last]) if known is not None and known.last is not None else {}
-    linear = is_linear(snapshots.values(), {after: end.identity, **below})
-    return Overwrites(after, last, (*old, *sorted(found, key=lambda o: o.id)), len(new), linear)
+    timeline, below = reach.timeline, (end.id, end.identity)
+    todo = {number: info for number, info in roots.items() if number > end.id}
+    known = _remembered(timeline, end.id, todo) or Overwrites(end.id, below)
+    new = [info for number, info in todo.items() if number > known.last[0]]
+    read = {root.snapshot.id: root for root in read_roots(timeline, new)}
+    found = _facts(reach, [root for root in read.values() if root.snapshot.commit_kind == "OVERWRITE"], read, roots)
+    last = max([known.last, *((root.snapshot.id, root.snapshot.identity) for root in read.values())])
+    old = (one for one in known.found if one.id > end.id)
+    linear = is_linear((root.snapshot for root in read.values()), (below, known.last))
+    return Overwrites(end.id, last, (*old, *found), len(new), linear)
 
 
 def remember(timeline: Timeline, overwrites: Overwrites) -> None:
     """Write down what was found, where reading it again would take long."""
-    if overwrites.linear and overwrites.read >= REMEMBERED_FROM and overwrites.last is not None:
+    if overwrites.linear and overwrites.read >= REMEMBERED_FROM:
         timeline.store.put(timeline.paths.root + KEY, overwrites.to_json())
 
 
-def _remembered(timeline: Timeline, after: int, roots: dict[int, str]) -> Overwrites | None:
+def _remembered(timeline: Timeline, after: int, roots: Mapping[int, ObjectInfo]) -> Overwrites | None:
     """What an earlier run wrote down, if it says all about the snapshots above `after` up to one that is still the same."""
     if len(roots) < REMEMBERED_FROM:
         return None
@@ -132,11 +127,10 @@ def _remembered(timeline: Timeline, after: int, roots: dict[int, str]) -> Overwr
         known = Overwrites(int(raw["after"]), (int(raw["snapshot"]), str(raw["identity"])), found)
     except (ObjectNotFound, ValueError, KeyError, TypeError):
         return None
-    assert known.last is not None
     if raw.get("version") != _VERSION or known.after > after or known.last[0] not in roots:
         return None
-    top = _snapshot(timeline, roots[known.last[0]])
-    return known if top is not None and top.identity == known.last[1] else None
+    top = read_roots(timeline, [roots[known.last[0]]])
+    return known if [root.snapshot.identity for root in top] == [known.last[1]] else None
 
 
 def _overwrite(item: Any) -> Overwrite:
@@ -146,42 +140,29 @@ def _overwrite(item: Any) -> Overwrite:
     return Overwrite(int(number), oldest_ms, frozenset(map(str, names)))
 
 
-def _snapshot(timeline: Timeline, key: str) -> Snapshot | None:
-    try:
-        return parse_snapshot(timeline.store.get(key), key)
-    except ObjectNotFound:
-        return None
-
-
 def _facts(
-    reach: Reach, overwriting: Sequence[Snapshot], near: dict[int, Snapshot], keys: dict[int, str]
+    reach: Reach, overwriting: Sequence[Root], near: Mapping[int, Root], roots: Mapping[int, ObjectInfo]
 ) -> list[Overwrite]:
-    """What the overwrites may have brought back, by their deltas and by the snapshots before them."""
-    timeline = reach.timeline
-    before = {s.id: near.get(s.id - 1) for s in overwriting}
-    lacking = [number for number, snapshot in before.items() if snapshot is None and number - 1 in keys]
-    found = timeline.parallel(lambda number: _snapshot(timeline, keys[number - 1]), lacking)
-    before.update(zip(lacking, found, strict=True))
-    named = {n.root.snapshot.id: n for n in reach.named_by([_as_root(reach, s) for s in overwriting])}
-    earlier = [s for s in before.values() if s is not None]
-    old = {n.root.snapshot.id: _metadata_of(n) for n in reach.named_by([_as_root(reach, s) for s in earlier])}
+    """What the overwrites may have brought back, by their deltas and by the snapshots before them.
+
+    Args:
+        near: snapshots that were read already.
+        roots: all that there are.
+    """
+    before = [root.snapshot.id - 1 for root in overwriting]
+    lacking = read_roots(reach.timeline, [roots[number] for number in before if number in roots and number not in near])
+    read = {**near, **{root.snapshot.id: root for root in lacking}}
+    earlier = reach.named_by([read[number] for number in before if number in read])
+    old = {named.root.snapshot.id: _metadata_of(named) for named in earlier}
     facts = []
-    for snapshot in overwriting:
-        this = named[snapshot.id]
+    for this in reach.named_by(overwriting):
+        number = this.root.snapshot.id
         times = [e.file.creation_time for e in reach.delta_entries([this]) if e.kind == ADD]
         oldest_ms = min((_EVER if t is None else t for t in times), default=None)
         if this.missing or reach.lacks_delta(this):  # it cannot be told what it adds
             oldest_ms = _EVER
-        previous = before[snapshot.id]
-        names = _metadata_of(this) - (old[previous.id] if previous is not None else frozenset())
-        facts.append(Overwrite(snapshot.id, oldest_ms, names))
+        facts.append(Overwrite(number, oldest_ms, _metadata_of(this) - old.get(number - 1, frozenset())))
     return facts
-
-
-def _as_root(reach: Reach, snapshot: Snapshot) -> Root:
-    key = snapshot.read_from or reach.timeline.paths.snapshot(snapshot.id)
-    kind: RootKind = "changelog" if key.startswith(reach.timeline.paths.changelog_dir) else "snapshot"
-    return Root(ObjectInfo(key, 0, 0), kind, reach.timeline.paths.branch, snapshot)
 
 
 def _metadata_of(named: Named) -> frozenset[str]:

@@ -204,10 +204,4 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "schema.id: schema → nothing",
         "the schema would be read from the store once more",
     ),
-    Equivalent(
-        "coordinator/maintenance/expired_files.py",
-        "Keeper.kept",
-        "sorted(chain.items()) → list(chain.items())",
-        "changelogs come before snapshots and both in order, so the mapping is ascending already",
-    ),
 )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
+from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance import overwrites
 from lakelatch.coordinator.maintenance.expire import ExpiryPlan, apply_expiry, plan_expiry
@@ -131,8 +132,8 @@ def test_an_overwrite_is_as_old_as_the_oldest_file_that_it_brings_back() -> None
     restored(table, 3)
     times = [e.file.creation_time for e in table.entries() if e.file.row_count == 1]
     timeline = table.timeline
-    keys = [(number, timeline.paths.snapshot(number)) for number in timeline.snapshot_ids()]
-    found = overwrites.find_overwrites(Reach(timeline, table.schema), keys, timeline.snapshot(3)).found
+    roots = {number: ObjectInfo(timeline.paths.snapshot(number), 0, 0) for number in timeline.snapshot_ids()}
+    found = overwrites.find_overwrites(Reach(timeline, table.schema), roots, timeline.snapshot(3)).found
     assert [one.id for one in found] == [4, 5]
     assert found[-1].oldest_ms == min(times) < max(times)
 
