@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import TypeVar
 
 from ...backends.store import ObjectNotFound
@@ -153,7 +152,7 @@ class Reach:
     def _named(self, root: Root) -> Named:
         snapshot, paths = _kept_of(root), self.timeline.paths
         base, delta = (self._lists[n] or () for n in (snapshot.base_manifest_list, snapshot.delta_manifest_list))
-        told = None if root.kind == "tag" else snapshot.changelog_manifest_list  # a tag keeps a state, not its changes
+        told = snapshot.changelog_manifest_list
         changelog = () if told is None else self._lists[told] or ()
         leaves = {paths.manifest(m.file_name) for m in (*base, *delta, *changelog)}
         if snapshot.index_manifest is not None:
@@ -164,9 +163,9 @@ class Reach:
         names = [n for n in listed if n is not None]
         gone = [n for n in names if self._lists.get(n, ()) is None or self._indexes.get(n, ()) is None]
         if root.kind == "changelog":  # its other lists went with its snapshot, once no longer needed
-            gone = [n for n in gone if n == snapshot.changelog_manifest_list]
+            gone = [n for n in gone if n == told]
         elif root.branch != DEFAULT_BRANCH:  # it may have been made of a tag
-            gone = [n for n in gone if n != snapshot.changelog_manifest_list]
+            gone = [n for n in gone if n != told]
         lists, missing = list(map(paths.manifest, names)), list(map(paths.manifest, gone))
         if (page := self._page_of(root)) is not None:
             lists.append(paths.identities(page))
@@ -258,10 +257,6 @@ class Usage:
             used.update(k for m in changelog for k in m.keys)
         return used
 
-    def mentioned(self, kept: Sequence[Named]) -> set[str]:
-        """The candidates that these roots' manifests name, as added or deleted."""
-        return {k for _, state, changelog in self._read(kept) for m in (*state, *changelog) for k in m.keys}
-
     def _read(self, kept: Sequence[Named]) -> Iterable[tuple[Named, list[_Mention], list[_Mention]]]:
         wanted = {m.file_name: m for n in kept for m in (*n.state, *n.changelog)}
         new = [m for name, m in wanted.items() if name not in self._mentions]
@@ -316,10 +311,3 @@ def _kept_of(root: Root) -> Snapshot:
 def _lists_of(snapshot: Snapshot) -> list[str]:
     names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
     return [name for name in names if name is not None]
-
-
-def union(*parts: Candidates) -> Candidates:
-    """Combine candidates."""
-    known = [p.partitions for p in parts if p.partitions is not None]
-    partitions = frozenset(chain.from_iterable(known)) if len(known) == len(parts) else None
-    return Candidates(frozenset(chain.from_iterable(p.keys for p in parts)), partitions)
