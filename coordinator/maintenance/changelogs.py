@@ -137,8 +137,6 @@ def _planned(reach: Reach, doomed: Sequence[Root], ends: Sequence[Root], latest_
     gone = _gone(reach, named)
     lists = dict.fromkeys(key for one in named for key in sorted(one.lists) if _is_own(one, key, timeline))
     leaves = dict.fromkeys(timeline.paths.manifest(m.file_name) for n in named for m in (*n.state, *n.changelog))
-    for key in (*gone.entries, *leaves):
-        reach.keys.deletable(key)
     steps = Steps(tuple(sorted(gone.entries)), tuple(leaves), tuple(lists), tuple(root.key for root in doomed))
     keeper = Keeper(reach, gone)
     used = keeper.kept(frozenset(root.info for root in doomed), ends, (*leaves, *lists), latest_id)
@@ -157,8 +155,7 @@ def _gone(reach: Reach, named: Sequence[Named]) -> Gone:
     plain = [n for n in named if n.root.snapshot.changelog_manifest_list is None]
     gone = gone_after(reach, plain)
     gone.complete = is_linear(n.root.snapshot for n in named)  # what a changelog lacks went with its snapshot
-    for one in named:
-        add_changelog(reach, [one], gone)
+    add_changelog(reach, named, gone)
     return gone
 
 

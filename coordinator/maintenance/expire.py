@@ -148,7 +148,7 @@ class _Oldest(Mapping[int, int]):
         """A snapshot; None if it has expired meanwhile."""
         at = self._position[number]
         while self._read <= at:
-            until = max(at + 1, min(2 * self._read + 2, self._read + 64))
+            until = self._read + min(self._read + 2, 64)
             roots = read_roots(self._timeline, self._infos[self._read : until])
             self._roots.update({root.key: root for root in roots})
             self._read = until
@@ -179,7 +179,7 @@ def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -
     parts = [metadata_of(reach, one, keeps) for one in named]
     lists = dict.fromkeys(key for keys, _ in parts for key in keys)
     leaves = dict.fromkeys(key for _, keys in parts for key in keys)
-    for key in (*gone.entries, *leaves):
+    for key in leaves:
         reach.keys.deletable(key)
     roots = tuple(root.key for root in doomed)
     return gone, Steps(tuple(sorted(gone.entries)), tuple(leaves), tuple(lists), roots)
