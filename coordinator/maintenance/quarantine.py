@@ -25,7 +25,6 @@ from ...core.errors import InvalidArgument, TableCorrupt
 from ...core.html_text import ShownAsText
 from ...core.json_text import parse_json
 from ...core.metadata.schema import TableSchema
-from ...core.paths import safe_argument
 from ...core.places import is_external, plain_url
 from ..history.timeline import Timeline
 from .deletion import Progress
@@ -211,7 +210,6 @@ def chosen_quarantines(store: Store, name: str | None) -> list[Quarantine]:
     found = quarantines(store)
     if name is None:
         return found
-    safe_argument(name, "quarantine")
     chosen = [one for one in found if one.name == name]
     if not chosen:
         names = ", ".join(one.name for one in found) or "there is none"

@@ -18,7 +18,15 @@ from lakelatch.coordinator.maintenance.expired_files import (
 )
 from lakelatch.coordinator.maintenance.reachable import Reach
 from lakelatch.core.errors import TableCorrupt
-from lakelatch.core.metadata.data_file import SOURCE_APPEND, SOURCE_COMPACT
+from lakelatch.core.metadata.data_file import (
+    ADD,
+    EMPTY_ROW,
+    SOURCE_APPEND,
+    SOURCE_COMPACT,
+    IndexEntry,
+    IndexFile,
+)
+from lakelatch.core.metadata.manifest import encode_index_manifest
 
 
 def gone(table: Handmade, *numbers: int, **more: bool) -> Gone:
@@ -154,7 +162,7 @@ def keeper_of(table: Handmade, **more: Any) -> Keeper:
     return Keeper(reach, gone_after(reach, reach.named_by(table.roots(2, 3))), **more)
 
 
-METADATA = (*metadata("base-1", "delta-1"), "index/index-a")
+METADATA = (*metadata("base-1", "delta-1"), "s3://elsewhere/deep/index-a")
 
 
 def kept(table: Handmade, keeper: Keeper, latest: int = 5, doomed: tuple[int, ...] = (1, 2)) -> set[str]:
@@ -215,7 +223,8 @@ def test_snapshots_that_came_since_belong_to_the_row() -> None:
 def test_files_that_an_overwrite_brought_back_are_kept_and_others_it_does_not_name_are_not() -> None:
     table = Handmade()
     table.snapshot(1, added("a", 100), added("b", 200))
-    table.index("index-manifest-5", "index-a")
+    file = IndexFile("HASH", "index-a", 1, 1, external_path="s3://elsewhere/deep/index-a")
+    table.store.put("manifest/index-manifest-5", encode_index_manifest([IndexEntry(ADD, EMPTY_ROW, 0, file)]))
     table.snapshot(2, removed("a", 100))
     table.snapshot(3, removed("b", 200))
     table.snapshot(4, added("new", 300), removed("b", 200), kind="OVERWRITE")
@@ -224,7 +233,7 @@ def test_files_that_an_overwrite_brought_back_are_kept_and_others_it_does_not_na
     used = kept(table, keeper_of(table), latest=6)
     assert data("a") <= used and not data("b", "new") & used
     assert metadata("delta-6", "manifest-6") <= used
-    assert "index/index-a" in used
+    assert "s3://elsewhere/deep/index-a" in used
     assert not metadata("delta-4") & used, "it is too young to hold any of them"
 
 

@@ -21,6 +21,8 @@ from lakelatch.coordinator.maintenance.overwrites import (
 )
 from lakelatch.coordinator.maintenance.reachable import Reach
 from lakelatch.coordinator.maintenance.roots import list_roots
+from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, IndexEntry, IndexFile
+from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.metadata.snapshot import Snapshot
 
 LONG_AGO_MS = -(10**15)
@@ -153,6 +155,16 @@ def test_the_metadata_that_an_overwrite_brings_back_is_what_the_snapshot_before_
     assert {one.id: set(one.names) for one in find(table, 1).found} == brought
     alone = {one.id: set(one.names) for one in find(table, 1, roots_of(table, 1)).found}
     assert alone == {**brought, 2: brought[2] | {"index-a"}}, "it is not known what the one before it named"
+
+
+def test_an_index_file_is_told_by_its_name_wherever_it_lies() -> None:
+    table = Handmade()
+    file = IndexFile("HASH", "index-a", 1, 1, external_path="s3://elsewhere/deep/index-a")
+    table.store.put("manifest/index-manifest-2", encode_index_manifest([IndexEntry(ADD, EMPTY_ROW, 0, file)]))
+    table.snapshot(1)
+    table.snapshot(2, index_manifest="index-manifest-2", kind="OVERWRITE")
+    (found,) = find(table, 1).found
+    assert found.names == {"index-manifest-2", "index-a"}
 
 
 def test_the_lists_of_snapshots_that_are_no_overwrites_are_not_read() -> None:

@@ -107,6 +107,18 @@ def test_names_that_no_longer_fit_into_one_run_go_to_disk(monkeypatch: pytest.Mo
     assert names.holds([f"m{i}" for i in range(12)]).tolist() == [True] * 11 + [False]
 
 
+def test_names_leave_memory_as_soon_as_they_are_as_many_as_a_run(
+    monkeypatch: pytest.MonkeyPatch, opened: list[Any]
+) -> None:
+    """Not only when somebody asks; and not before."""
+    monkeypatch.setattr(module, "RUN", 4)
+    names = NameSet()
+    for number, added in enumerate((4, 3, 1)):
+        assert len(opened) == 0
+        names.add([f"{number}.{i}" for i in range(added)])
+    assert len(opened) == 1
+
+
 def test_a_fingerprint_is_the_same_in_every_process() -> None:
     """Spark's workers make them, too."""
     assert fingerprints(["a", "b"]).tolist() == [fingerprints(["a"])[0], fingerprints(["b"])[0]]

@@ -30,7 +30,13 @@ from lakelatch.core.errors import InvalidArgument, TableCorrupt
 from lakelatch.core.paths import TablePaths
 
 FOREVER_MS = 2**62
-LEFT = ("bucket-0/data-x", "manifest/manifest-x", "snapshot/.snapshot-9.0.tmp", "index/index-x", "statistics/stat-x")
+LEFT = (
+    "bucket-0/data-x",
+    "manifest/manifest-x",
+    "branch/branch-dev/tag/.tag-x.0.tmp",
+    "index/index-x",
+    "statistics/stat-x",
+)
 SIZES = {key: position + 1 for position, key in enumerate(LEFT)}
 
 
@@ -178,8 +184,10 @@ def test_a_file_that_has_gone_since_the_plan_is_not_counted() -> None:
     table = left(Handmade())
     found = plan(table)
     table.gone(LEFT[0])
+    table.asked()
     done = move_orphans(found, 1_000, 500, "a")
     assert {info.key for info in done.files} == set(LEFT[1:])
+    assert sorted(table.asked("delete ")) == sorted(f"delete {key}" for key in LEFT[1:]), "it may come back any time"
     (told,) = quarantines(table.store)
     assert (told.files, told.size) == (4, sum(SIZES.values()) - 1)
     back = restore(table.timeline, table.schema)
@@ -235,7 +243,7 @@ def test_files_of_one_name_from_outside_of_the_table_stay_apart(
     assert len(done.files) == 3 and not any(path.exists() for path in paths)
     assert len(table.files(f"{FOLDER}elsewhere/")) == 3
     back = restore(table.timeline, table.schema)
-    assert (back.files, back.lost) == (3, (f"file:{gone}",))
+    assert (back.files, back.size, back.lost) == (3, 3, (f"file:{gone}",))
     assert [path.read_bytes() for path in paths if path != gone] == [
         b"%d" % bucket for bucket, path in enumerate(paths) if path != gone
     ]
