@@ -127,8 +127,10 @@ def plan_changelogs(
     times = {number: root.snapshot.time_ms for number, root in roots.items()}
     end_id = expirable_changelogs(ids, latest_id, times, retention, first_needed)
     end = roots.get(end_id) if end_id is not None else None
-    doomed = [roots[number] for number in ids if number in roots and end is not None and number < end.snapshot.id]
-    return ChangelogPlan() if end is None or not doomed else _planned(reach, doomed, [end, first], latest_id)
+    if end is None:
+        return ChangelogPlan()
+    doomed = [root for number, root in roots.items() if number < end.snapshot.id]
+    return _planned(reach, doomed, [end, first], latest_id) if doomed else ChangelogPlan()
 
 
 def _planned(reach: Reach, doomed: Sequence[Root], ends: Sequence[Root], latest_id: int) -> ChangelogPlan:

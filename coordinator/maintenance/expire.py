@@ -10,7 +10,7 @@ anything is deleted. The newest snapshot stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -135,7 +135,7 @@ def _oldest(timeline: Timeline, retention: Retention, first_needed: int | None) 
     return [root for root in roots[:-1] if root is not None], roots[-1], latest.id
 
 
-class _Oldest(Mapping[int, int]):
+class _Oldest:
     """The commit times of snapshots, oldest first. Reads some more whenever one is asked for that was not read yet."""
 
     def __init__(self, timeline: Timeline, infos: Sequence[ObjectInfo], ids: Sequence[int]) -> None:
@@ -154,17 +154,9 @@ class _Oldest(Mapping[int, int]):
             self._read = until
         return self._roots.get(self._infos[at].key)
 
-    def __getitem__(self, number: int) -> int:
+    def get(self, number: int, default: int, /) -> int:
         found = self.root(number)
-        if found is None:
-            raise KeyError(number)
-        return found.snapshot.time_ms
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._position)
-
-    def __len__(self) -> int:
-        return len(self._position)
+        return default if found is None else found.snapshot.time_ms
 
 
 def _candidates(reach: Reach, doomed: Sequence[Root], end: Root, keeps: Keeps) -> tuple[Gone, Steps]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ...core import options as opt
 from ...core.errors import InvalidArgument
@@ -122,7 +122,14 @@ def _of_changelogs(options: TableOptions, snapshots: Retention, now_ms: int) -> 
     return longer
 
 
-def expirable(ids: Sequence[int], times_ms: Mapping[int, int], retention: Retention, first_needed: int | None) -> int:
+class Times(Protocol):
+    """Commit times by id, in milliseconds since 1970: a dictionary, or what reads them when they are asked for."""
+
+    def get(self, number: int, default: int, /) -> int:
+        """The time of a snapshot, or `default` for one that has expired already."""
+
+
+def expirable(ids: Sequence[int], times_ms: Times, retention: Retention, first_needed: int | None) -> int:
     """The number of oldest snapshots that may expire.
 
     Args:
