@@ -15,7 +15,7 @@ from typing import Literal
 
 from ...backends.store import ObjectInfo
 from ...core.metadata.data_file import ADD, DELETE, SOURCE_COMPACT, EntryIdentity, ManifestEntry
-from .overwrites import Overwrites, find_overwrites, is_linear
+from .overwrites import Overwrite, Overwrites, find_overwrites, is_linear
 from .reachable import Candidates, Named, Reach, Usage
 from .roots import Root, list_roots, read_roots
 
@@ -146,9 +146,10 @@ class Keeper:
         after = ends[0].snapshot.id
         ids = [number for number in chain if number >= after]
         plain = self.gone.complete and ids == list(range(after, max([latest, *ids]) + 1))
+        overwrites: tuple[Overwrite, ...] = ()
         if plain:
             self.overwrites = find_overwrites(reach, chain, ends[0].snapshot)
-            plain = self.overwrites.linear
+            plain, overwrites = self.overwrites.linear, self.overwrites.found
         left_out = set(own) if plain else set()
         if changelogs and not (self.asks_changelogs() if self.asks_changelogs is not None else not plain):
             left_out.update(changelogs)
@@ -156,19 +157,20 @@ class Keeper:
         self.seen = frozenset([*doomed, *left_out, *(named.root.info for named in asked)])
         used = {key for named in (*asked, *reach.kept_by(ends)) for key in named.keys}
         used |= self.usage.live([named for named in asked if self._may_hold(named)])
-        return used | self._brought_back(chain, metadata) if plain else used
+        return used | self._brought_back(overwrites, chain, metadata) if plain else used
 
     def _may_hold(self, named: Named) -> bool:
         """May a root hold one of the files? A tag that is older than all of them does not."""
         root = named.root
         return root.kind != "tag" or root.snapshot.time_ms >= self.gone.oldest_ms - DAY_MS
 
-    def _brought_back(self, chain: Mapping[int, ObjectInfo], metadata: Iterable[str]) -> set[str]:
+    def _brought_back(
+        self, overwrites: Iterable[Overwrite], chain: Mapping[int, ObjectInfo], metadata: Iterable[str]
+    ) -> set[str]:
         """What overwrites that stay have brought back."""
         reach, timeline = self.reach, self.reach.timeline
         names, newest_ms = {key.rpartition("/")[2] for key in metadata}, self.gone.newest_ms
-        found = self.overwrites.found if self.overwrites is not None else ()
-        asked = [chain[o.id] for o in found if o.id in chain and o.may_bring_back(newest_ms, names)]
+        asked = [chain[o.id] for o in overwrites if o.id in chain and o.may_bring_back(newest_ms, names)]
         named = reach.kept_by(read_roots(timeline, asked))
         added = (e for e in reach.delta_entries(named) if e.kind == ADD)
         return {key for n in named for key in n.keys} | {key for e in added for key in reach.keys.data(e)}

@@ -410,3 +410,31 @@ def test_the_slowest_consumer_keeps_its_changelogs() -> None:
     consumers(table, a=9, b=3)
     done = expire(table.timeline, table.schema, keep(1, changelogs=keep(3), consumers_hold=False))
     assert (done.snapshot_ids, done.changelogs.ids) == ((1, 2, 3, 4, 5), (1, 2))
+
+
+def test_one_plan_holds_the_snapshots_that_go_and_the_changelogs_that_were_there_before() -> None:
+    table = table_of(6)
+    expire(table.timeline, table.schema, keep(2, changelogs=keep(9)))
+    assert table.timeline.changelog_ids() == [1, 2, 3, 4]
+    consumers(table, a=9)
+    plan = plan_expiry(table.timeline, table.schema, keep(1, changelogs=keep(3)))
+    assert (plan.snapshot_ids, plan.changelogs.ids, plan.changelogs.earliest_id) == ((5,), (1, 2, 3), 4)
+    consumers(table, b=2)
+    held = plan_expiry(table.timeline, table.schema, keep(1, changelogs=keep(3), consumers_hold=False))
+    assert (held.snapshot_ids, held.changelogs.ids) == ((5,), (1,))
+    table.gone("consumer/consumer-b")
+    before = table.files()
+    done = apply_expiry(table.timeline, plan)
+    assert (done.snapshot_ids, done.saved, done.changelogs.ids) == ((5,), True, (1, 2, 3))
+    assert table.timeline.changelog_ids() == [4, 5]
+    gone = {key for steps in (plan.steps, plan.changelogs.steps) for key in (*steps.lists, *steps.roots)}
+    assert before - table.files() == gone
+
+
+def test_a_plan_for_changelogs_alone_is_carried_out() -> None:
+    table = table_of(6)
+    expire(table.timeline, table.schema, keep(1, changelogs=keep(9)))
+    plan = plan_expiry(table.timeline, table.schema, keep(1, changelogs=keep(3)))
+    assert (plan.snapshot_ids, plan.changelogs.ids) == ((), (1, 2, 3))
+    assert apply_expiry(table.timeline, plan).changelogs.ids == (1, 2, 3)
+    assert table.timeline.changelog_ids() == [4, 5]
