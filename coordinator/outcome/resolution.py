@@ -234,9 +234,8 @@ def _by_identity(case: Case, timeline: Timeline) -> Outcome | None:
         return None
     refuse_fork(timeline, latest)
     carrier = found.last[1]
-    there = timeline.find(carrier.id)
-    is_there = there is not None and there.identity == carrier.identity
-    if there is not None and is_there and carrier != ref_of(latest) and not stands(timeline, there):
+    there = timeline.find(carrier.id) if carrier != ref_of(latest) else None
+    if there is not None and there.identity == carrier.identity and not stands(timeline, there):
         return do.Undecided(
             carrier, f"its identity is that of snapshot {carrier.id}, which may not be part of the history"
         )
