@@ -195,7 +195,7 @@ def _journals(
     except TableNotFound:
         raise TableNotFound(f"there is neither a table nor a journal at {url}") from None
     yield ObjectJournal(store), None
-    if setting not in ("", OBJECT) and Path(setting).is_file():
+    if setting != OBJECT and Path(setting).is_file():
         yield FileJournal(setting), address_of(store.url)
 
 

@@ -389,22 +389,6 @@ def test_a_mark_stays_for_a_day_to_the_millisecond(store: Fragile, journal: Any)
         assert bool(names(store, FOLDER)) == left or isinstance(journal(), FileJournal)
 
 
-def test_files_that_recovery_cannot_delete_are_not_reported_as_deleted(store: Fragile, journal: Any) -> None:
-    """The outcome is known all the same; orphan cleaning deletes the files later."""
-    opened(store).append(ROWS)
-    store.before["create snapshot/snapshot-2"] = die
-    with pytest.raises(Died):
-        opened(store, journal()).append(ROWS)
-    opened(store).append(ROWS)
-
-    def refused() -> None:
-        raise StoreUnavailable("access denied")
-
-    store.before["delete manifest/"] = refused
-    commit = only(recovered(journal, store))
-    assert (commit.outcome, commit.cleaned) == ("not landed", ())
-
-
 def test_a_dry_run_leaves_every_journal_and_object_as_it_was(store: Fragile, journal: Any, tmp_path: Path) -> None:
     """Whether the outcome is known already, can be found out, or could be finished; whoever says that the writers are gone."""
     opened(store).append(ROWS)
