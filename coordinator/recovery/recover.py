@@ -170,8 +170,8 @@ class _Asked:
 
     store_of: Callable[[str], Store]
     around: Surroundings
-    dry_run: bool = False
-    writers_are_gone: bool = False
+    dry_run: bool
+    writers_are_gone: bool
     clean: bool = True
     only: Callable[[RecoveredCommit], bool] = lambda commit: True
 

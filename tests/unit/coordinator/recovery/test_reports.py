@@ -149,6 +149,43 @@ def test_a_commit_that_its_writer_concludes_meanwhile_is_in_flight(store: Fragil
     assert names(store, "snapshot/") == []
 
 
+def test_a_commit_whose_mark_cannot_be_written_is_left_alone(store: Fragile, journal: FileJournal) -> None:
+    """The others are looked up all the same; without a mark its writer may still go on."""
+    told(journal, sent(), commit="first")
+    told(journal, sent()[:-1], commit="second")
+
+    class Full(FileJournal):
+        def _add(self, so_far: Sequence[Entry], said: Entry) -> None:
+            if said.commit == "first":
+                raise StoreUnavailable("the disk is full")
+            super()._add(so_far, said)
+
+    first, second = recover_journal(Full(journal.path), store, at(90_000), writers_are_gone=True).commits
+    assert (first.outcome, first.reason) == ("unknown", "the disk is full")
+    assert second.outcome == "not landed"
+    assert names(store, "snapshot/") == []
+
+
+def test_a_commit_with_a_damaged_line_is_left_alone(store: Fragile, journal: FileJournal) -> None:
+    told(journal, sent())
+    with journal.path.open("ab") as file:
+        file.write(b'\n{"commit": garbage, "event": "TakenOver"}\n')
+    before = journal.path.read_bytes()
+    for dry_run in (False, True):
+        found = recover_journal(journal, store, at(90_000), writers_are_gone=True, dry_run=dry_run)
+        assert only(found).outcome == "unknown"
+        assert only(found).reason == f"left alone: {found.damaged[0]}"
+    assert journal.path.read_bytes() == before
+    assert names(store, "snapshot/") == []
+
+
+def test_a_replay_is_known_without_a_snapshot_of_its_own(store: Fragile, journal: FileJournal) -> None:
+    """Its identity had landed before, so that it never made one."""
+    told(journal, [sent()[0], ev.LatestResolved(of(3), "u4", 3, last_identifier=7, replay_of=of(2))])
+    commit = only(recover_journal(journal, store, at(90_000), writers_are_gone=False))
+    assert (commit.outcome, commit.snapshot_id, commit.snapshot_uuid, commit.known) == ("landed", 2, "u2", True)
+
+
 def test_a_known_outcome_needs_neither_the_table_nor_a_mark(store: Fragile, journal: FileJournal) -> None:
     told(journal, [*sent(), *LANDED])
     before = journal.path.read_bytes()
@@ -167,13 +204,15 @@ def test_a_known_outcome_needs_neither_the_table_nor_a_mark(store: Fragile, jour
 def test_a_mark_beside_the_table_goes_after_a_day_or_once_nobody_can_wake_up(
     store: Fragile, later_ms: int, gone: bool, stays: bool
 ) -> None:
-    put_lists(store, OURS)
+    """A day after the last entry, which here says how the commit ended, ten seconds after it was marked."""
     writer = ObjectJournal(store)
     for event in sent():
         writer.record(Entry("c", store.url, 1_000, event), isinstance(event, ev.SnapshotPrepared))
-    assert only(recover_journal(ObjectJournal(store), store, at(31_000), writers_are_gone=False)).outcome == "finished"
+    assert only(recover_journal(ObjectJournal(store), store, at(31_000), writers_are_gone=False)).outcome == "unknown"
+    put_lists(store, OURS)
+    assert only(recover_journal(ObjectJournal(store), store, at(41_000), writers_are_gone=False)).outcome == "finished"
     assert names(store, FOLDER)
-    now = at(31_000 + later_ms)
+    now = at(41_000 + later_ms)
     assert only(recover_journal(ObjectJournal(store), store, now, writers_are_gone=gone, dry_run=True)).known
     assert names(store, FOLDER), "a dry run removes nothing"
     assert only(recover_journal(ObjectJournal(store), store, now, writers_are_gone=gone)).known
