@@ -50,16 +50,18 @@ def the_history(runs: Sequence[range], evidence: Callable[[], Evidence]) -> rang
     if len(runs) == 1:
         return runs[0]
     seen = evidence()
-    begins, told = _holding(runs, seen.earliest), _holding(runs, seen.latest)
+    begins = _holding(runs, seen.earliest)
     if begins is not None:
         # Below EARLIEST there are only leftovers of an expiry, and forks under names that one had freed.
         above = [run for run in runs if run.start > begins.start]
         if not above:
             return begins
         if not seen.lists_gone(begins[-1]):
+            told = _holding(runs, seen.latest)
             return begins if _rolled_back(begins, above, told, seen) else _gap(runs, seen)
         runs = above  # an expiry is under way or was interrupted: Apache Paimon's raises EARLIEST at its end
-    if told is not None and told in runs and (told is runs[-1] or not seen.lists_gone(told[-1])):
+    told = _holding(runs, seen.latest)
+    if told is not None and (told is runs[-1] or not seen.lists_gone(told[-1])):
         return told  # a rollback writes LATEST first, and no expiry lowers it
     left = [run for run in runs[:-1] if not seen.lists_gone(run[-1])]
     return _gap(runs, seen) if left else runs[-1]

@@ -186,6 +186,14 @@ def test_a_base_that_was_seen_just_now_needs_no_hint(store: Any) -> None:
     assert store.asked == ["get snapshot/snapshot-1"]
 
 
+def test_a_hint_is_read_once(store: Any) -> None:
+    put(store, snapshot(1, uuid="other"))
+    for earliest in (True, False):
+        store.asked.clear()
+        assert look_at_base(timeline(store), of(1), earliest=earliest) is BaseIs.REPLACED
+        assert sorted(store.asked) == ["get snapshot/EARLIEST", "get snapshot/snapshot-1"]
+
+
 def test_an_empty_table_is_a_base_while_it_is_empty(store: Any) -> None:
     assert base_stands(timeline(store), None)
     chain(store, 1)
@@ -284,6 +292,8 @@ def test_the_oldest_snapshot_below_earliest_stands_where_the_next_one_names_it(s
     assert check_lineage(timeline(store), TRIED) == Standing()
     put(store, snapshot(3, on="2:other"))
     assert isinstance(check_lineage(timeline(store), TRIED), Fork)
+    assert isinstance(lineage_of(timeline(store), OURS), Fork) and not stands(timeline(store), OURS)
+    assert lineage_of(timeline(store), OURS, aged=False) == Standing(), "its base was seen just now"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from hand_made import (
     foreign,
     get_once,
     hints,
+    manifest,
     new_store,
     of,
     put,
     put_lists,
+    put_manifest,
     remove,
     snapshot,
     timeline,
@@ -24,11 +26,18 @@ from hand_made import (
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.backends.threads import Threads
+from lakelatch.coordinator.history import timeline as timelines
 from lakelatch.coordinator.history.announced import expires_below
 from lakelatch.coordinator.history.rule import Evidence, Gap, the_history
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline, base_of, contiguous_runs
 from lakelatch.core.errors import TableCorrupt, TableNotFound
+from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, ManifestEntry
+from lakelatch.core.metadata.manifest_columns import EntryColumns
 from lakelatch.core.paths import TablePaths
+
+
+def entry(name: str, kind: int = ADD) -> ManifestEntry:
+    return ManifestEntry(kind, EMPTY_ROW, 0, -1, DataFile(file_name=name, file_size=1, row_count=1))
 
 
 @pytest.fixture
@@ -114,6 +123,26 @@ def test_manifests_are_those_of_the_base_list_and_then_those_of_the_delta_list(s
     ):
         with pytest.raises(TableCorrupt, match="manifest/lost is missing; snapshot/snapshot-4 needs it"):
             reads(broken)  # type: ignore[operator]
+
+
+def test_many_entries_are_read_by_columns_and_are_the_same(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the manifests, additions and deletions."""
+    entries = {
+        "b": [entry("one"), entry("two", DELETE)],
+        "a": [entry("three")],
+    }
+    for name, held in entries.items():
+        put_manifest(store, name, *held)
+    manifests = [manifest(name, held) for name, held in entries.items()]
+    wanted = [*entries["b"], *entries["a"]]
+    read = timeline(store)
+    assert read.entries(manifests) == wanted
+    assert all(isinstance(part, list) for part in read.entry_parts(manifests))
+    monkeypatch.setattr(timelines, "COLUMNS_FROM", 3)
+    assert read.entries(manifests) == wanted
+    assert all(isinstance(part, EntryColumns) for part in read.entry_parts(manifests))
+    with pytest.raises(TableCorrupt, match="manifest/lost is missing; manifest/a-list needs it"):
+        read.entries([*manifests, replace(manifest("lost"), listed_in="a-list")])
 
 
 def test_the_base_of_a_snapshot_is_what_it_records() -> None:
@@ -209,16 +238,16 @@ def listing_only(store: Any, *names: str) -> list[str]:
 @pytest.mark.parametrize("just_read", [False, True])
 def test_a_listing_without_the_seen_snapshot_is_continued_from_it(store: Any, just_read: bool) -> None:
     """H7: it is out of date. The ids that it shows still count for EARLIEST."""
-    chain(store, 2, 3, 4, 5, 6, 7, 8)
+    chain(store, *range(2, 10))
     shown = listing_only(store, "snapshot-2", "snapshot-3")
     read = timeline(store)
     found = read.look(snapshot(4), just_read=just_read)
-    assert (found.snapshot, found.unhinted) == (snapshot(8), 2)
+    assert (found.snapshot, found.unhinted) == (snapshot(9), 2)
     shown.append("EARLIEST")
     assert read.look(snapshot(4), just_read=just_read).unhinted is None
     shown.clear()
     found = read.look(snapshot(4), just_read=just_read)
-    assert (found.snapshot, found.unhinted) == (snapshot(8), 4)
+    assert (found.snapshot, found.unhinted) == (snapshot(9), 4)
 
 
 def test_a_seen_snapshot_that_is_the_newest_by_itself_is_believed_where_it_was_just_read(store: Any) -> None:
