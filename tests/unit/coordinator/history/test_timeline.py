@@ -349,7 +349,7 @@ def test_a_run_whose_first_snapshot_cannot_be_read_is_not_another_engines(store:
 def judged(
     earliest: int | None, latest: int | None, *, gone: tuple[int, ...] = (), foreign: tuple[int, ...] = ()
 ) -> range | Gap:
-    """Three runs, 1 to 2, 4 to 5 and 8 to 9, of which the last descends from the first and from the second."""
+    """Three runs, 1 to 3, 5 to 7 and 10 to 12, of which the last descends from the first and from the second."""
 
     def evidence() -> Evidence:
         return Evidence(
@@ -357,37 +357,37 @@ def judged(
             latest,
             lambda number: number in gone,
             lambda number: number in foreign,
-            lambda upper, lower: (upper, lower) in {(9, 2), (9, 5)},
+            lambda upper, lower: (upper, lower) in {(12, 3), (12, 7)},
         )
 
-    return the_history([range(1, 3), range(4, 6), range(8, 10)], evidence)
+    return the_history([range(1, 4), range(5, 8), range(10, 13)], evidence)
 
 
 @pytest.mark.parametrize(
     ("earliest", "latest", "gone", "foreign", "start"),
     [
         (1, None, (), (), 1),
-        (4, None, (), (), 4),
-        (8, None, (), (), 8),
-        (4, None, (2,), (), 4),
-        (4, 8, (), (8,), None),
-        (4, 8, (), (9,), 4),  # the first of a run tells who wrote it
-        (4, 8, (), (4,), 4),
-        (4, 2, (), (1,), 4),  # LATEST names no run above
-        (1, 4, (2,), (), 4),
-        (1, 4, (2, 5), (), 8),
-        (1, 1, (2, 5), (), 8),  # what LATEST names is going, too
-        (1, 1, (2,), (), None),
-        (1, 8, (2,), (), 8),
+        (5, None, (), (), 5),
+        (10, None, (), (), 10),
+        (5, None, (3,), (), 5),
+        (5, 10, (), (10,), None),
+        (5, 10, (), (12,), 5),  # the first of a run tells who wrote it
+        (5, 10, (), (5,), 5),
+        (5, 3, (), (1,), 5),  # LATEST names no run above
+        (1, 5, (3,), (), 5),
+        (1, 5, (3, 7), (), 10),
+        (1, 1, (3, 7), (), 10),  # what LATEST names is going, too
+        (1, 1, (3,), (), None),
+        (1, 10, (3,), (), 10),
         (None, 1, (), (), 1),
-        (None, 1, (2,), (), None),
-        (None, 1, (2, 5), (), 8),
-        (None, 8, (), (), 8),
-        (None, 8, (9,), (), 8),
-        (None, None, (2, 5), (), 8),
-        (None, None, (2,), (), None),
-        (None, None, (5,), (), None),
-        (None, None, (2, 5, 9), (), 8),
+        (None, 1, (3,), (), None),
+        (None, 1, (3, 7), (), 10),
+        (None, 10, (), (), 10),
+        (None, 10, (12,), (), 10),
+        (None, None, (3, 7), (), 10),
+        (None, None, (3,), (), None),
+        (None, None, (7,), (), None),
+        (None, None, (3, 7, 12), (), 10),
     ],
 )
 def test_of_three_runs_the_evidence_picks_one_or_none(

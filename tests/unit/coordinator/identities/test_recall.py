@@ -181,6 +181,25 @@ def test_a_memory_in_the_midst_of_a_walk_covers_what_lies_below_it(store: Any) -
     assert recall("etl", base, timeline(store)).last == (7, of(1))
 
 
+def test_the_page_of_a_memory_counts_more_than_a_snapshot_below_it(store: Any) -> None:
+    """Though both were read in one batch."""
+    put(store, foreign(1), foreign(2, commit_user="flink", commit_identifier=5))
+    put(store, remembers(3, Memory(page=PAGE)))
+    store.put(FOLDER + PAGE, Page(users("flink", identifier=6)).to_bytes())
+    base = foreigners(store, 4, 5)
+    assert recall("flink", base, timeline(store)).last == (6, of(1))
+
+
+def test_a_base_of_ours_is_carried_on_without_a_walk(store: Any) -> None:
+    """Also where it does not know everything: whoever looks a user up reads what lies below."""
+    put(store, foreign(3), foreign(4, commit_user="flink", commit_identifier=5))
+    base = remembers(9, Memory(5, users("etl")))
+    assert recall(None, base, timeline(store)) == Recalled(0, Memory(5, users("etl")))
+    assert store.asked == []
+    found = recall("flink", base, timeline(store))
+    assert (found.last, found.memory.complete) == ((5, of(4, "f4")), True)
+
+
 # ---------------------------------------------------------------------------------------------------------- what is kept
 
 
