@@ -177,3 +177,20 @@ def test_the_leaves_of_a_page_cover_every_hash_once(prefixes: list[str], cover: 
         return
     with pytest.raises(TableCorrupt, match="here: field 'leaves' does not cover every hash once"):
         parse_page(data, "here")
+
+
+@pytest.mark.parametrize("users", [{"a": [1, 2]}, {"a": 1}, {"a": ["1", 2, "x"]}, [], None, 7])
+def test_garbled_users_are_reported_with_their_file_and_field(users: object) -> None:
+    for raw in ({"users": users, "leaves": {}}, {"leaves": {}}):
+        data = gzip.compress(json.dumps(raw).encode())
+        with pytest.raises(TableCorrupt, match="here: field 'users' is garbled"):
+            parse_page(data, "here")
+        with pytest.raises(TableCorrupt, match="here: field 'users' is garbled"):
+            parse_leaf(data, "", "here")
+
+
+@pytest.mark.parametrize("data", [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b"7"), gzip.compress(b"{")])
+def test_what_is_no_file_of_identities_is_reported(data: bytes) -> None:
+    for read in (lambda: parse_page(data, "here"), lambda: parse_leaf(data, "", "here")):
+        with pytest.raises(TableCorrupt, match="here is not a file of identities"):
+            read()

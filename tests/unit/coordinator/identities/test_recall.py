@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -256,6 +257,12 @@ def named(kind: str) -> str:
     return f"{kind}-new"
 
 
+def named_with(prefix: str, number: int) -> list[str]:
+    """So many names whose hash begins with these bits."""
+    names = (name for n in itertools.count() if pages.bits_of(name := f"user-{n}").startswith(prefix))
+    return list(itertools.islice(names, number))
+
+
 def test_a_commit_without_identity_carries_the_memory_on(store: Any) -> None:
     memory = Memory(users=users("etl"))
     assert Recalled(4, memory).carried_on("etl", None, of(5), named) == (memory, ())
@@ -302,6 +309,23 @@ def test_a_leaf_is_read_only_where_the_page_may_become_too_long(
     )
     assert room.page == page
     assert room.leaf == (Leaf("", users("y")) if needs_leaf else None)
+
+
+def test_an_overflow_reads_the_page_and_one_leaf_at_most(store: Any, few: None) -> None:
+    """H24: the leaf in which the user was looked for is relieved; where it was found before that, the fullest one."""
+    low, *high = [named_with("0", 1)[0], *named_with("1", 8)]
+    page = Page(users(*high[:2]), {"0": LEAF, "1": "identities-leaf-2"})
+    leaves = {"0": Leaf("0", users()), "1": Leaf("1", users(high[3]))}
+    store.put(FOLDER + PAGE, page.to_bytes())
+    for prefix, leaf in leaves.items():
+        store.put(FOLDER + page.leaves[prefix], leaf.to_bytes())
+    base = remembers(4, Memory(users=users(*high[4:]), page=PAGE))
+    for user, read in ((low, "0"), (high[3], "1"), (high[0], "1")):
+        store.asked.clear()
+        found = recall(user, base, timeline(store))
+        assert store.asked == [f"get {FOLDER}{PAGE}", f"get {FOLDER}{page.leaves[read]}"], user
+        assert (found.page, found.leaf) == (page, leaves[read])
+        assert found.last == (None if user == low else (7, of(1)))
 
 
 def test_a_first_page_that_would_be_too_long_gets_a_first_leaf(store: Any, few: None) -> None:

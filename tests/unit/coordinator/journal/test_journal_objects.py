@@ -257,8 +257,8 @@ def test_a_claim_after_a_mark_that_was_seen_is_not_lost_to_it_again(tmp_path: Pa
 
 
 def test_a_concluded_commit_leaves_its_lines_in_the_file(tmp_path: Path) -> None:
-    journal = FileJournal(tmp_path / "deep" / "j")
-    claim(journal, prepared(1))
+    journal = FileJournal(tmp_path / "deep" / "down" / "j")
+    assert claim(journal, prepared(1)) == Created(), "though nothing was noted before it"
     journal.conclude("c")
     journal.conclude("never heard of")
     assert [line.event for line in journal.entries()] == [prepared(1)]
