@@ -10,7 +10,15 @@ import pytest
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from lakelatch.coordinator.journal.file_journal import FileJournal
-from lakelatch.coordinator.journal.lines import BoundJournal, Damage, Entry, MemoryJournal, line_of, read_lines
+from lakelatch.coordinator.journal.lines import (
+    BoundJournal,
+    Damage,
+    Entry,
+    MemoryJournal,
+    address_of,
+    line_of,
+    read_lines,
+)
 from lakelatch.coordinator.journal.object_journal import ObjectJournal, open_journal
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import Event, SnapshotRef
@@ -177,6 +185,14 @@ def test_an_entry_is_read_as_it_was_written() -> None:
     assert list(read_lines([line_of(entry)], "j")) == [entry]
     old = b'{"commit": "c", "table": "/t", "at_ms": 5, "event": "BaseAged"}'
     assert list(read_lines([old], "j")) == [Entry("c", "/t", 5, ev.BaseAged(), "main")], "before there were branches"
+
+
+def test_a_table_is_named_so_that_a_reader_in_another_folder_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert address_of("s3://lake/../flights//") == "s3://lake/../flights"
+    assert address_of("flights/") == address_of("x/../flights") == str(tmp_path / "flights")
 
 
 @pytest.mark.parametrize("missing", ["commit", "table", "at_ms", "event"])

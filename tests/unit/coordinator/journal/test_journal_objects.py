@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 from pathlib import Path
@@ -16,6 +17,7 @@ from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, PutO
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Entry, line_of
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.journal.shared_journal import OpenCommit
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
@@ -262,6 +264,23 @@ def test_a_concluded_commit_leaves_its_lines_in_the_file(tmp_path: Path) -> None
     journal.conclude("c")
     journal.conclude("never heard of")
     assert [line.event for line in journal.entries()] == [prepared(1)]
+
+
+def test_concluded_commits_take_no_memory(store: Fragile, tmp_path: Path) -> None:
+    """A process that writes for weeks makes millions of them."""
+
+    def held() -> int:
+        return sum(isinstance(one, OpenCommit) for one in gc.get_objects())
+
+    gc.collect()  # what earlier tests have left
+    before = held()
+    journals = [FileJournal(tmp_path / "j"), ObjectJournal(store)]
+    for journal in journals:
+        claim(journal, prepared(1))
+    assert held() == before + 2
+    for journal in journals:
+        journal.conclude("c")
+    assert held() == before
 
 
 def test_a_journal_file_is_readable_for_others(tmp_path: Path) -> None:
