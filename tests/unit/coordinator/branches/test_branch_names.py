@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bare_tables import bare, timeline
+from by_hand.snapshots import bare, timeline
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.branches.names import Branch, branch_root, branches_among, check_branch_name, list_branches

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bare_tables import Refusing, bare, raising
+from by_hand.snapshots import Refusing, bare, raising
 
 from lakelatch.backends.store import AlreadyThere, ObjectNotFound, Unknown
 from lakelatch.coordinator.branches.claim import Answer, Claim, claim_key, claim_of, create

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bare_tables import Refusing, bare, chain, landed, listed_in, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, chain, landed, listed_in, snapshot, timeline
 
 from lakelatch.coordinator.branches.claim import Claim, claim_key
 from lakelatch.coordinator.branches.forward_plan import FastForward, plan_fast_forward

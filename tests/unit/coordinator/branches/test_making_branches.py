@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bare_tables import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
 
 from lakelatch.backends.probe import PROBED
 from lakelatch.backends.store import Created

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bare_tables import Refusing, bare, keys, landed, raising, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, keys, landed, raising, snapshot, timeline
 
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.probe import PROBED

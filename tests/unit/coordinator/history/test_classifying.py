@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from at_each_request import Struck
-from hand_made import (
+from by_hand.histories import (
     away,
     chain,
     foreign,

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hand_made import foreign, of, snapshot
+from by_hand.histories import foreign, of, snapshot
 
 from lakelatch.coordinator.identities.memory import (
     IDENTIFIERS_PROPERTY,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hand_made import of
+from by_hand.histories import of
 
 from lakelatch.coordinator.identities import memory as identity
 from lakelatch.coordinator.identities import pages

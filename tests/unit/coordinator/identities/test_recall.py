@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from at_each_request import Struck
-from hand_made import foreign, new_store, of, put, remove, snapshot, timeline
+from by_hand.histories import foreign, new_store, of, put, remove, snapshot, timeline
 
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.identities import memory as identity

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from handmade import Asked, Handmade, added, data, metadata, removed
+from by_hand.tables import Asked, Handmade, added, data, metadata, removed
 
 from lakelatch.backends.store import PutOutcome, Unknown
 from lakelatch.coordinator.history.timeline import Timeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handmade import TIME_MS, Handmade, added, data, metadata, removed
+from by_hand.tables import TIME_MS, Handmade, added, data, metadata, removed
 
 from lakelatch.coordinator.maintenance import overwrites
 from lakelatch.coordinator.maintenance.expired_files import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from handmade import TIME_MS, Asked, Handmade, added, data, metadata, removed
+from by_hand.tables import TIME_MS, Asked, Handmade, added, data, metadata, removed
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.history.timeline import Timeline

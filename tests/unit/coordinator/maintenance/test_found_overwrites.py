@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from handmade import Handmade, added, removed
+from by_hand.tables import Handmade, added, removed
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.maintenance import overwrites as module

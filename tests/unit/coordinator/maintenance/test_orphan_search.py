@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from by_hand.tables import Asked, Handmade, added
 from fragile import Died, Fragile, die
-from handmade import Asked, Handmade, added
 from killed_store import contents
 
 import lakelatch as ll

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import Handmade, added
+from by_hand.tables import Handmade, added
 
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore

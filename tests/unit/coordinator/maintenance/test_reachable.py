@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from handmade import IDENTITIES, Handmade, added, data, full, metadata, removed, with_page
+from by_hand.tables import IDENTITIES, Handmade, added, data, full, metadata, removed, with_page
 
 from lakelatch.coordinator.maintenance.reachable import Candidates, Named, Reach
 from lakelatch.core.errors import TableCorrupt

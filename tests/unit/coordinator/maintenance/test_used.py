@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import IDENTITIES, Handmade, added, data, full, metadata, with_page
+from by_hand.tables import IDENTITIES, Handmade, added, data, full, metadata, with_page
 
 from lakelatch.backends.store import ObjectInfo
 from lakelatch.coordinator.intents.intent import Intent

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hand_made import (
+from by_hand.histories import (
     chain,
     hints,
     holds,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from at_each_request import Struck
-from hand_made import chain, foreign, hints, new_store, of, prepared, put, put_lists, remove, snapshot, timeline
+from by_hand.histories import chain, foreign, hints, new_store, of, prepared, put, put_lists, remove, snapshot, timeline
 
 from lakelatch.backends.deadline import left_s
 from lakelatch.backends.memory import MemoryStore

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_hand.histories import chain, hints, holds, of, prepared, put_lists, schema, snapshot
 from fragile import ROWS, Fragile, die, names, only
-from hand_made import chain, hints, holds, of, prepared, put_lists, schema, snapshot
 
 import lakelatch as ll
 from lakelatch.coordinator.journal.file_journal import FileJournal

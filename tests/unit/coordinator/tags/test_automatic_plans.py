@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from bare_tables import Refusing, bare, landed, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, landed, snapshot, timeline
 
 from lakelatch.coordinator.tags.automatic import AutomaticPlan, Rules, plan_automatic
 from lakelatch.coordinator.tags.expiry import wall_time

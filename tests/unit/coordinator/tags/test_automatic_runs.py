@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from bare_tables import Refusing, bare, keys, landed, raising, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, keys, landed, raising, snapshot, timeline
 
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.coordinator.tags.automatic import AutomaticPlan, Rules, apply_automatic, tag_after_commit

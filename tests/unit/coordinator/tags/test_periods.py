@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from bare_tables import snapshot
+from by_hand.snapshots import snapshot
 
 from lakelatch.coordinator.tags.automatic import Rules
 from lakelatch.coordinator.tags.periods import Periods, zone_of

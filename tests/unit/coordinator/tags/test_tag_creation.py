@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from bare_tables import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, chain, keys, landed, raising, snapshot, timeline
 
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.coordinator.surroundings import MACHINE

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import pyarrow as pa
 import pytest
-from bare_tables import Refusing, bare, chain, keys, landed, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, chain, keys, landed, snapshot, timeline
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore

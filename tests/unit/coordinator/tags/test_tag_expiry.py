@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from bare_tables import Refusing, bare, snapshot, timeline
+from by_hand.snapshots import Refusing, bare, snapshot, timeline
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.tags.expiry import _is_over, outlived, wall_time
