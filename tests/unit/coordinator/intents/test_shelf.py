@@ -231,7 +231,6 @@ def test_intents_that_ended_since_they_were_listed_hide_no_others(store: Shelf) 
         (lambda raw: raw | {"manifests": lines(num_added_files=0)}, "is not that of an append"),
         (lambda raw: raw | {"manifests": raw["manifests"][:-4] + "?==="}, "is not an intent"),
     ],
-    ids=str,
 )
 def test_a_field_that_cannot_be_true_is_told(change: Callable[[Any], Any], told: str) -> None:
     made = intent()
