@@ -9,9 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..core.places import is_external, plain_url
+from ..core.places import is_external, plain_url, scheme_of
 from .registry import open_beside
 from .store import Store
+
+
+def location_of(store: Store) -> str:
+    """The URL of a store, absolute and with a scheme, in one spelling.
+
+    >>> from .local import LocalStore
+    >>> location_of(LocalStore("/data/lake/"))
+    'file:/data/lake'
+    """
+    return absolute(store.url).rstrip("/")
+
+
+def absolute(url: str) -> str:
+    """A URL, absolute and with a scheme, in one spelling. A path is one of this machine."""
+    if scheme_of(url) not in ("", "file"):
+        return plain_url(url)
+    from .local import local_path
+
+    return plain_url(local_path(url))
 
 
 def located(store: Store, key: str) -> tuple[Store, str]:

@@ -17,6 +17,8 @@ from .maintenance import add_apply, progress, tell_deletion
 from .output import Output
 
 if TYPE_CHECKING:
+    from ..coordinator.maintenance.clone import ClonePlan
+    from ..coordinator.maintenance.reference import ReferencePlan
     from ..table.catalog.maintain import TableUpkeep
 
 
@@ -77,9 +79,15 @@ def register(commands: Commands) -> None:
         clone,
         "Copy a table with all snapshots, tags and branches to another place; within one store, by the store itself where it can."
         " Jobs may write meanwhile. Shows the plan; --apply carries it out, and continues a run that was cut off.",
-        "lakelatch clone s3://lake/air.db/flights s3://lake/trial.db/flights --apply",
+        "lakelatch clone s3://lake/air.db/flights s3://lake/trial.db/flights --apply\n"
+        "lakelatch clone s3://lake/air.db/flights s3://lake/trial.db/flights --reference --apply",
     )
     parser.add_argument("new_url", metavar="NEW_URL", help="where the copy will be")
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="the newest snapshot only, and its data files stay in the table, which gets a tag that keeps them",
+    )
     add_apply(parser)
     parser = add_command(
         commands,
@@ -177,11 +185,16 @@ def migrate(args: argparse.Namespace, output: Output) -> int:
 
 def clone(args: argparse.Namespace, output: Output) -> int:
     told = progress("copied") if args.apply else None
-    plan = open_table_of(args).clone(args.new_url, dry_run=not args.apply, progress=told)
+    table, dry_run = open_table_of(args), not args.apply
+    plan: ClonePlan | ReferencePlan
+    if args.reference:
+        plan = table.clone(args.new_url, reference=True, dry_run=dry_run, progress=told)
+    else:
+        plan = table.clone(args.new_url, dry_run=dry_run, progress=told)
     if output.as_json:
         output.record({"applied": args.apply, **plan.to_dict()})
         return OK
-    output.line(f"{plan}, copied" if args.apply else str(plan))
+    output.line(f"{plan}, copied" if args.apply and not args.reference else str(plan))
     if not args.apply:
         output.note("nothing was copied; use --apply to copy")
     return OK

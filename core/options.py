@@ -153,6 +153,8 @@ EXTERNAL_PATHS = Option("data-file.external-paths", str, "")
 EXTERNAL_STRATEGY = Option("data-file.external-paths.strategy", str.lower, "none")
 EXTERNAL_SPECIFIC_FS = Option("data-file.external-paths.specific-fs", str, "")
 EXTERNAL_WEIGHTS = Option("data-file.external-paths.weights", str, "")
+REFERENCED_PATHS = Option("lakelatch.referenced-paths", str, "")
+"""Folders with files of other tables, which this one reads and never deletes (decision 72)."""
 INDEX_BESIDE_DATA = Option("index-file-in-data-file-dir", parse_bool, False)
 TARGET_FILE_SIZE: Option[int | None] = Option("target-file-size", parse_size, None)
 BLOB_TARGET_FILE_SIZE: Option[int | None] = Option("blob.target-file-size", parse_size, None)

@@ -2,7 +2,8 @@
 
 Owns: `FilePlaces` (data files by partition and bucket), `FileKeys` (the same by manifest entry), external paths.
 Must not know: stores, which files exist. Source: format/snapshot §1; format/manifests §6, §7; format/binary-row §3.
-Invariant: A key never leaves the table's directory. A file outside it has its whole URL as its key (H16).
+Invariants: A key never leaves the table's directory. A file outside it has its whole URL as its key (H16). A file of another
+table, which a clone refers to, is never one of the files that may be deleted (decision 72).
 """
 
 from __future__ import annotations
@@ -42,15 +43,18 @@ class FilePlaces:
     Attributes:
         paths: the paths of the table.
         external_prefixes: the roots that option `data-file.external-paths` names.
+        referenced_prefixes: the roots of other tables that option `lakelatch.referenced-paths` names.
     """
 
     paths: TablePaths
     external_prefixes: tuple[str, ...] = ()
+    referenced_prefixes: tuple[str, ...] = ()
 
     @staticmethod
     def of(options: TableOptions) -> FilePlaces:
         """From a table's options. No branch is needed, because data files belong to all branches."""
-        return FilePlaces(TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY)), named_locations(options))
+        paths = TablePaths(data_directory=options.get(opt.DATA_FILE_DIRECTORY))
+        return FilePlaces(paths, named_locations(options), referenced_locations(options))
 
     def keys(self, partition_path: str, bucket: int, files: Sequence[DataFile]) -> tuple[str, ...]:
         """The keys of the files of one (partition, bucket).
@@ -71,21 +75,37 @@ class FilePlaces:
         Raises:
             Unsupported: no option names the location.
         """
-        plain = plain_url(path)
-        if ".." not in plain.split("/"):
-            for prefix in self.external_prefixes:
-                if plain.startswith(plain_url(prefix).rstrip("/") + "/"):
-                    return path
+        if _lies_in(path, (*self.external_prefixes, *self.referenced_prefixes)):
+            return path
         raise Unsupported(
             f"file {path} is outside the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its location",
             next_step="set the option to the folder, if you trust it",
         )
 
+    def is_others(self, key: str) -> bool:
+        """Is this the URL of a file of another table, which this one only refers to?"""
+        return bool(self.referenced_prefixes) and is_external(key) and _lies_in(key, self.referenced_prefixes)
+
+
+def _lies_in(path: str, prefixes: Iterable[str]) -> bool:
+    plain = plain_url(path)
+    if ".." in plain.split("/"):
+        return False
+    return any(plain.startswith(plain_url(prefix).rstrip("/") + "/") for prefix in prefixes)
+
 
 def named_locations(options: TableOptions) -> tuple[str, ...]:
     """The locations that option `data-file.external-paths` names."""
-    names = (part.strip() for part in options.get(opt.EXTERNAL_PATHS).split(","))
-    return tuple(name for name in names if name)
+    return _parts(options.get(opt.EXTERNAL_PATHS))
+
+
+def referenced_locations(options: TableOptions) -> tuple[str, ...]:
+    """The folders of other tables that option `lakelatch.referenced-paths` names."""
+    return _parts(options.get(opt.REFERENCED_PATHS))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 def scheme_of(url: str) -> str:
@@ -141,6 +161,14 @@ class FileKeys:
         folder = key[: len(key) - len(entry.file.file_name)]
         return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
 
+    def owned(self, entry: ManifestEntry) -> tuple[str, ...]:
+        """The same; nothing for a file of another table, which must not be deleted."""
+        return tuple(key for key in self.data(entry) if not self._places.is_others(key))
+
+    def is_others(self, key: str) -> bool:
+        """Is this the URL of a file of another table, which this one only refers to?"""
+        return self._places.is_others(key)
+
     def named(self, manifest: EntryColumns | list[ManifestEntry]) -> Iterator[str]:
         """The keys of all files that a manifest names, as added or deleted, wherever they are. URLs are in one spelling.
 
@@ -172,8 +200,12 @@ class FileKeys:
         """A key that may be deleted: one inside the table, or one in a location that an option of the table names.
 
         Raises:
-            Unsupported: no option names the location.
+            Unsupported: no option names the location, or it belongs to another table.
         """
+        if self._places.is_others(key):
+            raise Unsupported(
+                f"file {key} belongs to another table, and is not deleted (option '{opt.REFERENCED_PATHS.key}')"
+            )
         return self._places.external(key) if is_external(key) else key
 
     def index(self, entry: IndexEntry) -> str:

@@ -33,7 +33,7 @@ from ..core.metadata.folding import live
 from ..core.metadata.merge_rules import POSTPONED
 from ..core.metadata.schema import TableSchema
 from ..core.paths import INDEX_SUFFIX, format_of
-from ..core.places import codec_of, is_external
+from ..core.places import FileKeys, codec_of, is_external
 from ..core.predicates.predicate import Predicate
 from ..core.rows.types import AtomicType, Field, MapType
 from ..core.statistics.pruning import partition_matches
@@ -198,6 +198,7 @@ class IndexMaker:
         self._timeline, self._schema = timeline, schema
         self._wanted = index_specs(schema.fields, schema.option_texts)
         self._most_embedded = schema.options.get(opt.FILE_INDEX_IN_MANIFEST)
+        self._keys = FileKeys(schema)
         self._specs: dict[tuple[int, bool], tuple[IndexSpec, ...]] = {}
 
     def schema_of(self, schema_id: int) -> TableSchema:
@@ -225,13 +226,16 @@ class IndexMaker:
         return replace(spec, column=old.name, data_type=kind)
 
     def message(self, group: Split) -> CommitMessage:
-        """The files of a group with their new indexes. The bytes of index files travel with the commit."""
+        """The files of a group with their new indexes. The bytes of index files travel with the commit.
+
+        Nothing is stored beside a file of another table: its index goes into the manifest, however large.
+        """
         made, uploads = [], list[PendingUpload]()
         for file, key in zip(group.files, group.keys, strict=True):
             specs = self.specs(file)
             index = self._index(group, file, key, specs) if specs else None
             others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
-            beside_it = index is not None and len(index) > self._most_embedded
+            beside_it = index is not None and len(index) > self._most_embedded and not self._keys.is_others(key)
             if index is not None and beside_it:
                 name = f"{file.file_name}.{MACHINE.new_uuid()}{INDEX_SUFFIX}"
                 uploads += self._stored(key[: len(key) - len(file.file_name)] + name, index)

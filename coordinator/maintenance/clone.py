@@ -9,7 +9,7 @@ tags that were being deleted meanwhile are left out. If a file could not be copi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from ...core.paths import (
     TAG_DIR,
     TablePaths,
 )
-from ...core.places import named_locations
+from ...core.places import named_locations, referenced_locations
 from ..history.timeline import READ_THREADS, Timeline
 from ..surroundings import MACHINE
 from .deletion import Progress
@@ -92,13 +92,13 @@ def plan_clone(timeline: Timeline, schema: TableSchema, target: Store) -> CloneP
         Unsupported: the table has files outside of its folder.
         RetriesExhausted: expiries kept deleting snapshots.
     """
-    locations = named_locations(schema.options)
-    if locations:
-        raise Unsupported(
-            f"{timeline.store.url} has files outside of its folder, in {locations[0]} (option '{opt.EXTERNAL_PATHS.key}'): both"
-            " tables would own them",
-            next_step="export() the rows, or append them to a new table",
-        )
+    for key, found in ((opt.EXTERNAL_PATHS.key, named_locations), (opt.REFERENCED_PATHS.key, referenced_locations)):
+        if locations := found(schema.options):
+            raise Unsupported(
+                f"{timeline.store.url} has files outside of its folder, in {locations[0]} (option '{key}'): the clone would need"
+                " them too, and nothing would keep them for it",
+                next_step="export() the rows, or append them to a new table",
+            )
     store, directory = timeline.store, schema.options.get(opt.DATA_FILE_DIRECTORY)
     for _ in range(_ROUNDS):
         listed = [info.key for info in store.list("") if _ROOT.match(info.key)]  # before the files that they name
@@ -118,15 +118,18 @@ def _moving(store: Store) -> RetriesExhausted:
     )
 
 
-def check_target(store: Store, schema: TableSchema, target: Store) -> None:
+def check_target(store: Store, schema: TableSchema, target: Store, made: Callable[[bytes], bytes] = bytes) -> None:
     """Check that a clone may be made, or continued, at the target.
+
+    Args:
+        made: the clone's schema 0, from that of the table.
 
     Raises:
         TableExists: there is a table.
         InvalidArgument: there are other files, or the target lies within the table.
     """
     try:
-        first = store.get(_FIRST)
+        first = made(store.get(_FIRST))
     except ObjectNotFound:
         raise missing(_FIRST) from None
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)

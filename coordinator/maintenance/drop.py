@@ -34,6 +34,8 @@ from ...core.paths import (
 from ..surroundings import MACHINE, Surroundings
 from .deletion import BATCH, Progress
 
+REFERENCED = "referenced-by-"
+"""The beginning of the names of tags that keep the files of a clone by reference."""
 _METADATA = (
     *(SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, STATISTICS_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR),
     *(BRANCH_DIR, "lakelatch"),
@@ -55,6 +57,7 @@ class DropPlan(ShownAsText):
         files: the table's own files, by key.
         foreign: the keys of files that are not the table's, and stay.
         snapshots: how many snapshots go, of all branches.
+        referenced: the tags that keep files of clones by reference, which lose their rows (decision 72).
     """
 
     url: str
@@ -62,6 +65,7 @@ class DropPlan(ShownAsText):
     foreign: tuple[str, ...] = ()
     snapshots: int = 0
     data_directory: str = field(default="", repr=False)
+    referenced: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -70,7 +74,10 @@ class DropPlan(ShownAsText):
 
     def __str__(self) -> str:
         left = f"; {len(self.foreign)} files that are not the table's stay" if self.foreign else ""
-        return f"{self.url}: {self.snapshots} snapshots, {len(self.files)} files, {self.size} bytes{left}"
+        needed = (
+            f"; clones that refer to it lose their rows: tags {', '.join(self.referenced)}" if self.referenced else ""
+        )
+        return f"{self.url}: {self.snapshots} snapshots, {len(self.files)} files, {self.size} bytes{left}{needed}"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan with stable keys, ready for JSON."""
@@ -80,6 +87,7 @@ class DropPlan(ShownAsText):
             "files": len(self.files),
             "bytes": self.size,
             "foreign": list(self.foreign),
+            "referenced_by": list(self.referenced),
         }
 
 
@@ -107,7 +115,9 @@ def plan_drop(store: Store, data_directory: str = "") -> DropPlan:
     own = tuple(info for info in listed if is_own(info.key, data_directory))
     foreign = tuple(key for key in keys if not is_own(key, data_directory))
     snapshots = sum(bool(re.search(rf"(^|/){SNAPSHOT_DIR}/snapshot-\d+$", info.key)) for info in own)
-    return DropPlan(store.url, own, foreign, snapshots, data_directory)
+    tags = TablePaths().tag(REFERENCED)
+    referenced = tuple(key[len(TablePaths().tag_dir + "tag-") :] for key in keys if key.startswith(tags))
+    return DropPlan(store.url, own, foreign, snapshots, data_directory, referenced)
 
 
 def is_own(key: str, data_directory: str) -> bool:

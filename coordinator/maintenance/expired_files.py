@@ -69,7 +69,7 @@ def gone_after(reach: Reach, named: Sequence[Named], *, only_compacted: bool = F
         alive = {k for e in last.values() if e.kind == ADD for k in reach.keys.data(e)}
         for entry in last.values():
             if entry.kind == DELETE and not (only_compacted and entry.file.file_source != SOURCE_COMPACT):
-                for key in reach.keys.data(entry):
+                for key in reach.keys.owned(entry):
                     gone.add(key, entry)
         for key in alive & gone.entries.keys():  # they came back, or only moved to another level
             del gone.entries[key]
@@ -82,7 +82,7 @@ def add_changelog(reach: Reach, named: Sequence[Named], gone: Gone) -> None:
     """Add the changelog files of snapshots, which belong to these alone."""
     for entry in reach.changelog_entries(named):
         if entry.kind == ADD:
-            for key in reach.keys.data(entry):
+            for key in reach.keys.owned(entry):
                 gone.add(key, entry)
 
 

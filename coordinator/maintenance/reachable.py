@@ -193,9 +193,13 @@ class Reach:
     # ---------------------------------------------------------------------------------------------------- data files
 
     def live_data(self, named: Iterable[Named]) -> Candidates:
-        """The files of states, with the files that belong to them; manifests that are gone are skipped."""
+        """The files of states, with the files that belong to them; manifests that are gone are skipped, and so are the files of
+        other tables.
+        """
         found = [e for n in named for e in fold(self._entries(n.state)).values() if e.kind == ADD]
-        return Candidates(frozenset(k for e in found for k in self.keys.data(e)), frozenset(e.partition for e in found))
+        return Candidates(
+            frozenset(k for e in found for k in self.keys.owned(e)), frozenset(e.partition for e in found)
+        )
 
     def _entries(self, manifests: Sequence[ManifestFile]) -> list[ManifestEntry]:
         names = dict.fromkeys(m.file_name for m in manifests)

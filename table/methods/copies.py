@@ -6,15 +6,21 @@ Owns: these methods. Must not know: how files are copied or written. Source: dec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Literal, overload
 
+from ...backends.elsewhere import location_of
 from ...backends.registry import open_beside, open_store
 from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
 from ...coordinator.maintenance.deletion import Progress
+from ...coordinator.maintenance.reference import ReferencePlan, apply_reference, plan_reference, referring
+from ...coordinator.tags.creation import create_tag
 from ...core.errors import InvalidArgument
-from ...core.paths import TablePaths
+from ...core.metadata.schema import TableSchema
+from ...core.metadata.tag import Tag
+from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ...core.places import plain_url
 from ...core.predicates.predicate import Predicate
 from ...core.predicates.sql import parse_where
@@ -29,22 +35,51 @@ ROWS_PER_FILE = 4_000_000
 class Copies(OpenTable):
     """The methods of `Table` that copy it."""
 
+    @overload
     def clone(
         self,
         url: str,
         *,
+        reference: Literal[False] = False,
         dry_run: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-    ) -> ClonePlan:
+    ) -> ClonePlan: ...
+
+    @overload
+    def clone(
+        self,
+        url: str,
+        *,
+        reference: Literal[True],
+        dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> ReferencePlan: ...
+
+    def clone(
+        self,
+        url: str,
+        *,
+        reference: bool = False,
+        dry_run: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> ClonePlan | ReferencePlan:
         """Copy the table to another URL: its files, all snapshots, tags, branches and schemas.
 
         Within one store the files are copied by the store itself, where it can. Jobs may write meanwhile: the copy has the
         snapshots that existed when it began. Run it again to continue a run that was cut off; until it is finished there is no
         table at the new URL.
 
+        With `reference` only metadata is written: the clone has the newest snapshot of the branch main, as a table of its own
+        that reads this table's data files where they are. Changes of either table are not seen by the other one, and nothing
+        that lakelatch does with the clone deletes a file of this table. This table gets a tag, `referenced-by-…`, which keeps
+        the files from its expiry. Delete the tag when the clone is gone.
+
         Args:
             url: where the copy will be.
+            reference: leave data files where they are.
             dry_run: change nothing.
             storage_options: options of the store of the copy; by default those of this table's store.
             progress: called with the number of files copied so far and their total.
@@ -54,8 +89,9 @@ class Copies(OpenTable):
 
         Raises:
             TableExists: there is a table at the URL.
-            InvalidArgument: other files are there.
-            Unsupported: the table has files outside of its folder (option `data-file.external-paths`).
+            InvalidArgument: other files are there; or, with `reference`, the table has no snapshot or is a branch.
+            Unsupported: the table has files outside of its folder (option `data-file.external-paths`), or refers to another one.
+            CommitConflict: with `reference`, the tag was deleted meanwhile: run it again.
             RetriesExhausted: expiries kept deleting files of the table.
 
         >>> import pyarrow as pa, lakelatch as ll
@@ -73,10 +109,32 @@ class Copies(OpenTable):
             raise InvalidArgument(f"{url} and {self.url} lie within each other", next_step="choose another URL")
         main = Timeline(self.store, TablePaths())
         schema = main.latest_schema()
+        if reference:
+            return self._referenced(main, schema, target, dry_run, progress)
         check_target(self.store, schema, target)
         if dry_run:
             return plan_clone(main, schema, target)
         return apply_clone(main, schema, target, progress)
+
+    def _referenced(
+        self, main: Timeline, schema: TableSchema, target: Store, dry_run: bool, progress: Progress | None
+    ) -> ReferencePlan:
+        if self._branch != DEFAULT_BRANCH:
+            raise InvalidArgument(
+                f"a clone by reference has the newest snapshot of main, not of branch '{self._branch}'",
+                next_step="open the table without branch=, or clone it without reference=True",
+            )
+        check_target(self.store, schema, target, partial(referring, location=location_of(self.store)))
+        newest = main.latest()
+        if newest is None:
+            raise InvalidArgument(
+                f"{self.url} has no snapshot that a clone could refer to", next_step="commit rows first"
+            )
+        plan = plan_reference(main, schema, newest, target)
+        if dry_run:
+            return plan
+        create_tag(main, Tag(plan.tag, newest))
+        return apply_reference(main, schema, plan, target, progress)
 
     def export(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ...backends.elsewhere import location_of
 from ...backends.folders import copy, remove_folders
 from ...backends.registry import open_store
 from ...backends.store import ObjectNotFound, Store
@@ -31,7 +32,7 @@ from ...core.places import codec_of
 from ...core.rows.types import sql
 from ..create import Schema, create_table, open_table
 from ..table import Table
-from .planning import Files, location_of, name_in_table, planned, table_columns, table_options, within
+from .planning import Files, name_in_table, planned, table_columns, table_options, within
 from .source import FORMATS, SourceFile, list_source
 
 if TYPE_CHECKING:

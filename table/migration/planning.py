@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ...backends.elsewhere import absolute, location_of
 from ...backends.store import Store
 from ...coordinator.commit.message import CommitMessage
 from ...coordinator.history.timeline import READ_THREADS
@@ -19,7 +20,7 @@ from ...core.metadata.data_file import DataFile
 from ...core.metadata.schema import TableSchema
 from ...core.option_names import check_option_name
 from ...core.paths import format_of
-from ...core.places import codec_of, plain_url, scheme_of
+from ...core.places import codec_of
 from ...core.rows.arrow import from_arrow_schema
 from ...core.rows.types import Field, sql, walk_fields, with_nullable
 from ..create import Schema
@@ -85,21 +86,8 @@ def table_options(source: Store, options: Mapping[str, Any] | None, file_format:
     return given
 
 
-def location_of(store: Store) -> str:
-    """The URL of a store, absolute and with a scheme."""
-    return _absolute(store.url).rstrip("/")
-
-
-def _absolute(url: str) -> str:
-    if scheme_of(url) not in ("", "file"):
-        return plain_url(url)
-    from ...backends.local import local_path
-
-    return plain_url(local_path(url))
-
-
 def within(inner: str, outer: str) -> bool:
-    return f"{_absolute(inner).rstrip('/')}/".startswith(f"{_absolute(outer).rstrip('/')}/")
+    return f"{absolute(inner).rstrip('/')}/".startswith(f"{absolute(outer).rstrip('/')}/")
 
 
 def name_in_table(source: Store, file: SourceFile, file_format: str, files: Files) -> str:

@@ -250,6 +250,11 @@ def test_a_table_is_cloned_and_exported(run: Any, flights: ll.Table, tmp_path: P
     assert run("clone", flights.url, tmp_path / "copy", "--apply", "--json").json["snapshots"] == 3
     assert ll.open_table(str(tmp_path / "copy")).to_arrow().equals(flights.to_arrow())
     assert run("clone", flights.url, tmp_path / "copy", "--apply").code == 2
+    cheap = ("clone", flights.url, tmp_path / "cheap", "--reference")
+    shown = run(*cheap)
+    assert ("stay where they are" in shown.out, "--apply" in shown.err, flights.tags()) == (True, True, [])
+    assert run(*cheap, "--apply", "--json").json["tag"] == flights.tags()[0].name
+    assert ll.open_table(str(tmp_path / "cheap")).to_arrow().equals(flights.to_arrow())
     done = run("export", flights.url, tmp_path / "plain", "--snapshot", 1, "--format", "csv", "--json").json
     assert done["rows"] == flights.at(snapshot=1).count()
     assert run("export", flights.url, tmp_path / "plain").code == 2

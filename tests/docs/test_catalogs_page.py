@@ -19,6 +19,7 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     assert printed[0].startswith("lake/air.db/trips: 7 snapshots, ")
     assert printed.pop(1).startswith("lake/air.db/trips to lake/air.db/trial: 7 snapshots, ")
     assert printed.pop(1) == "snapshot 7 in plain: 1 files, 2 rows"
+    assert "air.db/cheap: snapshot 7; 7 data files stay where they are" in printed.pop(1)
     assert printed[1].startswith("lake/air.db/more: 1 files in 1 partitions, 2 rows, ")
     assert printed[2] == "1 tables, 1 have something to do"
     assert printed[3].startswith("1 of 1: air.trips: compact: 5 files became 1, snapshot 8")
