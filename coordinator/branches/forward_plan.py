@@ -16,7 +16,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ..history.timeline import Timeline, base_of, ref_of
 from ..surroundings import MACHINE, Surroundings
-from .claim import claim_of
+from .claim import Claim, claim_of
 from .remove import no_branch
 
 _SHOWN = 5
@@ -107,7 +107,17 @@ def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | Non
         return above
     if _inherits(main, newest, branch, end):
         return ()  # main has taken it over before, and expired it since
-    raise _moved(main, branch, name)
+    claim = claim_of(main.store, name)
+    if _untouched(main, claim, newest, end):
+        return ()
+    raise _moved(main, branch, name, newest, claim)
+
+
+def _untouched(main: Timeline, claim: Claim | None, newest: Snapshot, end: Snapshot) -> bool:
+    """Is the branch's newest snapshot the one of main that it began with, which main has expired since?"""
+    if claim is None or claim.source != DEFAULT_BRANCH or claim.identity != end.identity or end.id >= newest.id:
+        return False
+    return main.find(end.id) is None and end.id < min(main.snapshot_ids(), default=0)
 
 
 def _follows(name: str, branch: Timeline, newest: Snapshot) -> bool:
@@ -145,19 +155,28 @@ def expired_in_branch(name: str, first: int) -> InvalidArgument:
     )
 
 
-def _moved(main: Timeline, branch: Timeline, name: str) -> CommitConflict:
-    """Main has commits that the branch lacks: which."""
+def _moved(main: Timeline, branch: Timeline, name: str, newest: Snapshot, claim: Claim | None) -> CommitConflict:
+    """Main has commits that the branch lacks: which; or it was taken back behind the snapshot that the branch began with."""
+    begin = claim.snapshot if claim is not None and claim.source == DEFAULT_BRANCH else None
+    rows = f"write the branch's rows to main with a commit of their own, overwrite(branch('{name}').to_arrow(), partition={{}})"
+    if begin is not None and newest.id < begin:
+        return CommitConflict(
+            f"main was taken back to snapshot {newest.id} since branch '{name}' was made from its snapshot {begin}",
+            next_step=f"{rows}, or make a new branch from main",
+        )
     ids = main.snapshot_ids()
     pairs = zip(main.parallel(main.find, ids), branch.parallel(branch.find, ids), strict=True)
     own = [s for s, other in pairs if s is not None and not _is(s, other)]
-    claim = claim_of(main.store, name)
-    if claim is not None and claim.snapshot is not None and claim.source == DEFAULT_BRANCH:
-        own = [s for s in own if s.id > claim.snapshot] or own  # all, where main was rolled back since
+    if begin is not None:
+        own = [s for s in own if s.id > begin] or own  # all, where main was rolled back since
     told = ", ".join(f"{s.id} ({s.operation or s.commit_kind} by '{s.commit_user}')" for s in own[:_SHOWN])
     more = f" and {len(own) - _SHOWN} more" if len(own) > _SHOWN else ""
+    before = ""
+    if begin is not None and ids and ids[0] > begin + 1:
+        before = f"; its snapshots {begin + 1} to {ids[0] - 1}, which came before, have expired"
     return CommitConflict(
-        f"main has moved since branch '{name}' was made: it has snapshot {told}{more}, which the branch lacks",
-        next_step="write the branch's rows to main as a commit of its own, or make a new branch from main",
+        f"main has moved since branch '{name}' was made: it has snapshot {told}{more}, which the branch lacks{before}",
+        next_step=f"{rows}, or make a new branch from main",
     )
 
 

@@ -370,6 +370,46 @@ def test_a_main_that_has_moved_is_a_conflict_by_name(table: Table) -> None:
     assert contents(table.store) == before  # type: ignore[arg-type]
 
 
+def test_a_fast_forward_where_main_has_expired_the_snapshot_that_the_branch_began_with(table: Table) -> None:
+    """Nothing to take over where nobody wrote to the branch; else a conflict that tells what has expired, and what works."""
+    table.create_branch("idle", snapshot=3)
+    table.create_branch("b", snapshot=3)
+    table.branch("b").append(rows(20))
+    table.branch("b").committer.settle()
+    for value in (4, 5, 6):
+        table.append(rows(value))
+    table.compact_manifests()
+    table.committer.settle()
+    expired(table)
+    before = contents(table.store)  # type: ignore[arg-type]
+    assert table.timeline.snapshot_ids() == [7]
+    assert str(table.fast_forward("idle")) == "branch 'idle' has nothing that main lacks"
+    with pytest.raises(
+        CommitConflict, match=r"it has snapshot 7 \(.*its snapshots 4 to 6, which came before, have expired"
+    ) as raised:
+        table.fast_forward("b")
+    assert "overwrite(branch('b').to_arrow(), partition={})" in raised.value.next_step
+    assert contents(table.store) == before  # type: ignore[arg-type]
+    table.overwrite(table.branch("b").to_arrow(), partition={})  # the way that works
+    assert values(table) == [1, 2, 3, 20]
+
+
+def test_a_fast_forward_to_a_branch_of_a_snapshot_that_was_taken_back(table: Table) -> None:
+    """As Apache Paimon's rollback does it: main ends below the snapshot that the branch began with, or has another one there."""
+    table.create_branch("b", snapshot=3)
+    table.store.put("snapshot/LATEST", b"1")
+    table.store.delete_many(["snapshot/snapshot-3", "snapshot/snapshot-2", "tag/tag-eod"])
+    with pytest.raises(
+        CommitConflict, match="main was taken back to snapshot 1 since branch 'b' was made from its snapshot 3"
+    ):
+        table.fast_forward("b")
+    for value in (8, 9):
+        ll.open_table(table.url).append(rows(value))
+    with pytest.raises(CommitConflict, match=r", 3 \(WRITE by '.*'\), which the branch lacks \("):
+        table.fast_forward("b")
+    assert values(ll.open_table(table.url)) == [1, 8, 9]
+
+
 def test_what_else_a_fast_forward_refuses(table: Table) -> None:
     for name in ("s", "t", "e"):
         table.create_branch(name, snapshot=3)
