@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from figures import NIGHTLY
 from interop.agreement import our_rows
 from interop.test_java_catalogs import JavaCatalog
 from values import assert_same_rows
@@ -29,7 +30,7 @@ def files_of(path: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in found}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS if NIGHTLY else ["vectors"])
 def test_java_reads_and_changes_a_clone_by_reference(tmp_path: Path, paimon_java: Any, kind: str) -> None:
     """G8, H16: every row; then commits, compactions, expiries and cleaning on both sides, and a drop, all by Java."""
     path, copy = tmp_path / "air.db/t", tmp_path / "air.db/copy"
