@@ -23,14 +23,15 @@ from ..core.json_text import parse_json
 from ..core.metadata.schema import TableSchema
 from ..core.places import codec_of
 from ..core.rows.partition_times import PartitionTimes, value_text
+from .partition_reports import report_partition, service_of
 from .system.listings import PartitionTotal
 
 SUCCESS_FILE = "_SUCCESS"
+BY_FILE, BY_HTTP = "success-file", "http-report"
 STRATEGIES = ("values-time", "update-time")
 _NEEDS = {
     "done-partition": "a metastore",
     "mark-event": "a metastore",
-    "http-report": "a service that is told by HTTP",
     "custom": "a Java class",
 }
 """Actions that are not carried out here, and what they need."""
@@ -206,13 +207,16 @@ def actions_of(schema: TableSchema) -> tuple[str, ...]:
 
     Raises:
         Unsupported: one of them needs something that lakelatch does not have; names it.
+        InvalidArgument: the service of action `http-report` is not named.
     """
     key = opt.PARTITION_MARK_DONE_ACTION.key
     actions = tuple(
         filter(None, (part.strip() for part in schema.options.get(opt.PARTITION_MARK_DONE_ACTION).split(",")))
     )
     for action in actions:
-        if action != "success-file":
+        if action == BY_HTTP:
+            service_of(schema)
+        elif action != BY_FILE:
             needs = _NEEDS.get(action)
             told = f"which needs {needs}" if needs else "which is not known"
             raise Unsupported(f"option '{key}' names {action!r}, {told}", next_step=f"set '{key}' to success-file")
@@ -295,8 +299,21 @@ def read_mark(store: Store, path: str) -> Mark | None:
         raise TableCorrupt(f"{key} is not a mark of a partition: {error!r}", next_step="delete the file") from error
 
 
-def mark_partition(store: Store, path: str, now_ms: int) -> None:
-    """Mark a partition as done. A mark that exists is kept, and its modification time is set."""
+def mark_partition(store: Store, schema: TableSchema, path: str, actions: Sequence[str], now_ms: int) -> None:
+    """Mark a partition as done, by one action after the other.
+
+    Raises:
+        StoreUnavailable: an action failed; those after it were not begun.
+    """
+    for action in actions:
+        if action == BY_HTTP:
+            report_partition(store, schema, path)
+        else:
+            _write_mark(store, path, now_ms)
+
+
+def _write_mark(store: Store, path: str, now_ms: int) -> None:
+    """A mark that exists is kept, and its modification time is set."""
     found = read_mark(store, path)
     mark = Mark(now_ms, now_ms) if found is None else replace(found, modification_ms=now_ms)
     store.put(f"{path}/{SUCCESS_FILE}", mark.to_json())

@@ -26,6 +26,7 @@ from ..compaction.plan import chosen_partitions
 from ..opened import OpenTable
 from ..partition_turns import PartitionTurn, drops_after_commits
 from ..partition_upkeep import (
+    BY_FILE,
     MarkedPartitions,
     PartitionExpiry,
     actions_of,
@@ -164,7 +165,8 @@ class Partitions(OpenTable):
         """Mark partitions as done, for jobs that wait for them, as option `partition.mark-done-action` says.
 
         Action `success-file` writes a file `_SUCCESS` into the folder of the partition, as Apache Paimon does. It holds the times
-        of the first and of the last mark.
+        of the first and of the last mark. Action `http-report` posts to the URL of option
+        `partition.mark-done-action.http.url`, which must answer `{"result": "SUCCESS"}`.
 
         Args:
             partitions: their names, such as ``["dt=2026-01-01"]`` or ``[{"dt": "2026-01-01"}]``. A name by some of the columns
@@ -178,8 +180,10 @@ class Partitions(OpenTable):
             The partitions that were marked, or with `dry_run` would be.
 
         Raises:
-            InvalidArgument: a name does not fit the table; or neither `partitions`, nor `idle`, nor the option was given.
-            Unsupported: the option names an action that needs a metastore, a service or a Java class; names it.
+            InvalidArgument: a name does not fit the table; or neither `partitions`, nor `idle`, nor the option was given; or
+                idle partitions are asked for without action `success-file`, which tells those that are marked already.
+            Unsupported: the option names an action that needs a metastore or a Java class; names it.
+            StoreUnavailable: the service did not confirm: run it again.
 
         >>> import pyarrow as pa, lakelatch as ll
         >>> rows = pa.table({"month": [1, 2], "v": [3, 4]})
@@ -206,9 +210,14 @@ class Partitions(OpenTable):
                     "nothing says which partitions are done",
                     next_step=f"name them, pass idle=, or set option '{opt.PARTITION_IDLE_TIME_TO_DONE.key}'",
                 )
+            if actions and BY_FILE not in actions:
+                raise InvalidArgument(
+                    f"only action '{BY_FILE}' remembers which idle partitions are marked already",
+                    next_step=f"name the partitions, or add '{BY_FILE}' to option '{opt.PARTITION_MARK_DONE_ACTION.key}'",
+                )
             paths = idle_partitions(schema, self.store, totals, now_ms, idle_ms, zone)
         if not dry_run and actions:
-            self.timeline.parallel(lambda path: mark_partition(self.store, path, now_ms), paths)
+            self.timeline.parallel(lambda path: mark_partition(self.store, schema, path, actions, now_ms), paths)
         return MarkedPartitions(tuple(paths), actions)
 
     def _partition_files(self, where: Predicate | str | None) -> tuple[TableSchema, list[ManifestEntry]]:

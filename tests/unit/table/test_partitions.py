@@ -7,6 +7,9 @@ import json
 import logging
 from dataclasses import replace
 from datetime import timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +19,7 @@ from killed_store import KilledStore, contents, each_kill
 
 import lakelatch as ll
 from lakelatch.coordinator.surroundings import MACHINE
-from lakelatch.core.errors import InvalidArgument, TableCorrupt, Unsupported
+from lakelatch.core.errors import InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported
 from lakelatch.core.options import TableOptions
 from lakelatch.table.partition_turns import PartitionTurn
 from lakelatch.table.partition_upkeep import Mark, plan_partition_expiry, read_mark, wall_ms
@@ -242,7 +245,57 @@ def test_partitions_are_marked_as_done() -> None:
         table.mark_done(["dt=a/h=1"])
 
 
-@pytest.mark.parametrize("action", ["done-partition", "mark-event", "http-report", "custom", "nonsense"])
+def test_a_service_is_told_of_partitions_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JSON of Apache Paimon's action, for each partition; a partition is reported only once the answer says so."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    told: list[Any] = []
+    answers = iter(['{"result": "failed"}', "<html>", '{"result": "success"}', '{"result": "SUCCESS", "more": 1}'])
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(
+                (self.headers["Content-Type"], json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            )
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(next(answers).encode())
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    action, url = "partition.mark-done-action", "partition.mark-done-action.http.url"
+    table = ll.create_table(
+        str(tmp_path / "air.db/t"), SCHEMA, partition_by=["dt", "h"], options={action: "http-report"}
+    )
+    table.append(pa.table({"dt": ["a", "b"], "h": [1, 1], "v": [1, 2]}, schema=SCHEMA))
+    for wrong in ("", "file:///etc/hosts"):
+        if wrong:
+            table.alter(ll.set_option(url, wrong))
+        with pytest.raises(InvalidArgument, match=rf"option '{url}' is '{wrong}'"):
+            table.mark_done(["dt=a/h=1"])
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        table.alter(ll.set_option(url, f"http://127.0.0.1:{port}/done"), ll.set_option(f"{action}.http.params", "p"))
+        for why in ("its answer has result 'failed'", "did not confirm that partition dt=a/h=1 is done"):
+            with pytest.raises(StoreUnavailable, match=why):
+                table.mark_done(["dt=a/h=1"])
+        with pytest.raises(InvalidArgument, match="only action 'success-file' remembers"):
+            table.mark_done(idle="0 s")
+        table.alter(ll.set_option(action, "http-report, success-file"))
+        assert not (tmp_path / "air.db/t/dt=a/h=1/_SUCCESS").exists()
+        assert table.mark_done(["dt=a/h=1"]).actions == ("http-report", "success-file")
+        assert (tmp_path / "air.db/t/dt=a/h=1/_SUCCESS").exists()
+        assert table.mark_done(idle="0 s").partitions == ("dt=b/h=1",)
+        server.shutdown()
+    with pytest.raises(StoreUnavailable, match="did not confirm"):
+        table.mark_done(["dt=b/h=1"])
+    where = {"params": "p", "table": "air.t", "path": f"file:{tmp_path}/air.db/t"}
+    assert told[2:] == [("application/json", {**where, "partition": f"dt={dt}/h=1"}) for dt in "ab"]
+    assert len(told) == 4
+
+
+@pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom", "nonsense"])
 def test_actions_that_need_more_are_refused_by_name(action: str) -> None:
     table = filled(["a"], **{"partition.mark-done-action": f"success-file,{action}"})
     with pytest.raises(Unsupported, match=f"partition.mark-done-action.*{action}"):

@@ -1,0 +1,71 @@
+"""Tells a service that partitions are done: action `http-report` of option `partition.mark-done-action`.
+
+Owns: the request, and what its answer means. Must not know: which partitions are done. Source: Apache Paimon's
+`HttpReportMarkDoneAction`. Invariant: a partition counts as reported only once the service has answered `SUCCESS`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+from ..backends.elsewhere import location_of
+from ..backends.store import Store
+from ..core import options as opt
+from ..core.errors import InvalidArgument, StoreUnavailable
+from ..core.json_text import parse_json
+from ..core.metadata.schema import TableSchema
+
+TIMEOUT_S = 60
+_IN_A_CATALOG = re.compile(r"([^/]+)\.db/([^/]+)$")
+
+
+def service_of(schema: TableSchema) -> str:
+    """The URL of the service, from the table's options.
+
+    Raises:
+        InvalidArgument: the option is not set, or is no URL of HTTP.
+    """
+    key = opt.PARTITION_MARK_DONE_URL.key
+    url = schema.options.get(opt.PARTITION_MARK_DONE_URL).strip()
+    if not url.lower().startswith(("http://", "https://")):
+        raise InvalidArgument(
+            f"option '{key}' is {url!r}, and action 'http-report' needs a URL", next_step=f"set '{key}' to http://…"
+        )
+    return url
+
+
+def report_partition(store: Store, schema: TableSchema, path: str) -> None:
+    """Report one partition, and wait for the answer.
+
+    Args:
+        path: the partition's name, such as `dt=2026-01-01/hour=9`.
+
+    Raises:
+        StoreUnavailable: the service cannot be reached, or did not answer `SUCCESS`. The partition may be reported again.
+    """
+    url, location = service_of(schema), location_of(store)
+    found = _IN_A_CATALOG.search(location)
+    told = {
+        "params": schema.options.get(opt.PARTITION_MARK_DONE_PARAMS),
+        "table": f"{found[1]}.{found[2]}" if found else location.rpartition("/")[2],
+        "path": location,
+        "partition": path,
+    }
+    request = Request(url, json.dumps(told).encode(), {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as answer:
+            result = parse_json(answer.read()).get("result")
+    except (URLError, OSError, ValueError, AttributeError) as error:
+        raise _unconfirmed(url, path, str(error)) from error
+    if str(result).upper() != "SUCCESS":
+        raise _unconfirmed(url, path, f"its answer has result {result!r}")
+
+
+def _unconfirmed(url: str, path: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{url} did not confirm that partition {path} is done: {why}",
+        next_step="run it again: partitions that were reported before are reported once more",
+    )
