@@ -67,6 +67,7 @@ def read(
     snapshot: int | None = None,
     tag: str | None = None,
     timestamp: str | int | datetime | None = None,
+    watermark: str | int | datetime | None = None,
     system: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     branch: str = DEFAULT_BRANCH,
@@ -80,8 +81,8 @@ def read(
             columns.
         where: an `ll.col(...)` predicate or its text. It prunes files and filters rows. Text and dates without a zone are
             times of `spark.sql.session.timeZone`, as in Spark's SQL.
-        snapshot, tag, timestamp: at most one of them, as for `Table.at`; by default the latest snapshot at this moment. A
-            timestamp without a zone is one of the session's zone, too.
+        snapshot, tag, timestamp, watermark: at most one of them, as for `Table.at`; by default the latest snapshot at this
+            moment. A time without a zone is one of the session's zone, too.
         system: read this system table instead, such as "tags" or "files"; `columns` and `where` are then about its columns. One
             task reads it, but the rows of "ro" are read as those of a table.
         storage_options: fsspec's options for the store. Keys given here are sent to the executors; prefer profiles (H19).
@@ -99,9 +100,10 @@ def read(
     """
     table = open_table(url, branch=branch, storage_options=storage_options)
     zone = session_zone(spark)
-    if (snapshot, tag, timestamp) != (None, None, None):
+    if (snapshot, tag, timestamp, watermark) != (None,) * 4:
         moment = None if timestamp is None else epoch_millis(timestamp, zone=zone)
-        table = table.at(snapshot=snapshot, tag=tag, timestamp=moment)
+        mark = None if watermark is None else epoch_millis(watermark, "watermark", zone)
+        table = table.at(snapshot=snapshot, tag=tag, timestamp=moment, watermark=mark)
     names = None if columns is None else list(columns)
     if system is not None and system.lower() != "ro":
         return system_frame(spark, table, system, names, where, zone)

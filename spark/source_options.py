@@ -37,6 +37,7 @@ KNOWN = (
     "snapshot",
     "tag",
     "timestamp",
+    "watermark",
     "timezone",
     "incremental-between",
     "incremental-between-scan-mode",
@@ -65,7 +66,7 @@ class SourceOptions:
     | `where` | reading | a condition on the rows. It reaches partitions and files, and filters of a query do not |
     | `columns` | reading | the columns to read, separated by commas; all by default |
     | `branch` | both | a branch of the table |
-    | `snapshot`, `tag`, `timestamp` | reading | the snapshot to read; the latest by default |
+    | `snapshot`, `tag`, `timestamp`, `watermark` | reading | the snapshot to read; the latest by default |
     | `incremental-between` | reading | `3,7` or two tags: the changes after the first, up to the second, instead of rows (see
       `lakelatch.spark.changes`) |
     | `incremental-between-scan-mode` | reading | `auto` (default), `delta`, `changelog` or `diff`, for such a read |
@@ -110,9 +111,9 @@ class SourceOptions:
         self.where = given.get("where")
         self.columns = None if "columns" not in given else [name.strip() for name in given["columns"].split(",")]
         self.branch = given.get("branch", DEFAULT_BRANCH)
-        self.tag, self.timestamp = given.get("tag"), given.get("timestamp")
+        self.tag, self.timestamp, self.watermark = given.get("tag"), given.get("timestamp"), given.get("watermark")
         self.snapshot = _number(given, "snapshot")
-        self.changes = _changes(given, (self.snapshot, self.tag, self.timestamp))
+        self.changes = _changes(given, self._travel)
         self.system = given.get("system")
         if self.system is not None and self.changes is not None:
             raise InvalidArgument("options 'system' and 'incremental-between' exclude each other")
@@ -136,16 +137,22 @@ class SourceOptions:
             {k[len(STORAGE_PREFIX) :]: _value(k, v) for k, v in given.items() if k.startswith(STORAGE_PREFIX)}
         )
 
+    @property
+    def _travel(self) -> tuple[int | str | None, ...]:
+        """The options that choose a snapshot."""
+        return self.snapshot, self.tag, self.timestamp, self.watermark
+
     def table(self) -> Table:
         """The table, to write to."""
         return open_table(self.url, branch=self.branch, storage_options=self.storage_options)
 
     def table_to_read(self) -> Table:
-        """The table at the snapshot, tag or time that the options name."""
+        """The table at the snapshot, tag, time or watermark that the options name."""
         table = self.table()
-        if (self.snapshot, self.tag, self.timestamp) == (None, None, None):
+        if self._travel == (None,) * 4:
             return table
-        return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=self._moment())
+        timestamp, watermark = self._moment("timestamp", self.timestamp), self._moment("watermark", self.watermark)
+        return table.at(snapshot=self.snapshot, tag=self.tag, timestamp=timestamp, watermark=watermark)
 
     def check_batch(self, what: str) -> None:
         """Refuse the options that only streams have.
@@ -161,9 +168,10 @@ class SourceOptions:
 
     def check_stream_reader(self) -> None:
         """Refuse the options that a stream out of a table cannot have."""
-        if (self.snapshot, self.tag, self.timestamp, self.changes, self.system) != (None,) * 5:
+        if (*self._travel, self.changes, self.system) != (None,) * 6:
             raise InvalidArgument(
-                "options 'snapshot', 'tag', 'timestamp', 'system' and 'incremental-between' do not go with readStream",
+                "options 'snapshot', 'tag', 'timestamp', 'watermark', 'system' and 'incremental-between' do not go with"
+                " readStream",
                 next_step="say with option 'from' where the stream begins: a snapshot id, a tag or a time",
             )
         if self.checkpoint is not None:
@@ -184,13 +192,12 @@ class SourceOptions:
         with self._zone_told():
             return bound_in(self.zone, self.where, schema)
 
-    def _moment(self) -> int | None:
-        """Option `timestamp` in milliseconds since 1970."""
-        text = self.timestamp
+    def _moment(self, name: str, text: str | None) -> int | None:
+        """Option `timestamp` or `watermark` in milliseconds since 1970."""
         if text is None or text.lstrip("-").isdigit():
             return None if text is None else int(text)
         with self._zone_told():
-            return epoch_millis(text, "option 'timestamp'", self.zone)
+            return epoch_millis(text, f"option '{name}'", self.zone)
 
     def replaced(self, schema: TableSchema) -> dict[str, Any]:
         """The values of option `partition`; {} without it."""
@@ -224,8 +231,8 @@ def _changes(given: Mapping[str, str], moment: tuple[Any, ...]) -> ChangeOptions
         if "incremental-between-scan-mode" in given:
             raise InvalidArgument("option 'incremental-between-scan-mode' needs option 'incremental-between'")
         return None
-    if moment != (None, None, None):
-        raise InvalidArgument("option 'incremental-between' excludes 'snapshot', 'tag' and 'timestamp'")
+    if any(part is not None for part in moment):
+        raise InvalidArgument("option 'incremental-between' excludes 'snapshot', 'tag', 'timestamp' and 'watermark'")
     ends = [int(text) if text.isdecimal() else text for text in map(str.strip, between.split(","))]
     if len(ends) != 2 or "" in ends:
         raise InvalidArgument(

@@ -102,7 +102,7 @@ def test_an_error_of_a_stream_is_one_sentence(spark: Any, url: str, tmp_path: Pa
     cases = {
         "InvalidArgument: there is no snapshot 7 to start at": run(**{"from": "7"}),
         "InvalidArgument: option 'maxRowsPerTrigger' is 0": run(maxRowsPerTrigger="0"),
-        "InvalidArgument: options 'snapshot', 'tag', 'timestamp', 'system' and": run(snapshot="1"),
+        "InvalidArgument: options 'snapshot', 'tag', 'timestamp', 'watermark', 'system' and": run(snapshot="1"),
     }
     for sentence, action in cases.items():
         lines = told(action)

@@ -149,6 +149,22 @@ def test_time_travel_means_the_session_s_zone(spark: Any, zone: Any, table: ll.T
         lake.read(spark, table.url, timestamp="2020-01-01")
 
 
+def test_a_watermark_chooses_a_snapshot(spark: Any, zone: Any, tmp_path: Path) -> None:
+    """G4: the oldest snapshot whose watermark is not earlier, in `read`, in the source and in SQL, in the session's zone."""
+    table = ll.create_table(str(tmp_path / "t"), pa.schema([("v", pa.int64())]))
+    for number in (1, 2, 3):
+        with table.transaction(watermark_ms=number * 3_600_000) as tx:
+            tx.append(pa.table({"v": [number]}))
+    lake.register(spark)
+    zone("Europe/London")  # an hour ahead in 1970
+    assert lake.read(spark, table.url, watermark="1970-01-01 02:00:00").count() == 1
+    assert lake.read(spark, table.url, watermark=3_600_001).count() == 2
+    source = spark.read.format("lakelatch")
+    assert source.option("watermark", "1970-01-01T02:00:01Z").load(table.url).count() == 3
+    with pytest.raises(ll.InvalidArgument, match="exactly one of"):
+        lake.read(spark, table.url, watermark=1, snapshot=1)
+
+
 def test_a_partition_is_named_in_the_session_s_zone(spark: Any, zone: Any, tmp_path: Path) -> None:
     """G7: An overwrite replaces the hour that the user means."""
     zone("America/New_York")
