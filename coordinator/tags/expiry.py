@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 
 from ...core.metadata.tag import Tag
 from ..history.timeline import Timeline
+from ..maintenance.drop import REFERENCED
 from .creation import find_tag
 
 
@@ -20,14 +21,14 @@ def wall_time(at_ms: int) -> datetime:
 
 
 def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None) -> list[Tag]:
-    """The tags whose retention is over, by snapshot and name.
+    """The tags whose retention is over, by snapshot and name. Those that keep the files of a clone have none (decision 72).
 
     Args:
         now_ms: milliseconds since 1970.
         older_than_ms: also tags that are older than this time, whatever their retention. For a tag without a time of creation
             its file's time counts.
     """
-    listed = timeline.tag_files()
+    listed = {name: info for name, info in timeline.tag_files().items() if not name.startswith(REFERENCED)}
     found = zip(timeline.parallel(lambda name: find_tag(timeline, name), listed), listed.values(), strict=True)
     over = [tag for tag, info in found if tag is not None and _is_over(tag, info.modified_ms, now_ms, older_than_ms)]
     return sorted(over, key=lambda tag: (tag.snapshot.id, tag.name))

@@ -130,8 +130,8 @@ class Tags(OpenTable):
         replacements of tags have left, too.
 
         Args:
-            older_than: also tags that are older than this, whatever their retention: ISO text with zone, milliseconds since
-                1970, or a datetime.
+            older_than: also tags that are older than this, whatever their retention, but not those that keep the files of a
+                clone by reference: ISO text with zone, milliseconds since 1970, or a datetime.
             dry_run, progress: as for `delete_tag`.
 
         Returns:

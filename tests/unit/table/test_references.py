@@ -169,6 +169,7 @@ def test_the_tag_keeps_the_clones_rows_from_the_expiry_of_the_other_table(kind: 
     table.compact(full=True)
     table.committer.settle()
     table.delete_tag("early")
+    assert table.expire_tags(older_than=int(time.time() * 1000) + 1_000_000).tags == ()
     expired(table)
     table.clean()
     assert len(table.snapshots()) == 1 and shown(copy) == rows
