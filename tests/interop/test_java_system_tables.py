@@ -20,7 +20,7 @@ pytestmark = pytest.mark.java
 
 CHOSEN = (
     "append_dv append_evolve_widen_parquet append_part_string_special append_part_ts_decimal append_row_tracking"
-    " life_branches life_consumers life_statistics life_tags pk_agg_numbers pk_postpone"
+    " life_consumers life_statistics life_tags pk_agg_numbers pk_postpone"
 ).split()
 OLD = ["paimon-java-0.8.2/append_file_index"]
 """An old schema, whose defaults Java shows among the options. Java 1.4.2 opens no append table of version 0.7."""
