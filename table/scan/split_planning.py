@@ -100,8 +100,8 @@ class SplitPlanner:
             yield from self._merged(empty, [g.files for g in groups if not g.is_raw])
             files = [file for g in groups if g.is_raw for file in g.files]
         reasons = [self._reasons(empty, file) for file in files]
-        for plain in (True, False):
-            chosen = [(file, why) for file, why in zip(files, reasons, strict=True) if plain is not bool(why)]
+        for kind in ((), (DELETED_ROWS,), None):  # in splits of their own: a split's reasons are those of all its files
+            chosen = [(file, why) for file, why in zip(files, reasons, strict=True) if kind == _kind(why)]
             for packed in pack(chosen, self._target, self._open_cost):
                 yield self._split(empty, [file for file, _ in packed], sorted({r for _, why in packed for r in why}))
 
@@ -161,6 +161,12 @@ class SplitPlanner:
         if (split.partition, split.bucket, file.file_name) in self._vectors:
             reasons.append(DELETED_ROWS)
         return reasons
+
+
+def _kind(reasons: Sequence[str]) -> tuple[str, ...] | None:
+    """The reasons, if Spark's own reader can read such a file nevertheless; None for all others."""
+    found = tuple(reasons)
+    return found if found in ((), (DELETED_ROWS,)) else None
 
 
 def _vectors(index: Iterable[IndexEntry]) -> _Vectors:

@@ -20,6 +20,7 @@ from lakelatch.backends.metered import MeteredStore
 from lakelatch.core.errors import LakelatchError, TableCorrupt
 from lakelatch.core.metadata.manifest import encode_index_manifest
 from lakelatch.core.metadata.schema import new_schema
+from lakelatch.core.metadata.schema_changes import rename_column
 from lakelatch.core.rows.types import AtomicType, Field
 from lakelatch.table.table import Table
 
@@ -84,6 +85,20 @@ def test_files_without_a_vector_keep_their_rows_and_counts_cost_nothing() -> Non
     assert (plain.to_dict()["deletion_vectors"], marked.to_dict()["deletion_vectors"]) == (0, 1)
     table.store.delete_many([INDEX, *plain.keys, *marked.keys])
     assert table.count() == 18
+
+
+def test_files_of_an_older_schema_are_not_read_with_those_that_only_have_deleted_rows() -> None:
+    """Spark's own reader takes the latter, if nothing else in their split keeps it from it."""
+    table = table_of(range(10))
+    table.alter(rename_column("x", "y"))
+    for start in (10, 20):
+        table.append(pa.table({"y": pa.array(range(start, start + 10), pa.int32())}))
+    old, new, _ = file_names(table)
+    mark(table, {old: [1], new: [2]})
+    reasons = [split.needs_arrow for split in table.plan().splits]
+    assert reasons[:2] == [(), ("files have deleted rows",)]
+    assert len(reasons) == 3 and len(reasons[2]) == 2
+    assert table.count() == 28
 
 
 def test_an_index_file_beside_the_data() -> None:
