@@ -41,7 +41,7 @@ from .shipping import shipped
 from .system import system_frame
 from .tasks import NO_COLUMN, SPLIT_SCHEMA, ReadTask
 from .types import spark_schema, unread_by_spark
-from .vectors import file_by_file, has_only_deleted_rows, live_rows, worth_it
+from .vectors import MarkedScan, has_only_deleted_rows, marked_scans, worth_it
 from .zones import bound_in, session_zone
 
 _LOG = logging.getLogger("lakelatch.spark")
@@ -227,10 +227,10 @@ class Scan:
         opening = FILE_SYSTEMS.opening(self.spark, root.partition(":")[0]) or {}
         options = {**opening, **(hadoop_options(root, self.storage_options) or {})}
         whole = [s for s in splits if not s.needs_arrow]
-        scans = [whole] if whole else []
-        scans += [[s] for s in file_by_file([s for s in splits if s.needs_arrow])]
+        scans: list[tuple[Sequence[Split], MarkedScan | None]] = [(whole, None)] if whole else []
+        scans += [(m.splits, m) for m in marked_scans(store, [s for s in splits if s.needs_arrow])]
         try:
-            frames = [scan_files(self.spark, root, s, self.table.schema, self.touched, options) for s in scans]
+            frames = [scan_files(self.spark, root, s, self.table.schema, self.touched, options) for s, _ in scans]
         except Exception as error:
             if root.startswith("file:"):
                 raise
@@ -239,12 +239,12 @@ class Scan:
             )  # the first line only names the Java class
             _LOG.warning("%s is read by Arrow, because Spark cannot read it: %s", store.url, said)
             return None
-        return [self._rows(frame, scanned) for frame, scanned in zip(frames, scans, strict=True)]
+        return [self._rows(frame, marked) for frame, (_, marked) in zip(frames, scans, strict=True)]
 
-    def _rows(self, frame: Any, splits: Sequence[Split]) -> Any:
+    def _rows(self, frame: Any, marked: MarkedScan | None) -> Any:
         """The wanted rows and columns of a scan by Spark's own reader."""
-        if splits[0].needs_arrow:
-            frame = live_rows(frame, self.table.store, splits[0])
+        if marked is not None:
+            frame = marked.live_rows(self.spark, frame, self.table.url)
         if self.plan.residual is not None:
             frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))
         if not self.output:

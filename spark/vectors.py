@@ -1,43 +1,51 @@
 """Reads files with deleted rows by Spark's own scan, which leaves these rows out by their positions.
 
-Owns: which files are worth it, and the condition that keeps a file's live rows. Must not know: formats of vectors, plans.
-Source: format/spark §4; format/deletion-vectors §1.
+Owns: which files are worth it, how they share scans, and the condition that keeps the live rows of a scan. Must not know:
+formats of vectors, plans. Source: format/spark §4; format/deletion-vectors §1.
 
-The positions of a file's deleted rows become an array of BIGINT with a bit for each row, a constant of the query; a row is live
-if its bit is 0. A join with the positions, or a way through Python, costs about as much as the scan itself. Each file with
-deleted rows is a scan of its own, so this is for few files of a good size; Arrow reads the others.
+A row is live if its bit is 0 in the bitmap of its file. The bitmaps of a scan are one value, an array with an array of BIGINT
+for each file, which the driver makes and Spark sends to its tasks with their code. The size of its file tells from which file a
+row is: it is a number, where names would have to be compared for each row. So files of equal sizes are in different scans. A
+join with the positions, or a way through Python, costs about as much as the scan itself.
 
-Invariant: A vector that cannot be read is an error of `read`, and never means "nothing is deleted".
+Invariants: A vector that cannot be read is an error of `read`, and never means "nothing is deleted". A file whose size, or whose
+number of rows, is not the manifest's is an error of the scan, and never has the bitmap of another file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's users know it by this name
 
 from ..backends.store import Store
+from ..table.reading.arrow import READ_THREADS
 from ..table.reading.deletion import deleted_rows
+from ..table.reading.read_ahead import in_order
 from ..table.scan.split import DELETED_ROWS, Split
 
-VECTOR_FILES = 64
+VECTOR_FILES = 256
 """The most files with deleted rows that Spark's own reader takes …"""
-VECTOR_FILE_BYTES = 16 << 20
-"""… whose mean size is at least this …"""
+VECTOR_BYTES = 16 << 20
+"""… if a scan of them reads at least this on average …"""
 VECTOR_ROWS = 1 << 28
-"""… and the most rows they may have, because the driver holds a bit for each."""
+"""… and the most rows they may have, because the driver and each task hold a bit for each."""
 _WORD_BITS = 64
 
 
 def worth_it(splits: Sequence[Split]) -> bool:
-    """Are these splits, which have only files with deleted rows, read faster by Spark's own scan?"""
+    """Are these splits, which have only files with deleted rows, read faster by Spark's own scans?"""
     files = [file for split in splits for file in split.files]
+    scans = max(Counter(f.file_size for f in files).values(), default=0)
     return (
         0 < len(files) <= VECTOR_FILES
-        and sum(f.file_size for f in files) >= len(files) * VECTOR_FILE_BYTES
+        and sum(f.file_size for f in files) >= scans * VECTOR_BYTES
         and sum(f.row_count for f in files) <= VECTOR_ROWS
     )
 
@@ -45,6 +53,68 @@ def worth_it(splits: Sequence[Split]) -> bool:
 def has_only_deleted_rows(split: Split) -> bool:
     """Are deleted rows all that Spark's own reader would read wrongly in this split?"""
     return split.needs_arrow == (DELETED_ROWS,) and not split.sections and not split.is_one_run
+
+
+@dataclass(frozen=True)
+class MarkedScan:
+    """Files with deleted rows that Spark scans together.
+
+    Attributes:
+        splits: of one file each, all of different sizes.
+        deleted: the positions of the deleted rows of each file, ascending.
+    """
+
+    splits: list[Split]
+    deleted: list[Any]
+
+    def live_rows(self, session: Any, frame: Any, table: str) -> Any:
+        """The rows that are not deleted.
+
+        Args:
+            frame: the scan of these files by Spark's own reader.
+            table: the table's URL, for errors.
+        """
+        sizes = np.array([split.files[0].file_size for split in self.splits])
+        slots = slots_for(sizes)
+        by_slot, bitmaps = np.zeros(slots, np.int64), [np.zeros(0, np.int64)] * slots
+        by_slot[sizes % slots] = sizes
+        for slot, split, rows in zip(sizes % slots, self.splits, self.deleted, strict=True):
+            bitmaps[slot] = _bitmap(rows, split.files[0].row_count)
+        hidden = frame.metadataColumn("_metadata")
+        size, row = hidden.getField("file_size"), hidden.getField("row_index")
+        slot = (size % F.lit(slots)).cast("int")
+        known = F.split(F.lit(",".join(map(str, by_slot.tolist()))), ",").cast("array<bigint>")
+        value = session.createDataFrame(pa.table({"bitmaps": _nested(bitmaps)})).scalar()
+        word = F.get(F.get(value, slot), F.shiftright(row, 6).cast("int"))
+        is_live = F.getbit(word, row.bitwiseAND(F.lit(_WORD_BITS - 1)).cast("int")) == F.lit(0)
+        unknown = F.raise_error(
+            F.lit(
+                f"a data file of {table} has another size, or more rows, than its manifest says, so its deleted rows are not"
+                f" known; run `lakelatch verify --data {table}`"
+            )
+        )
+        return frame.filter(F.coalesce(F.when(F.get(known, slot) == size, is_live), unknown))
+
+
+def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
+    """The scans of files with deleted rows; files without any other rows are in none.
+
+    Raises:
+        TableCorrupt: a vector is missing or damaged.
+    """
+    files = file_by_file(splits)
+    vectors = in_order((partial(_vector, store, split) for split in files), min(READ_THREADS, len(files)))
+    seen: Counter[int] = Counter()
+    scans: defaultdict[int, MarkedScan] = defaultdict(lambda: MarkedScan([], []))
+    for split, rows in zip(files, vectors, strict=True):
+        file = split.files[0]
+        if len(rows) == file.row_count:
+            continue
+        scan = scans[seen[file.file_size]]
+        scan.splits.append(split)
+        scan.deleted.append(rows)
+        seen[file.file_size] += 1
+    return list(scans.values())
 
 
 def file_by_file(splits: Sequence[Split]) -> list[Split]:
@@ -56,32 +126,36 @@ def file_by_file(splits: Sequence[Split]) -> list[Split]:
     ]
 
 
-def live_rows(frame: Any, store: Store, split: Split) -> Any:
-    """The rows of a scan of one file that are not deleted.
+def slots_for(sizes: Any) -> int:
+    """A number by which different sizes leave different remainders.
 
-    Args:
-        frame: a scan of the split's only file by Spark's own reader.
-
-    Raises:
-        TableCorrupt: the vector is missing or damaged.
+    >>> slots_for(np.array([7, 10, 13, 16]))
+    4
     """
+    slots = max(len(sizes), len(sizes) ** 2 // 8)
+    while len(np.unique(sizes % slots)) < len(sizes):
+        slots += 1
+    return slots
+
+
+def _vector(store: Store, split: Split) -> Iterator[Any]:
     deleted = deleted_rows(store, split, (0,))
-    if deleted is None or not len(deleted):
-        return frame
-    row = frame.metadataColumn("_metadata").getField("row_index")
-    words = F.lit(_as_text(deleted))
-    array = F.split(words, ",").cast("array<bigint>")  # folded into a constant when the query is optimised
-    word = F.coalesce(F.get(array, F.shiftright(row, 6).cast("int")), F.lit(0).cast("bigint"))
-    return frame.filter(F.getbit(word, row.bitwiseAND(F.lit(_WORD_BITS - 1)).cast("int")) == F.lit(0))
+    yield np.zeros(0, np.int64) if deleted is None else deleted
 
 
-def _as_text(deleted: Any) -> str:
-    """The words that have a bit for each row up to the last deleted one, as signed numbers.
+def _bitmap(deleted: Any, row_count: int) -> Any:
+    """A bit for each row of a file, in words of 64; those of deleted rows are set.
 
-    >>> _as_text(np.array([0, 1, 127]))
-    '3,-9223372036854775808'
+    >>> _bitmap(np.array([0, 1, 127]), 129).tolist()
+    [3, -9223372036854775808, 0]
     """
-    bits = np.zeros((int(deleted[-1]) // _WORD_BITS + 1) * _WORD_BITS, np.uint8)
+    bits = np.zeros(-(-row_count // _WORD_BITS) * _WORD_BITS, np.uint8)
     bits[deleted] = 1
-    words = np.packbits(bits, bitorder="little").view("<i8")
-    return ",".join(map(str, words.tolist()))
+    return np.packbits(bits, bitorder="little").view("<i8")
+
+
+def _nested(bitmaps: Sequence[Any]) -> pa.Array:
+    """One value, the array of these arrays."""
+    ends = np.cumsum([0, *map(len, bitmaps)], dtype=np.int32)
+    inner = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(np.concatenate(bitmaps), pa.int64()))
+    return pa.ListArray.from_arrays(pa.array([0, len(bitmaps)], pa.int32()), inner)

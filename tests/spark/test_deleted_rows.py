@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ import pyarrow as pa
 import pytest
 from marked_rows import INDEX, mark
 from plans import plan_of
+from pyspark.sql import functions as F
 
 import lakelatch as ll
 import lakelatch.spark as lake
+from lakelatch.core.metadata.data_file import DataFile
 from lakelatch.spark import vectors
+from lakelatch.table.scan.split import DELETED_ROWS, Split
 
 pytestmark = pytest.mark.spark
 ROWS = 20_000
@@ -23,7 +28,7 @@ ROWS = 20_000
 
 @pytest.fixture(autouse=True)
 def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "VECTOR_FILE_BYTES", 0)
+    monkeypatch.setattr(vectors, "VECTOR_BYTES", 0)
 
 
 @pytest.fixture
@@ -63,6 +68,74 @@ def test_marked_rows_are_gone_whatever_is_filtered_and_chosen(
     by_arrow = lake.read(spark, url)
     assert "MapInArrow" in plan_of(by_arrow)
     assert by_arrow.count() == len(kept)
+
+
+def test_files_share_a_scan_unless_their_sizes_are_equal(spark: Any, tmp_path: Path) -> None:
+    """Vectors of no row, of one, of some and of all rows, in 64-bit bitmaps; files of partitions and of an older schema."""
+    url = str(tmp_path / "table")
+    table = ll.create_table(url, pa.schema([("p", pa.int32()), ("k", pa.int64())]), partition_by=["p"])
+    for start, count in ((0, 300), (0, 300), (1000, 128), (2000, 7), (3000, 129), (4000, 65)):
+        ids = np.arange(start, start + count)
+        table.append(pa.table({"p": pa.array(ids % 2, pa.int32()), "k": ids}))
+    table.alter(ll.add_column("later", "STRING"))
+    table.append(pa.table({"p": pa.array([0] * 70, pa.int32()), "k": range(5000, 5070), "later": ["x"] * 70}))
+    by_rows: dict[int, list[str]] = {}
+    for entry in table.entries():
+        by_rows.setdefault(entry.file.row_count, []).append(entry.file.file_name)
+    gone = {64: [0, 63], 4: range(4), 3: [2], 65: [64], 33: [], 70: [1, 69]}
+    positions: dict[str, Any] = {by_rows[rows][0]: marks for rows, marks in gone.items()}
+    positions |= {name: [i, 64 + i, 149] for i, name in enumerate(by_rows[150])}  # two pairs with the same rows
+    mark(table, positions, bits=64)
+    sizes = Counter(e.file.file_size for e in table.entries() if e.file.file_name in positions and e.file.row_count > 4)
+    assert max(sizes.values()) > 1
+    table = ll.open_table(url)
+    expected = sorted(map(tuple, ((r["p"], r["k"], r["later"]) for r in table.to_arrow().to_pylist())), key=repr)
+    assert len(expected) == 999 - sum(map(len, positions.values()))
+
+    found = lake.read(spark, url)
+    plan = plan_of(found)
+    assert "MapInArrow" not in plan
+    assert plan.count("FileScan parquet") == 1 + max(sizes.values()), "one scan of the files without a vector"
+    assert sorted(map(tuple, found.collect()), key=repr) == expected
+    later = lake.read(spark, url, columns=["k"], where="p = 0 AND later = 'x'")
+    assert sorted(row.k for row in later.collect()) == [k for p, k, x in expected if p == 0 and x == "x"]
+    pairs = found.alias("a").join(found.alias("b"), F.expr("a.k = b.k + 1 AND a.k > 1000")).count()
+    keys = {k for _, k, _ in expected if k > 999}
+    assert pairs == sum(k > 1000 and k - 1 in keys for k in keys)
+
+
+def test_another_file_under_the_same_name_is_an_error_of_the_scan(spark: Any, marked: tuple[str, set[int]]) -> None:
+    """The bitmap of a file is not for another one: not for one of another size, and not for one of more rows."""
+    url, _ = marked
+    table = ll.open_table(url)
+    (split,) = (s for s in table.plan().splits if s.needs_arrow)
+    (scan,) = vectors.marked_scans(table.store, [split])
+    path = f"{url}/{split.keys[0]}"
+    for changed in ({"file_size": split.files[0].file_size - 1}, {"row_count": 64}):
+        file = split.files[0]._replace(**changed)
+        few = [rows[rows < file.row_count] for rows in scan.deleted]
+        wrong = vectors.MarkedScan([replace(split, files=(file,))], few)
+        frame = wrong.live_rows(spark, spark.read.schema("k bigint").parquet(path), url)
+        with pytest.raises(Exception, match="lakelatch verify --data"):
+            frame.agg({"k": "sum"}).collect()
+
+
+def test_files_are_worth_it_if_each_scan_reads_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files share a scan; files of the same size each take one of their own."""
+    monkeypatch.undo()
+
+    def files(*sizes: int, rows: int = 1000) -> list[Split]:
+        made = tuple(DataFile(f"f{i}", size, rows) for i, size in enumerate(sizes))
+        return [Split(b"", "", 0, 1, made, tuple(f.file_name for f in made), (DELETED_ROWS,))]
+
+    million = 1_000_000
+    assert vectors.worth_it(files(*range(million, million + 20)))
+    assert not vectors.worth_it(files(*range(million, million + 10)))
+    assert not vectors.worth_it(files(*[million] * 20))
+    assert vectors.worth_it(files(*[20 * million] * 20))
+    assert not vectors.worth_it(files(20 * million, rows=vectors.VECTOR_ROWS + 1))
+    assert not vectors.worth_it(files(*range(million, million + vectors.VECTOR_FILES + 1)))
+    assert not vectors.worth_it([])
 
 
 def test_a_damaged_vector_is_an_error_of_the_read(spark: Any, marked: tuple[str, set[int]]) -> None:
