@@ -1,8 +1,8 @@
 """Runs the pipeline's tests again under Spark Connect, in a separate process because a process has one kind of session.
 
-Every run includes the tests of `test_pipeline` that go through Spark in ways of their own, and changes of rows. The nightly
-run adds its other tests, changes, the habits of writers and readers, their page, times without a zone, tables of the catalog,
-errors, random conditions, golden tables and faults.
+Every run includes the tests of `test_pipeline` that go through Spark in ways of their own, changes of rows, and a scan of files
+with deleted rows. The nightly run adds its other tests, changes, the habits of writers and readers, their page, times without a
+zone, tables of the catalog, errors, random conditions, golden tables and faults.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import pytest
 from report import tell
 
 HERE = Path(__file__).parent
-FILES = ["test_pipeline.py", "test_row_changes.py"]
+FILES = ["test_pipeline.py", "test_row_changes.py", "test_deleted_rows.py"]
 ONLY = (
     "test_row_changes or each_mode_replaces or every_type_of_spark or one_task_writes or the_data_source_writes"
     " or filters_and_columns or failed_job_leaves or source_job_that_fails or replayed_identity or does_not_fit"
+    " or share_a_scan"
 )
 if os.environ.get("LAKELATCH_NIGHTLY"):
     FILES += [
