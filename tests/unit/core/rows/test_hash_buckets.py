@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count, islice
+
 import numpy as np
 import pytest
 
@@ -33,11 +35,8 @@ class RowByRow:
         assigner = (5 % self.assigners + abs(hash_) % self.assigners) % self.assigners
         own = [b for b in sorted(self.counts) if b % self.assigners == assigner]
         free = [b for b in own if self.counts[b] < self.target]
-        free += [
-            b
-            for b in range(100_000 if self.most == -1 else self.most)
-            if b not in self.counts and b % self.assigners == assigner
-        ][:1]
+        named = count() if self.most == -1 else range(self.most)
+        free += islice((b for b in named if b not in self.counts and b % self.assigners == assigner), 1)
         if not free:
             return None
         self.bucket_of[hash_] = free[0]
