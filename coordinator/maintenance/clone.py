@@ -9,7 +9,7 @@ tags that were being deleted meanwhile are left out. If a file could not be copi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from ...core.places import named_locations, referenced_locations
 from ..history.timeline import READ_THREADS, Timeline
 from ..surroundings import MACHINE
 from .deletion import Progress
-from .drop import is_own
+from .drop import METADATA, is_own
 
 _ROOT_DIRS = f"(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR}|{SCHEMA_DIR})"
 _ROOT = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?{_ROOT_DIRS}/[^./][^/]*$")
@@ -118,6 +118,12 @@ def _moving(store: Store) -> RetriesExhausted:
     )
 
 
+def _written_below(directory: str) -> re.Pattern[str]:
+    """Metadata, and files in the folders of buckets, below option `data-file.path-directory`."""
+    folder = re.escape(directory.strip("/") + "/") if directory.strip("/") else ""
+    return re.compile(rf"(?:{'|'.join(METADATA)})/|{folder}(?:[^/=]+=[^/]*/)*bucket-(?:\d+|postpone)/")
+
+
 def check_target(store: Store, schema: TableSchema, target: Store, made: Callable[[bytes], bytes] = bytes) -> None:
     """Check that a clone may be made, or continued, at the target.
 
@@ -133,13 +139,37 @@ def check_target(store: Store, schema: TableSchema, target: Store, made: Callabl
     except ObjectNotFound:
         raise missing(_FIRST) from None
     directory = schema.options.get(opt.DATA_FILE_DIRECTORY)
+    made_by_writers, doubtful = _written_below(directory), list[str]()
     for info in target.list(""):
         if info.key == _FIRST and target.get(_FIRST) != first:
             raise TableExists(f"there is another table at {target.url}", next_step="choose another URL")
         if info.key == _FIRST:
             raise TableExists(f"{target.url} has been cloned already", next_step="drop it first, to clone it again")
         if not is_own(info.key, directory):
-            raise InvalidArgument(f"{target.url} holds other files, such as {info.key}", next_step="choose another URL")
+            raise _holds_others(target, info.key)
+        if not made_by_writers.match(info.key):
+            doubtful.append(info.key)
+    if doubtful:  # such as `dt=1/part-0.parquet` of Hive: only a copy of the same file of this table is no loss
+        there = {info.key for info in store.list("")}
+        for key in doubtful:
+            if key not in there:
+                raise _holds_others(target, key)
+
+
+def _holds_others(target: Store, key: str) -> InvalidArgument:
+    return InvalidArgument(f"{target.url} holds other files, such as {key}", next_step="choose another URL")
+
+
+def remove_leftovers(target: Store, wanted: Container[str]) -> None:
+    """Delete what an earlier try has left at the target, other than what is wanted.
+
+    Raises:
+        TableExists: another run has made a table there meanwhile.
+    """
+    there = [info.key for info in target.list("")]
+    if _FIRST in there:
+        raise TableExists(f"another run has made a table at {target.url} meanwhile", next_step="choose another URL")
+    target.delete_many([key for key in there if key not in wanted])
 
 
 def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress: Progress | None = None) -> ClonePlan:
@@ -151,6 +181,7 @@ def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress
     Raises:
         RetriesExhausted: expiries kept deleting files of the table: run it again.
         StoreUnavailable: a store failed midway: run it again, which copies only what is missing.
+        TableExists: another run has made a table at the target meanwhile.
     """
     store = timeline.store
     for _ in range(_ROUNDS):
@@ -164,16 +195,16 @@ def apply_clone(timeline: Timeline, schema: TableSchema, target: Store, progress
     else:
         raise _moving(store)
     wanted = {info.key for info in plan.files} | kept.keys()
-    target.delete_many([i.key for i in target.list("") if i.key not in wanted])  # of an earlier try, and deleted since
+    remove_leftovers(target, wanted)
     first = kept.pop(_FIRST)
     _write(target, kept)
     made = target.put_if_absent(_FIRST, first)
-    if not isinstance(made, Created) and not _holds(target, first):
+    if not isinstance(made, Created) and not holds(target, first):
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
     return replace(plan, roots=tuple(info for info in plan.roots if info.key == _FIRST or info.key in kept))
 
 
-def _holds(target: Store, first: bytes) -> bool:
+def holds(target: Store, first: bytes) -> bool:
     """Whether the copy is a table, and this one."""
     try:
         return target.get(_FIRST) == first

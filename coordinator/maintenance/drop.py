@@ -36,11 +36,12 @@ from .deletion import BATCH, Progress
 
 REFERENCED = "referenced-by-"
 """The beginning of the names of tags that keep the files of a clone by reference."""
-_METADATA = (
+METADATA = (
     *(SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, STATISTICS_DIR, TAG_DIR, CHANGELOG_DIR, CONSUMER_DIR),
     *(BRANCH_DIR, "lakelatch"),
 )
-_OWN = re.compile(rf"^(?:({'|'.join(_METADATA)})/|(?:[^/=]+=[^/]*/)+|bucket-(?:\d+|postpone)/).+")
+"""The folders of a table's metadata."""
+_OWN = re.compile(rf"^(?:({'|'.join(METADATA)})/|(?:[^/=]+=[^/]*/)+|bucket-(?:\d+|postpone)/).+")
 _SCHEMA = re.compile(rf"^(?P<above>(?:.+/)?){SCHEMA_DIR}/schema-\d+$")
 _BRANCH_ROOT = re.compile(rf"^{BRANCH_DIR}/branch-[^/]+/$")
 _ROOTS = re.compile(rf"^(?:{BRANCH_DIR}/branch-[^/]+/)?(?:{SNAPSHOT_DIR}|{TAG_DIR}|{CHANGELOG_DIR}|{CONSUMER_DIR})/")

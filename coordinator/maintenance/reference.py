@@ -30,10 +30,12 @@ from ...core.metadata.manifest import ManifestFile, encode_manifest, encode_mani
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.metadata.tag import Tag
+from ...core.options import TableOptions
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ...core.places import FileKeys, is_external, named_locations, referenced_locations
 from ..history.timeline import READ_THREADS, Timeline
 from ..surroundings import MACHINE
+from .clone import holds, remove_leftovers
 from .deletion import Progress
 from .drop import REFERENCED
 from .reachable import Reach
@@ -109,7 +111,7 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
     """What a clone by reference of a snapshot would write. Changes nothing.
 
     Raises:
-        Unsupported: the table has files outside of its folder, or is such a clone itself.
+        Unsupported: the table has files outside of its folder, or is such a clone itself; or no option can name its folder.
         TableCorrupt: metadata of the snapshot is missing.
     """
     url = timeline.store.url
@@ -119,6 +121,12 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
                 f"{url} has files outside of its folder, in {locations[0]} (option '{key}'), which no tag of it would keep",
                 next_step="clone the table that the files belong to, or export() the rows",
             )
+    location = location_of(timeline.store)
+    if _as_option(location) != (location,):
+        raise Unsupported(
+            f"option '{opt.REFERENCED_PATHS.key}' of the clone cannot name {location}: it holds a comma, or ends in a blank",
+            next_step="rename the folder, or clone it without reference=True",
+        )
     reach = Reach(timeline, schema, identities=True)
     root = Root(ObjectInfo(timeline.file_of(snapshot), 0, 0), "snapshot", DEFAULT_BRANCH, snapshot)
     (named,) = reach.named_by([root])
@@ -134,6 +142,10 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
     live = sum(m.num_added_files - m.num_deleted_files for m in named.state)
     tag = reference_tag(target, snapshot.id)
     return ReferencePlan(url, target.url, snapshot, tag, live, tuple(manifests.values()), tuple(copied))
+
+
+def _as_option(location: str) -> tuple[str, ...]:
+    return referenced_locations(TableOptions({opt.REFERENCED_PATHS.key: location}))
 
 
 def _state_lists(snapshot: Snapshot) -> tuple[str, str]:
@@ -158,6 +170,7 @@ def apply_reference(
     Raises:
         CommitConflict: the tag was deleted or replaced, or the snapshot expired, meanwhile: run it again.
         StoreUnavailable: a store failed midway: run it again.
+        TableExists: another run has made a table at the target meanwhile.
     """
     try:
         _check_held(timeline, plan)
@@ -179,12 +192,12 @@ def apply_reference(
         **{timeline.paths.schema(n): data for n, data in sorted(schemas.items(), reverse=True) if n},
     }
     wanted = kept | roots.keys()
-    target.delete_many([i.key for i in target.list("") if i.key not in wanted])  # of an earlier try
+    remove_leftovers(target, wanted)
     for key, data in roots.items():
         target.put(key, data)
     _check_held(timeline, plan)
     made = target.put_if_absent(_FIRST, schemas[0])
-    if not isinstance(made, Created) and target.get(_FIRST) != schemas[0]:
+    if not isinstance(made, Created) and not holds(target, schemas[0]):
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
     return plan
 

@@ -12,14 +12,22 @@ import pytest
 from at_each_request import Struck
 from dying_store import contents
 from figures import NIGHTLY
-from fragile import Died, die
+from fragile import Died, Fragile, die
 from histories import expire, filled, make, opened, rows, values
 
 import lakelatch as ll
 from lakelatch.backends.memory import MemoryStore
+from lakelatch.backends.store import Unknown
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.retention import Retention
-from lakelatch.core.errors import CommitConflict, InvalidArgument, TableCorrupt, TableExists, Unsupported
+from lakelatch.core.errors import (
+    CommitConflict,
+    InvalidArgument,
+    StoreUnavailable,
+    TableCorrupt,
+    TableExists,
+    Unsupported,
+)
 from lakelatch.core.places import FileKeys
 
 COUNTER = itertools.count()
@@ -272,3 +280,45 @@ def test_where_no_clone_by_reference_is_made(tmp_path: Path) -> None:
     copy.alter(ll.remove_option("lakelatch.referenced-paths"))
     with pytest.raises(Unsupported, match="outside the table"):
         copy.to_arrow()
+    with pytest.raises(Unsupported, match="it holds a comma"):
+        table = ll.create_table(f"{tmp_path}/a,b/t", FIELDS)
+        table.append(some(1))
+        table.clone(f"{tmp_path}/g", reference=True)
+    assert table.tags() == []
+
+
+def test_a_last_create_of_a_clone_by_reference_without_an_answer_is_looked_at() -> None:
+    source, target = Fragile(), Fragile()
+    make(source)
+    filled(source, 1, 2)
+    target.before = {"create schema/schema-0": lambda: Unknown("timeout")}
+    with pytest.raises(StoreUnavailable, match=f"not known whether the table at {target.url} was made"):
+        _cloned(source, target)
+    _cloned(source, target)
+    assert values(target) == [1, 2]
+
+
+def test_a_clone_by_reference_leaves_a_table_that_another_run_has_made_meanwhile() -> None:
+    source, target = Fragile(), Fragile()
+    make(source)
+    filled(source, 1, 2)
+
+    def another() -> None:
+        _cloned(source, target)
+        filled(target, 9)
+
+    target.before = {"put manifest/manifest-list-": another}
+    with pytest.raises(TableExists, match="another run has made a table at"):
+        _cloned(source, target)
+    assert sorted(values(target)) == [1, 2, 9]
+    assert opened(target).verify("all", data=True) == []
+
+
+def test_a_clone_by_reference_deletes_no_files_of_others() -> None:
+    source, target = Fragile(), Fragile()
+    make(source)
+    filled(source, 1, 2)
+    target.put("dt=1/part-0.parquet", b"rows of Hive")
+    with pytest.raises(InvalidArgument, match=r"holds other files, such as dt=1/part-0\.parquet"):
+        _cloned(source, target)
+    assert target.get("dt=1/part-0.parquet") == b"rows of Hive"

@@ -181,6 +181,37 @@ def test_which_places_are_refused() -> None:
         check_target(fresh(), schema_in(""), target)
 
 
+@pytest.mark.parametrize(
+    ("directory", "key"),
+    [
+        ("", "dt=1/part-0.parquet"), ("", "dt=1/h=2/bucket-x/part-0.parquet"), ("data", "data/part-0.parquet"),
+        ("data", "data/dt=1/part-0.parquet"), ("a.b", "a.b/axb/part-0.parquet"),
+    ],
+)  # fmt: skip
+def test_a_folder_of_hive_or_of_anybody_else_is_not_taken_for_the_rest_of_an_earlier_try(
+    directory: str, key: str
+) -> None:
+    """A clone deletes what such a try has left. Only what the table has, too, may be a copy of it."""
+    store, target = fresh(), fresh()
+    store.put(FIRST, b"one")
+    target.put(key, b"rows of others")
+    with pytest.raises(InvalidArgument, match=f"holds other files, such as {key}"):
+        check_target(store, schema_in(directory), target)
+    store.put(key, b"a file of others in the table's folder")
+    check_target(store, schema_in(directory), target)
+
+
+def test_what_writers_put_below_a_data_directory_may_be_of_an_earlier_try() -> None:
+    store, target = fresh(), fresh()
+    store.put(FIRST, b"one")
+    for key in ("data/bucket-0/x", "data/dt=1/h=2/bucket-postpone/x", "bucket-3/x", "dt=1/bucket-0/x", "tag/tag-a"):
+        target.put(key, b"")
+    with pytest.raises(InvalidArgument, match="such as bucket-3/x"):
+        check_target(store, schema_in("/data/"), target)
+    target.delete_many(["bucket-3/x", "dt=1/bucket-0/x"])
+    check_target(store, schema_in("/data/"), target)
+
+
 # --------------------------------------------------------------------------------------------------------------- copy
 
 
@@ -340,3 +371,23 @@ def test_a_last_create_without_an_answer_is_looked_at(source: Source) -> None:
     with pytest.raises(StoreUnavailable):
         cloned(source, target)
     assert target.get(FIRST) == b"of another table"
+
+
+def test_a_table_that_another_run_has_made_meanwhile_keeps_its_files(source: Source) -> None:
+    """It may have been written to since."""
+    target = Fragile()
+    ours: list[str] = []
+
+    def another() -> None:
+        cloned(source, target)
+        copy = ll.open_table(target.url)
+        copy.append(pa.table({"v": [9]}))
+        copy.committer.settle()
+        ours[:] = keys(target)
+
+    (data, *_) = (info.key for info in source.list("") if "bucket-0/" in info.key)
+    target.before = {f"put {data}": another}
+    with pytest.raises(TableExists, match=f"another run has made a table at {target.url} meanwhile"):
+        cloned(source, target)
+    assert keys(target) == ours
+    assert sorted(ll.open_table(target.url).to_arrow()["v"].to_pylist()) == [1, 2, 3, 9]

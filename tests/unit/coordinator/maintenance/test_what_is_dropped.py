@@ -75,6 +75,7 @@ def test_a_plan_names_and_counts_what_goes_and_what_stays() -> None:
         "files": 8,
         "bytes": size,
         "foreign": ["a.txt", "z.txt"],
+        "referenced_by": [],
     }
 
 
