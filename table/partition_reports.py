@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.error import URLError
+from http.client import HTTPException
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from ..backends.elsewhere import location_of
@@ -58,7 +59,9 @@ def report_partition(store: Store, schema: TableSchema, path: str) -> None:
     try:
         with urlopen(request, timeout=TIMEOUT_S) as answer:
             result = parse_json(answer.read()).get("result")
-    except (URLError, OSError, ValueError, AttributeError) as error:
+    except (OSError, HTTPException, ValueError, AttributeError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         raise _unconfirmed(url, path, str(error)) from error
     if str(result).upper() != "SUCCESS":
         raise _unconfirmed(url, path, f"its answer has result {result!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import socket
 from dataclasses import replace
 from datetime import timezone
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -293,6 +294,40 @@ def test_a_service_is_told_of_partitions_that_are_done(tmp_path: Path, monkeypat
     where = {"params": "p", "table": "air.t", "path": f"file:{tmp_path}/air.db/t"}
     assert told[2:] == [("application/json", {**where, "partition": f"dt={dt}/h=1"}) for dt in "ab"]
     assert len(told) == 4
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", b"HTTP/1.1 500 Oh\r\n\r\n",
+     b'HTTP/1.1 200 OK\r\n\r\n["result"]', b""],
+)  # fmt: skip
+def test_an_answer_that_is_none_confirms_nothing(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    options = {"partition.mark-done-action": "http-report"}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+
+        def serve() -> None:
+            caller, _ = server.accept()
+            with caller:
+                caller.settimeout(20)
+                asked = b""
+                while not asked.endswith(b"}"):
+                    asked += caller.recv(4096)
+                caller.sendall(answer)
+
+        serving = Thread(target=serve, daemon=True)
+        serving.start()
+        options["partition.mark-done-action.http.url"] = f"http://127.0.0.1:{server.getsockname()[1]}/done"
+        with pytest.raises(StoreUnavailable, match="did not confirm that partition dt=a/h=1 is done"):
+            filled(["a"], **options).mark_done(["dt=a/h=1"])
+        serving.join()
+
+
+def test_a_service_whose_url_names_no_port_is_told_as_such() -> None:
+    options = {"partition.mark-done-action": "http-report", "partition.mark-done-action.http.url": "http://here:port/"}
+    with pytest.raises(StoreUnavailable, match="http://here:port/ did not confirm that partition dt=a/h=1 is done"):
+        filled(["a"], **options).mark_done(["dt=a/h=1"])
 
 
 @pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom", "nonsense"])
