@@ -103,7 +103,7 @@ def _new_ids(main: Timeline, branch: Timeline, name: str, newest: Snapshot | Non
         return above
     if _is(end, main.find(end.id)):
         return ()  # main has everything, and more
-    if _follows(name, branch, newest):
+    if above and _follows(name, branch, newest):
         return above
     if _inherits(main, newest, branch, end):
         return ()  # main has taken it over before, and expired it since

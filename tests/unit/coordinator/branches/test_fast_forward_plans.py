@@ -113,6 +113,13 @@ def test_of_two_snapshots_of_one_id_only_the_same_one_counts() -> None:
         planned(branched(main, other))
 
 
+def test_a_branch_without_a_successor_is_a_conflict_whatever_the_claim_says() -> None:
+    """Another engine has put another snapshot in the place of the one that the branch began with."""
+    main = chain(1, 2)
+    with pytest.raises(CommitConflict, match="main has moved since branch 'b' was made"):
+        planned(branched(main, [snapshot(2, "x")], made_from(main[1])))
+
+
 def test_snapshots_that_main_has_expired_since_it_took_them_over_are_not_needed_again() -> None:
     """Main's state still names a manifest that the branch's last snapshot added."""
     history, later = chain(1, 2, 3), chain(4, 5, on=snapshot(3))
