@@ -79,7 +79,7 @@ class FilePlaces:
             return path
         raise Unsupported(
             f"file {path} is outside the table, and option '{opt.EXTERNAL_PATHS.key}' does not name its location",
-            next_step="set the option to the folder, if you trust it",
+            next_step=f"set the option to the folder, if you trust it, or '{opt.REFERENCED_PATHS.key}' if it is another table's",
         )
 
     def is_others(self, key: str) -> bool:

@@ -1,7 +1,7 @@
 """Clones a table by reference: its newest snapshot with metadata of its own, and data files that stay where they are.
 
-Owns: `plan_reference`, `ReferencePlan`, `apply_reference`, the name of the tag that keeps the files. Must not know: rows, how a
-tag is made. Source: decision 72; format/manifests §6; H10, H16.
+Owns: `plan_reference`, `ReferencePlan`, `apply_reference`, `beside_expiries`, the name of the tag that keeps the files. Must not
+know: rows, how a tag is made. Source: decision 72; format/manifests §6; H10, H16.
 Invariants: a tag of the table holds the snapshot before anything is written, and is looked at again before the clone becomes a
 table. Every data file of the snapshot is named by its whole URL; all else is copied, changelog files included, which no tag
 keeps. The location is named by an option of the clone's own, not by `data-file.external-paths`: what that one names belongs to
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -22,7 +23,7 @@ from ...backends.elsewhere import location_of
 from ...backends.folders import copy
 from ...backends.store import Created, ObjectInfo, ObjectNotFound, Store
 from ...core import options as opt
-from ...core.errors import CommitConflict, StoreUnavailable, TableCorrupt, Unsupported, missing
+from ...core.errors import CommitConflict, InvalidArgument, StoreUnavailable, TableCorrupt, Unsupported, missing
 from ...core.html_text import ShownAsText
 from ...core.json_text import parse_json
 from ...core.metadata.data_file import ADD, ManifestEntry
@@ -33,6 +34,7 @@ from ...core.metadata.tag import Tag
 from ...core.options import TableOptions
 from ...core.paths import DEFAULT_BRANCH, TablePaths
 from ...core.places import FileKeys, is_external, named_locations, referenced_locations
+from ..history.announced import expires_below
 from ..history.timeline import READ_THREADS, Timeline
 from ..surroundings import MACHINE
 from .clone import holds, remove_leftovers
@@ -177,10 +179,8 @@ def apply_reference(
         snapshot, kept = _metadata(timeline, schema, plan, target, progress)
     except TableCorrupt:
         _check_held(timeline, plan)  # its files went with it
-        if timeline.find(plan.snapshot.id) is None:  # its changelog, which no tag keeps, went with it
-            raise CommitConflict(
-                f"snapshot {plan.snapshot.id} of {plan.url} has expired meanwhile", next_step="run it again"
-            ) from None
+        if _expires(timeline, plan.snapshot):  # its changelog, which no tag keeps, goes with it
+            raise _expired(timeline, plan.snapshot) from None
         raise
     location = location_of(timeline.store)
     schemas = {n: referring(timeline.store.get(timeline.paths.schema(n)), location) for n in timeline.schema_ids()}
@@ -200,6 +200,33 @@ def apply_reference(
     if not isinstance(made, Created) and not holds(target, schemas[0]):
         raise StoreUnavailable(f"it is not known whether the table at {target.url} was made", next_step="run it again")
     return plan
+
+
+@contextmanager
+def beside_expiries(timeline: Timeline, snapshot: Snapshot) -> Iterator[None]:
+    """Until a tag holds the snapshot, files of it may go; that is no damage.
+
+    Raises:
+        CommitConflict: what was done failed because the snapshot expires: run it again.
+    """
+    try:
+        yield
+    except (TableCorrupt, InvalidArgument):
+        if _expires(timeline, snapshot):
+            raise _expired(timeline, snapshot) from None
+        raise
+
+
+def _expires(timeline: Timeline, snapshot: Snapshot) -> bool:
+    """Has an expiry deleted the snapshot, or announced that it will?"""
+    found = timeline.find(snapshot.id)
+    return found is None or found.identity != snapshot.identity or expires_below(timeline) > snapshot.id
+
+
+def _expired(timeline: Timeline, snapshot: Snapshot) -> CommitConflict:
+    return CommitConflict(
+        f"snapshot {snapshot.id} of {timeline.store.url} has expired meanwhile", next_step="run it again"
+    )
 
 
 def _check_held(timeline: Timeline, plan: ReferencePlan) -> None:

@@ -15,7 +15,13 @@ from ...backends.store import Store
 from ...coordinator.history.timeline import Timeline
 from ...coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
 from ...coordinator.maintenance.deletion import Progress
-from ...coordinator.maintenance.reference import ReferencePlan, apply_reference, plan_reference, referring
+from ...coordinator.maintenance.reference import (
+    ReferencePlan,
+    apply_reference,
+    beside_expiries,
+    plan_reference,
+    referring,
+)
 from ...coordinator.tags.creation import create_tag
 from ...core.errors import InvalidArgument
 from ...core.metadata.schema import TableSchema
@@ -91,7 +97,7 @@ class Copies(OpenTable):
             TableExists: there is a table at the URL.
             InvalidArgument: other files are there; or, with `reference`, the table has no snapshot or is a branch.
             Unsupported: the table has files outside of its folder (option `data-file.external-paths`), or refers to another one.
-            CommitConflict: with `reference`, the tag was deleted meanwhile: run it again.
+            CommitConflict: with `reference`, the tag was deleted, or the snapshot expired, meanwhile: run it again.
             RetriesExhausted: expiries kept deleting files of the table.
 
         >>> import pyarrow as pa, lakelatch as ll
@@ -130,10 +136,11 @@ class Copies(OpenTable):
             raise InvalidArgument(
                 f"{self.url} has no snapshot that a clone could refer to", next_step="commit rows first"
             )
-        plan = plan_reference(main, schema, newest, target)
-        if dry_run:
-            return plan
-        create_tag(main, Tag(plan.tag, newest))
+        with beside_expiries(main, newest):
+            plan = plan_reference(main, schema, newest, target)
+            if dry_run:
+                return plan
+            create_tag(main, Tag(plan.tag, newest))
         return apply_reference(main, schema, plan, target, progress)
 
     def export(
