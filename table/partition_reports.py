@@ -20,6 +20,8 @@ from ..core.json_text import parse_json
 from ..core.metadata.schema import TableSchema
 
 TIMEOUT_S = 60
+_HTTP = re.compile(r"https?://[^\x00-\x20\x7f]+", re.IGNORECASE)
+_USER = re.compile(r"(\w+://)[^/?#]*@")
 _IN_A_CATALOG = re.compile(r"([^/]+)\.db/([^/]+)$")
 
 
@@ -27,15 +29,31 @@ def service_of(schema: TableSchema) -> str:
     """The URL of the service, from the table's options.
 
     Raises:
-        InvalidArgument: the option is not set, or is no URL of HTTP.
+        InvalidArgument: the option is not set, is no URL of HTTP, or has a user's name in it, which no request would send.
     """
     key = opt.PARTITION_MARK_DONE_URL.key
     url = schema.options.get(opt.PARTITION_MARK_DONE_URL).strip()
-    if not url.lower().startswith(("http://", "https://")):
+    if not _HTTP.fullmatch(url):
         raise InvalidArgument(
-            f"option '{key}' is {url!r}, and action 'http-report' needs a URL", next_step=f"set '{key}' to http://…"
+            f"option '{key}' is {_shown(url)!r}, and action 'http-report' needs a URL",
+            next_step=f"set '{key}' to http://…",
+        )
+    if _USER.match(url):
+        raise InvalidArgument(
+            f"option '{key}' names a user before its host, {_shown(url)}, and action 'http-report' sends none",
+            next_step=f"take the name out, and say what the service must know in '{opt.PARTITION_MARK_DONE_PARAMS.key}'",
         )
     return url
+
+
+def _shown(url: str) -> str:
+    """A URL for messages and logs: without a user's name and without what may be a token.
+
+    >>> _shown("https://me:secret@here/done?token=secret#secret")
+    'https://here/done?…'
+    """
+    plain, cut, _ = re.sub(r"[?#]", "?", _USER.sub(r"\1", url), count=1).partition("?")
+    return plain + ("?…" if cut else "")
 
 
 def report_partition(store: Store, schema: TableSchema, path: str) -> None:
@@ -69,6 +87,6 @@ def report_partition(store: Store, schema: TableSchema, path: str) -> None:
 
 def _unconfirmed(url: str, path: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{url} did not confirm that partition {path} is done: {why}",
+        f"{_shown(url)} did not confirm that partition {path} is done: {why}",
         next_step="run it again: partitions that were reported before are reported once more",
     )

@@ -324,10 +324,19 @@ def test_an_answer_that_is_none_confirms_nothing(answer: bytes, monkeypatch: pyt
         serving.join()
 
 
-def test_a_service_whose_url_names_no_port_is_told_as_such() -> None:
-    options = {"partition.mark-done-action": "http-report", "partition.mark-done-action.http.url": "http://here:port/"}
-    with pytest.raises(StoreUnavailable, match="http://here:port/ did not confirm that partition dt=a/h=1 is done"):
-        filled(["a"], **options).mark_done(["dt=a/h=1"])
+def test_a_service_that_cannot_be_asked_is_named_without_its_secrets() -> None:
+    options = {"partition.mark-done-action": "http-report"}
+    for url, kind, told in (
+        ("http://here:port/", StoreUnavailable, "http://here:port/ did not confirm that partition dt=a/h=1 is done"),
+        ("http://here:port/x?token=secret", StoreUnavailable, "http://here:port/x?… did not confirm"),
+        ("http://here/x?token=a secret", InvalidArgument, "is 'http://here/x?…', and action 'http-report' needs a URL"),
+        ("http://me:secret@here/x", InvalidArgument, "names a user before its host, http://here/x, and"),
+    ):
+        options["partition.mark-done-action.http.url"] = url
+        with pytest.raises(kind) as raised:
+            filled(["a"], **options).mark_done(["dt=a/h=1"])
+        assert told in str(raised.value)
+        assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom", "nonsense"])
