@@ -61,11 +61,11 @@ class MarkedScan:
 
     Attributes:
         splits: of one file each, all of different sizes.
-        deleted: the positions of the deleted rows of each file, ascending.
+        bitmaps: of each file, with a bit for each row; those of deleted rows are set.
     """
 
     splits: list[Split]
-    deleted: list[Any]
+    bitmaps: list[Any]
 
     def live_rows(self, session: Any, frame: Any, table: str) -> Any:
         """The rows that are not deleted.
@@ -78,8 +78,8 @@ class MarkedScan:
         slots = slots_for(sizes)
         by_slot, bitmaps = np.zeros(slots, np.int64), [np.zeros(0, np.int64)] * slots
         by_slot[sizes % slots] = sizes
-        for slot, split, rows in zip(sizes % slots, self.splits, self.deleted, strict=True):
-            bitmaps[slot] = _bitmap(rows, split.files[0].row_count)
+        for slot, bitmap in zip(sizes % slots, self.bitmaps, strict=True):
+            bitmaps[slot] = bitmap
         hidden = frame.metadataColumn("_metadata")
         size, row = hidden.getField("file_size"), hidden.getField("row_index")
         slot = (size % F.lit(slots)).cast("int")
@@ -106,13 +106,13 @@ def marked_scans(store: Store, splits: Sequence[Split]) -> list[MarkedScan]:
     vectors = in_order((partial(_vector, store, split) for split in files), min(READ_THREADS, len(files)))
     seen: Counter[int] = Counter()
     scans: defaultdict[int, MarkedScan] = defaultdict(lambda: MarkedScan([], []))
-    for split, rows in zip(files, vectors, strict=True):
+    for split, (bitmap, deleted) in zip(files, vectors, strict=True):
         file = split.files[0]
-        if len(rows) == file.row_count:
+        if deleted == file.row_count:
             continue
         scan = scans[seen[file.file_size]]
         scan.splits.append(split)
-        scan.deleted.append(rows)
+        scan.bitmaps.append(bitmap)
         seen[file.file_size] += 1
     return list(scans.values())
 
@@ -138,9 +138,11 @@ def slots_for(sizes: Any) -> int:
     return slots
 
 
-def _vector(store: Store, split: Split) -> Iterator[Any]:
+def _vector(store: Store, split: Split) -> Iterator[tuple[Any, int]]:
+    """The bitmap of a file, and how many rows it marks."""
     deleted = deleted_rows(store, split, (0,))
-    yield np.zeros(0, np.int64) if deleted is None else deleted
+    rows = np.zeros(0, np.int64) if deleted is None else deleted
+    yield _bitmap(rows, split.files[0].row_count), len(rows)
 
 
 def _bitmap(deleted: Any, row_count: int) -> Any:

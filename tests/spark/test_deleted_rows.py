@@ -113,7 +113,7 @@ def test_another_file_under_the_same_name_is_an_error_of_the_scan(spark: Any, ma
     path = f"{url}/{split.keys[0]}"
     for changed in ({"file_size": split.files[0].file_size - 1}, {"row_count": 64}):
         file = split.files[0]._replace(**changed)
-        few = [rows[rows < file.row_count] for rows in scan.deleted]
+        few = [words[: -(-file.row_count // 64)] for words in scan.bitmaps]
         wrong = vectors.MarkedScan([replace(split, files=(file,))], few)
         frame = wrong.live_rows(spark, spark.read.schema("k bigint").parquet(path), url)
         with pytest.raises(Exception, match="lakelatch verify --data"):
@@ -136,6 +136,18 @@ def test_files_are_worth_it_if_each_scan_reads_enough(monkeypatch: pytest.Monkey
     assert not vectors.worth_it(files(20 * million, rows=vectors.VECTOR_ROWS + 1))
     assert not vectors.worth_it(files(*range(million, million + vectors.VECTOR_FILES + 1)))
     assert not vectors.worth_it([])
+
+
+def test_the_driver_holds_a_bit_for_each_row_and_not_the_positions_of_deleted_ones(tmp_path: Path) -> None:
+    """Until all scans are made: of the most rows that it takes, the positions would be two gigabytes."""
+    table = ll.create_table(str(tmp_path / "table"), pa.schema([("k", pa.int64())]))
+    table.append(pa.table({"k": range(ROWS)}))
+    (file,) = [e.file.file_name for e in table.entries()]
+    mark(table, {file: range(1, ROWS, 2)})
+    table = ll.open_table(table.url)
+    (scan,) = vectors.marked_scans(table.store, table.plan().splits)
+    held = [part for parts in vars(scan).values() for part in parts if isinstance(part, np.ndarray)]
+    assert 0 < sum(part.nbytes for part in held) < ROWS // 8 + 8
 
 
 def test_a_damaged_vector_is_an_error_of_the_read(spark: Any, marked: tuple[str, set[int]]) -> None:
