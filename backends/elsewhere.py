@@ -21,7 +21,15 @@ def location_of(store: Store) -> str:
     >>> location_of(LocalStore("/data/lake/"))
     'file:/data/lake'
     """
-    return absolute(store.url).rstrip("/")
+    return absolute(fixed_url(store)).rstrip("/")
+
+
+def fixed_url(store: Store) -> str:
+    """The URL of a store, which means the same folder in every working directory: a relative path was resolved when the store
+    was opened, and the process may have changed its folder since.
+    """
+    root: str = getattr(store, "root", store.url)
+    return root
 
 
 def absolute(url: str) -> str:

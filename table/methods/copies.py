@@ -27,7 +27,6 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.tag import Tag
 from ...core.paths import DEFAULT_BRANCH, TablePaths
-from ...core.places import plain_url
 from ...core.predicates.predicate import Predicate
 from ...core.predicates.sql import parse_where
 from ..export.plain_files import Export, export_rows
@@ -110,7 +109,7 @@ class Copies(OpenTable):
         """
         self._check_not_pinned()
         target = self._beside(url, storage_options)
-        here, there = plain_url(self.store.url).rstrip("/") + "/", plain_url(target.url).rstrip("/") + "/"
+        here, there = location_of(self.store) + "/", location_of(target) + "/"
         if here.startswith(there) or there.startswith(here):
             raise InvalidArgument(f"{url} and {self.url} lie within each other", next_step="choose another URL")
         main = Timeline(self.store, TablePaths())

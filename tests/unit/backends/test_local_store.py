@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lakelatch.backends.durable import is_temporary, temporary_name
+from lakelatch.backends.elsewhere import location_of
 from lakelatch.backends.local import LocalStore, local_path
 from lakelatch.backends.store import AlreadyThere, Created, ObjectNotFound, Unknown
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable, UnsafeBackend
@@ -234,6 +235,7 @@ def test_a_relative_root_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir("/")
     copy = pickle.loads(pickle.dumps(store))
     assert (store.get("a"), copy.get("a"), copy.url) == (b"1", b"1", "lake")
+    assert location_of(store) == location_of(copy) == f"file:{tmp_path}/lake"
 
 
 def test_unknown_options_are_refused(tmp_path: Path) -> None:

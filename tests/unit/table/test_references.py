@@ -357,3 +357,20 @@ def test_a_clone_by_reference_deletes_no_files_of_others() -> None:
     with pytest.raises(InvalidArgument, match=r"holds other files, such as dt=1/part-0\.parquet"):
         _cloned(source, target)
     assert target.get("dt=1/part-0.parquet") == b"rows of Hive"
+
+
+def test_a_clone_refers_to_the_folder_that_a_relative_path_meant_when_the_table_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process may have another working directory by now, and even another table at that path."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    table = ll.create_table("t", FIELDS, options={"bucket": "-1"})
+    table.append(some(1))
+    monkeypatch.chdir(tmp_path / "b")
+    table.clone(f"{tmp_path}/c", reference=True)
+    assert shown(ll.open_table(f"{tmp_path}/c")) == shown(table)
+    for url in (f"{tmp_path}/a/t", f"{tmp_path}/a/t/in", f"{tmp_path}/a"):
+        with pytest.raises(InvalidArgument, match="within each other"):
+            table.clone(url, reference=True)
