@@ -79,14 +79,14 @@ def resolve(args: argparse.Namespace, output: Output) -> int:
 def _from_journals(args: argparse.Namespace, table: Table, meant: Any) -> list[RecoveredCommit]:
     """The commits in the journals: in the one that was named, else in the user's own and in the table's."""
     from ..coordinator.journal.file_journal import FileJournal
-    from ..coordinator.journal.lines import OBJECT, address_of
+    from ..coordinator.journal.lines import OBJECT, address_of, is_address_of
     from ..coordinator.journal.object_journal import ObjectJournal
     from ..coordinator.recovery.recover import recover as run
 
     address = address_of(table.url)
 
     def only(commit: RecoveredCommit) -> bool:
-        return (commit.table, commit.branch) == (address, args.branch) and bool(meant(commit))
+        return commit.branch == args.branch and is_address_of(commit.table, address) and bool(meant(commit))
 
     path = journal_path(args.journal)
     if args.journal not in (None, OBJECT) and not path.is_file():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from ...backends.deadline import answered_within
+from ...backends.elsewhere import fixed_url
 from ...backends.metered import MeteredStore
 from ...backends.probe import PROBED, probe
 from ...backends.store import ObjectNotFound, Store
@@ -106,7 +107,7 @@ class Committer:
             self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
         name = str(self._around.new_uuid())
-        address, branch = address_of(self.store.url), self.paths.branch
+        address, branch = address_of(fixed_url(self.store)), self.paths.branch
         with self._watch("commit", name, request) as seen:
             metered = MeteredStore(self.store, seen.heard)
             run = self._run(request, name, metered, rides=rides, crowded=turns_s > 0)
@@ -159,7 +160,7 @@ class Committer:
             raise error from unknown
 
     def _watch(self, doing: str, name: str, request: CommitRequest) -> Watch:
-        address, branch = address_of(self.store.url), self.paths.branch
+        address, branch = address_of(fixed_url(self.store)), self.paths.branch
         about = About(
             doing=doing,
             commit=name,

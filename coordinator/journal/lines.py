@@ -10,7 +10,6 @@ truncated line is dropped on reading; a damaged one is reported by name and numb
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 
 from ...backends.store import AlreadyThere, Created, PutOutcome, Unknown
 from ...backends.threads import forked_lock
-from ...core.errors import LakelatchError, StoreUnavailable, TableCorrupt
+from ...core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableCorrupt
 from ...core.json_text import parse_json
 from ...core.paths import DEFAULT_BRANCH
 from ...core.typed import assert_never
@@ -160,12 +159,27 @@ class BoundJournal:
 
 
 def address_of(url: str) -> str:
-    """The URL of a table as a journal names it: its reader may run in another folder.
+    """The URL of a table as a journal names it, in one spelling: its reader may run in another folder.
 
-    >>> address_of("s3://lake/flights/"), address_of("/data/../lake")
-    ('s3://lake/flights', '/lake')
+    Raises:
+        InvalidArgument: a local URL that no table can have.
+
+    >>> address_of("s3://lake/flights/"), address_of("/data/../lake"), address_of("file:///lake/")
+    ('s3://lake/flights', '/lake', '/lake')
     """
-    return url.rstrip("/") if "://" in url else os.path.abspath(url)
+    if "://" in url and not url.startswith("file:"):
+        return url.rstrip("/")
+    from ...backends.local import local_path
+
+    return local_path(url)
+
+
+def is_address_of(name: str, table: str) -> bool:
+    """Whether a journal's name of a table stands for the table with this address. Older versions kept `file://` in names."""
+    try:
+        return name == table or address_of(name) == table
+    except InvalidArgument:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

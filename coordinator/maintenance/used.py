@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from ...backends.elsewhere import fixed_url
 from ...backends.store import ObjectInfo, ObjectNotFound
 from ...core import options as opt
 from ...core.errors import TableCorrupt
@@ -167,7 +168,7 @@ def read_journals(timeline: Timeline, schema: TableSchema) -> list[Past]:
     for path in {setting, os.environ.get(JOURNAL_VARIABLE, "")} - {"", OBJECT}:
         if Path(path).is_file():
             lines = read_lines(Path(path).read_bytes().split(b"\n"), path)
-            found += pasts(lines, address_of(store.url)).values()
+            found += pasts(lines, address_of(fixed_url(store))).values()
     found = [past for past in found if past.outcome is None]
     damage = damage or next((past.damage for past in found if past.damage is not None), None)
     if damage is not None:

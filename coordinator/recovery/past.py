@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...core.errors import ProtocolViolation
 from ..intents.window import Window
-from ..journal.lines import Damage, Entry
+from ..journal.lines import Damage, Entry, is_address_of
 from ..outcome.resolution import Case
 from ..protocol import effects as do
 from ..protocol import events as ev
@@ -78,7 +78,7 @@ def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str
 
     Args:
         lines: the lines of the journal, in order.
-        table: only commits of this table; None for all.
+        table: only commits of the table with this address; None for all.
     """
     of_commits: dict[str, list[Entry | Damage]] = {}
     for line in lines:
@@ -86,7 +86,7 @@ def pasts(lines: Iterable[Entry | Damage], table: str | None = None) -> dict[str
             struck = of_commits.keys() if line.commit is None else of_commits.keys() & {line.commit}
             for commit in struck:
                 of_commits[commit].append(line)
-        elif table is None or line.table == table:
+        elif table is None or is_address_of(line.table, table):
             of_commits.setdefault(line.commit, []).append(line)
     # A truncated journal may begin in the middle of a commit: nothing can be reported for that one.
     return {

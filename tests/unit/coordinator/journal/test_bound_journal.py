@@ -16,6 +16,7 @@ from lakelatch.coordinator.journal.lines import (
     Entry,
     MemoryJournal,
     address_of,
+    is_address_of,
     line_of,
     read_lines,
 )
@@ -192,7 +193,13 @@ def test_a_table_is_named_so_that_a_reader_in_another_folder_finds_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert address_of("s3://lake/../flights//") == "s3://lake/../flights"
-    assert address_of("flights/") == address_of("x/../flights") == str(tmp_path / "flights")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for url in ("flights/", "x/../flights", "~/flights", f"file:{tmp_path}/flights", f"file://{tmp_path}/flights/"):
+        assert address_of(url) == str(tmp_path / "flights"), url
+        assert is_address_of(str(tmp_path / "flights"), address_of(url)), url
+    assert is_address_of(f"file://{tmp_path}/flights", str(tmp_path / "flights")), "as older versions named it"
+    for url in ("file://elsewhere/flights", "", "s3://lake/flights"):
+        assert not is_address_of(url, str(tmp_path / "flights")), "a line of another table, or of none"
 
 
 @pytest.mark.parametrize("missing", ["commit", "table", "at_ms", "event"])

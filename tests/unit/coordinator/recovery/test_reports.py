@@ -13,14 +13,17 @@ from by_hand.histories import chain, hints, holds, of, prepared, put_lists, sche
 from fragile import ROWS, Fragile, die, names, only
 
 import lakelatch as ll
+from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import Damage, Entry
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
+from lakelatch.coordinator.maintenance.used import read_journals
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.recovery.recover import RecoveredCommit, recover_journal
 from lakelatch.coordinator.surroundings import MACHINE, Surroundings
 from lakelatch.core.errors import InvalidArgument, StoreUnavailable
 from lakelatch.core.metadata.snapshot import Snapshot
+from lakelatch.core.paths import TablePaths
 
 OURS = snapshot(1, uuid="ours")
 DAY_MS = 86_400_000
@@ -386,6 +389,25 @@ def test_a_table_is_asked_for_its_own_journal_objects_and_for_the_file_that_it_n
     assert ["beside-1.jsonl: line 2" in found.damaged[0], str(path) in found.damaged[1]] == [True, True]
     assert len(found.damaged) == 2
     assert [c.commit for c in ll.recover(FileJournal(path), dry_run=True).commits] == ["in-file", "elsewhere"]
+
+
+@pytest.mark.parametrize("writers_url", ["file://{}/t", "file:{}/t", "t"])
+def test_a_table_finds_its_commits_whatever_spelling_of_its_path_their_writer_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writers_url: str
+) -> None:
+    """Also if the writer changes its working directory after it has opened the table."""
+    path = tmp_path / "journal"
+    monkeypatch.chdir(tmp_path)
+    ll.create_table(f"{tmp_path}/t", ROWS.schema, options={"commit.journal": str(path)})
+    table = ll.open_table(writers_url.format(tmp_path))
+    monkeypatch.chdir("/")
+    landed = table.append(ROWS)
+    table.committer.settle()
+    (found,) = ll.recover(f"{tmp_path}/t", dry_run=True).commits
+    told(FileJournal(path), sent()[:-1], commit="open", table=f"file://{tmp_path}/t")
+    using = read_journals(Timeline(table.store, TablePaths()), table.schema)
+    assert [past.entries[0].commit for past in using] == ["open"], "its files are not deleted, as orphans or by expiry"
+    assert (found.outcome, found.snapshot_id, found.table) == ("landed", landed.snapshot_id, f"{tmp_path}/t")
 
 
 def test_a_file_that_is_named_like_the_setting_is_no_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
