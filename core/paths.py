@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .errors import InvalidArgument, TableCorrupt
 
-_VERSIONED = re.compile(r"^(?P<kind>snapshot|schema|changelog)-(?P<id>\d+)$")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _NAME = re.compile(r"^[^/\\\x00]+$")
 
 DEFAULT_BRANCH = "main"
@@ -153,8 +153,19 @@ def version_of(name: str, kind: str) -> int | None:
     >>> version_of("snapshot-7", "snapshot"), version_of("snapshot-7.tmp", "snapshot"), version_of("LATEST", "snapshot")
     (7, None, None)
     """
-    found = _VERSIONED.match(name)
-    return int(found["id"]) if found and found["kind"] == kind else None
+    prefix = f"{kind}-"
+    return number_in(name[len(prefix) :]) if name.startswith(prefix) else None
+
+
+def number_in(text: str) -> int | None:
+    """The number that a text is, as the format's writers and lakelatch's own spell it; None for any other text.
+
+    `snapshot-007` and a name with other digits than 0 to 9 are files of somebody else: no writer looks under such a name.
+
+    >>> [number_in(text) for text in ("0", "7", "007", "+7", "\u0667", "\u00b2", "7\\n", "9" * 5000)]
+    [0, 7, None, None, None, None, None, None]
+    """
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def format_of(file_name: str) -> str:

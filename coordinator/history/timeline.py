@@ -27,7 +27,7 @@ from ...core.metadata.manifest import (
 from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.schema import TableSchema, parse_schema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
-from ...core.paths import TablePaths, version_of
+from ...core.paths import TablePaths, number_in, version_of
 from ..protocol.events import SnapshotRef
 from ..surroundings import MACHINE
 from .rule import Evidence, Gap, the_history
@@ -470,8 +470,9 @@ class Timeline:
 
 def base_of(snapshot: Snapshot) -> SnapshotRef | None:
     """The base that a snapshot records; None where it records none, or another writer made it."""
-    number, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
-    return SnapshotRef(int(number), identity) if number.isdigit() and int(number) > 0 else None
+    written, _, identity = snapshot.own_properties.get(BASE_PROPERTY, "").partition(":")
+    number = number_in(written)
+    return SnapshotRef(number, identity) if number else None
 
 
 def contiguous_runs(ids: Sequence[int]) -> list[range]:

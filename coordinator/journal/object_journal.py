@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ...backends.store import AlreadyThere, Created, ObjectNotFound, PutOutcome, Store, Unknown
 from ...core.errors import LakelatchError
+from ...core.paths import number_in
 from ..protocol import events as ev
 from .file_journal import FileJournal
 from .lines import OBJECT, Damage, Entry, Journal, MemoryJournal, line_of, read_lines
@@ -61,9 +62,10 @@ class ObjectJournal(SharedJournal):
         """Commit -> the number of its newest object; an object without its predecessor is left over from a conclusion."""
         found: dict[str, set[int]] = {}
         for info in self._store.list(FOLDER):
-            commit, _, number = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
-            if commit and number.isdigit() and info.key.endswith(_SUFFIX):
-                found.setdefault(commit, set()).add(int(number))
+            commit, _, written = info.key[len(FOLDER) :].removesuffix(_SUFFIX).rpartition("-")
+            number = number_in(written)
+            if commit and number is not None and info.key.endswith(_SUFFIX):
+                found.setdefault(commit, set()).add(number)
         newest = {commit: max(numbers) for commit, numbers in found.items()}
         return {commit: number for commit, number in newest.items() if number == 1 or number - 1 in found[commit]}
 

@@ -49,7 +49,7 @@ def first(store: Any) -> bytes:
 
 def test_schemas_are_listed_in_order_without_what_is_none(store: Any) -> None:
     put_schemas(store, 10, 2)
-    for name in ("schema-x", "README", "schema-3.tmp", "snapshot-4"):
+    for name in ("schema-x", "README", "schema-3.tmp", "snapshot-4", "schema-04", "schema-٤", "schema-²"):
         store.put(f"schema/{name}", b"x")
     assert timeline(store).schema_ids() == [0, 2, 10]
 

@@ -53,6 +53,13 @@ def test_snapshots_and_changelogs_are_listed_in_order(store: Any) -> None:
     hints(store, 2, 10)
     for name in ("changelog/changelog-7", "changelog/changelog-3", "changelog/EARLIEST", "snapshot/snapshot-x"):
         store.put(name, snapshot(7).to_json())
+    for name in (
+        "snapshot/snapshot-011",
+        "snapshot/snapshot-٩",
+        f"snapshot/snapshot-{'9' * 5000}",
+        "changelog/changelog-04",
+    ):
+        store.put(name, snapshot(7).to_json())
     store.put("changelog/EARLIEST", b" 3\n")
     read = timeline(store)
     assert (read.snapshot_ids(), read.changelog_ids()) == ([2, 9, 10], [3, 7])
@@ -148,6 +155,8 @@ def test_many_entries_are_read_by_columns_and_are_the_same(store: Any, monkeypat
 def test_the_base_of_a_snapshot_is_what_it_records() -> None:
     for text, base in (("3:u3", of(3)), ("3:a:b", of(3, "a:b")), ("0:", None), ("x:u3", None), ("", None)):
         assert base_of(snapshot(4, properties={BASE_PROPERTY: text})) == base
+    for text in ("²:u3", "03:u3", f"{'9' * 5000}:u3"):
+        assert base_of(snapshot(4, properties={BASE_PROPERTY: text})) is None, "no writer wrote that"
     assert base_of(snapshot(4, properties={})) is None
     assert base_of(replace(foreign(4), properties={BASE_PROPERTY: "3:u3"})) is None, "another engine copied it"
 
