@@ -243,7 +243,12 @@ def read_lines(lines: Iterable[bytes], name: str, commit: str | None = None) -> 
         try:
             raw = parse_json(line)
             event = event_from_json(raw)
-            yield Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
+            entry = Entry(raw["commit"], raw["table"], raw["at_ms"], event, raw.get("branch", DEFAULT_BRANCH))
+            if type(entry.at_ms) is not int or {str} != {
+                type(one) for one in (entry.commit, entry.table, entry.branch)
+            }:
+                raise TypeError("its commit, table or branch is no text, or its at_ms no number")
+            yield entry
         except (ValueError, KeyError, TypeError) as error:
             if not _is_cut_off(line, error):
                 yield Damage(f"{name}: line {number}", repr(error), commit)

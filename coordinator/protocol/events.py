@@ -383,6 +383,9 @@ def event_json(event: Event) -> dict[str, Any]:
 def event_from_json(raw: dict[str, Any]) -> Event:
     """The event that `event_json` wrote; unknown keys (a journal's time, say) are ignored.
 
+    Raises:
+        KeyError, TypeError: it did not write this.
+
     >>> event_from_json({"event": "FoundAnother", "winner": {"id": 1, "identity": "u"}, "user": "me", "at_ms": 5}).winner
     SnapshotRef(id=1, identity='u')
     """
@@ -396,5 +399,25 @@ def event_from_json(raw: dict[str, Any]) -> Event:
             value = SnapshotRef(**value)
         elif isinstance(value, list):
             value = tuple(value)
+        if field.name in raw and not _is_of(value, str(field.type)):
+            raise TypeError(f"field '{field.name}' of {kind.__name__} is {raw[field.name]!r}, not {field.type}")
         values[field.name] = value
     return kind(**values)  # type: ignore[no-any-return]
+
+
+def _is_of(value: Any, declared: str) -> bool:
+    """Whether a value from JSON has the declared type of an event's field, such as `SnapshotRef | None`."""
+    if isinstance(value, tuple):
+        return "tuple" in declared and all(isinstance(one, str) for one in value)
+    if isinstance(value, SnapshotRef) and (type(value.id), type(value.identity)) != (int, str):
+        return False
+    return any(type(value) in _OF_JSON[kind] for kind in declared.split(" | ") if kind in _OF_JSON)
+
+
+_OF_JSON: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int, float),  # milliseconds may have a fraction
+    "None": (type(None),),
+    "SnapshotRef": (SnapshotRef,),
+}

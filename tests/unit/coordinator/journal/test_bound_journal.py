@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,6 +201,37 @@ def test_a_table_is_named_so_that_a_reader_in_another_folder_finds_it(
     assert is_address_of(f"file://{tmp_path}/flights", str(tmp_path / "flights")), "as older versions named it"
     for url in ("file://elsewhere/flights", "", "s3://lake/flights"):
         assert not is_address_of(url, str(tmp_path / "flights")), "a line of another table, or of none"
+
+
+REQUESTED = ev.CommitRequested("me", 1, "APPEND", False)
+
+
+@pytest.mark.parametrize(
+    ("event", "name", "wrong"),
+    [
+        *((OTHER, name, wrong) for name in ("commit", "table", "branch") for wrong in (None, 5, ["x"], {"a": 1})),
+        (OTHER, "at_ms", "5"),
+        (OTHER, "event", ["x"]),
+        (REQUESTED, "user", None),
+        (REQUESTED, "identifier", "1"),
+        (REQUESTED, "has_data", 1),
+        (ANOTHER, "winner", None),
+        (ANOTHER, "winner", 5),
+        (ANOTHER, "winner", {"id": "1", "identity": "u"}),
+        (ANOTHER, "winner", {"id": 1, "identity": None}),
+        (PREPARED, "base", "x"),
+        (PREPARED, "text", 5),
+        (PREPARED, "names", "x"),
+        (PREPARED, "names", [5]),
+        (ev.RetryGranted(0), "wait_ms", True),
+    ],
+)
+def test_a_line_with_a_value_of_another_type_is_damage(event: Event, name: str, wrong: Any) -> None:
+    """No reader of a journal ends with a TypeError, whoever wrote into it."""
+    line = json.dumps({**Entry("c", "/t", 5, event).to_json(), name: wrong}).encode()
+    (found,) = read_lines([line], "j")
+    assert isinstance(found, Damage)
+    assert name == "event" or name in found.why
 
 
 @pytest.mark.parametrize("missing", ["commit", "table", "at_ms", "event"])
