@@ -72,14 +72,16 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
 
 
 def open_beside(store: Store, url: str) -> Store:
-    """Return the store at another URL, with the options of `store` if the scheme is the same, else with the environment's.
+    """Return the store at another URL, with the options of `store` if it is of the same kind (`s3://` and `s3a://` are), else
+    with the environment's.
 
     >>> from .local import LocalStore
     >>> open_beside(LocalStore("/data/lake"), "file:/data/more").url
     'file:/data/more'
     """
     sibling = getattr(store, "sibling", None)
-    if sibling is not None and scheme_of(store.url) == scheme_of(url):
+    one, other = scheme_of(store.url), scheme_of(url)
+    if sibling is not None and _ADAPTERS.get(one, one) == _ADAPTERS.get(other, other):
         found: Store = sibling(url)
         return found
     return open_store(url)

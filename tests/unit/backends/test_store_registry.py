@@ -18,7 +18,7 @@ from lakelatch.backends.keys import key_defect
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.other import OtherStore
-from lakelatch.backends.registry import ENTRY_POINTS, open_store
+from lakelatch.backends.registry import ENTRY_POINTS, open_beside, open_store
 from lakelatch.backends.s3 import S3Store
 from lakelatch.backends.storage_options import StorageOptions
 from lakelatch.core.errors import InvalidArgument
@@ -49,6 +49,23 @@ def test_schemes(url: str, kind: type, tmp_path: Path) -> None:
     assert type(store) is kind
     assert store.url == url
     assert type(pickle.loads(pickle.dumps(store))) is kind
+
+
+@pytest.mark.parametrize(
+    ("url", "beside", "options", "same"),
+    [
+        ("s3://lake/t", "s3a://other/u", {"endpoint_url": "http://127.0.0.1:9"}, True),
+        ("gs://lake/t", "gcs://other/u", {"token": "anon"}, True),
+        ("abfss://c@account.dfs.core.windows.net/t", "abfs://d@account.dfs.core.windows.net/u", {"anon": "true"}, True),
+        ("s3://lake/t", "gs://other/u", {"endpoint_url": "http://127.0.0.1:9"}, False),
+    ],
+)
+def test_a_store_of_the_same_kind_has_the_same_options(
+    url: str, beside: str, options: dict[str, str], same: bool
+) -> None:
+    """A file that Spark named with s3a:// is read by whoever opened the table with s3://."""
+    found: Any = open_beside(open_store(url, options), beside)
+    assert (found.url, dict(found._given)) == (beside, options if same else {})
 
 
 def test_paths_are_urls(tmp_path: Path) -> None:
