@@ -60,7 +60,7 @@ def carried_by(snapshot: Snapshot) -> tuple[Carried, ...]:
             kinds = (type(one.user), type(one.commit), type(one.rows))
             if kinds != (str, str, int) or type(one.identifier) not in (int, type(None)):
                 raise TypeError(f"{one!r} is not [user, identifier, commit, rows]")
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError) as error:
         raise TableCorrupt(f"snapshot-{snapshot.id}: property '{CARRIES_PROPERTY}' is garbled: {error!r}") from error
     return found
 

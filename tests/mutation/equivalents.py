@@ -204,4 +204,28 @@ EQUIVALENTS: tuple[Equivalent, ...] = (
         "schema.id: schema → nothing",
         "the schema would be read from the store once more",
     ),
+    Equivalent(
+        "coordinator/alteration.py",
+        "_is_followed",
+        "holding is None or not held_files(holding) → without `holding is None`",
+        "a table without snapshots holds no files; the question is there for the type checker",
+    ),
+    Equivalent(
+        "coordinator/commit/layout.py",
+        "layout_conflict",
+        "found is not None and snapshot is not None and (schema.id > decided) → without `snapshot is not None`",
+        "without a snapshot there are no files, and then a newer schema is no conflict; the question is for the type checker",
+    ),
+    Equivalent(
+        "coordinator/maintenance/empty_folders.py",
+        "remove_empty",
+        "sorted(left - {'', above.strip('/')}) → list(left - {'', above.strip('/')})",
+        "the order in which empty folders are removed; it makes a run repeatable, and changes no result",
+    ),
+    Equivalent(
+        "coordinator/maintenance/retention.py",
+        "Retention.of",
+        "min(least, retain_max) → min(retain_max, least)",
+        "the smaller of two numbers, whichever comes first",
+    ),
 )
