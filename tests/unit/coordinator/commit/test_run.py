@@ -11,6 +11,7 @@ from steps import EARLIEST, SCHEMA, World, ours, request, resolved
 from lakelatch.backends.store import AlreadyThere, Unknown
 from lakelatch.coordinator.commit.attempt import MetadataFile
 from lakelatch.coordinator.commit.request import RepeatableRequest
+from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
 from lakelatch.coordinator.protocol.events import SnapshotRef
@@ -66,6 +67,16 @@ def test_a_store_that_does_not_answer_fails_the_look() -> None:
     world.inner.at = away
     world.inner.list = lambda prefix: away("list", prefix)  # type: ignore[assignment,method-assign,return-value]
     assert world.run().resolve_latest(do.ResolveLatest(1, None)) == ev.ResolveFailed("store-unavailable", "away")
+
+
+def test_a_commit_does_not_go_on_while_it_is_not_known_what_became_of_its_intent() -> None:
+    world = World(1)
+    run = world.run()
+    run.group.intent = Intent("c1", "etl", None, SnapshotRef(1, "replaced since"), 0, -1, 1, ())
+    answer = run.resolve_latest(do.ResolveLatest(2, SnapshotRef(1, "any")))
+    why = "another snapshot 1 stands where its intent was registered"
+    assert answer == ev.ResolveFailed("store-unavailable", why)
+    assert run.group.intent is not None
 
 
 def test_collected_changes_are_counted() -> None:
