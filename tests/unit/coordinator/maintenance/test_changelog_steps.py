@@ -255,6 +255,25 @@ def test_an_index_manifest_went_with_the_snapshot() -> None:
     assert not {"index/index-a", "manifest/index-manifest-1"} & {*plan.steps.lists, *plan.steps.leaves}
 
 
+def test_a_file_that_a_later_overwrite_names_again_stays_whatever_it_was_to_the_changelog() -> None:
+    """A list, or a manifest of the changelog. The overwrite adds no file, so only these names tell that it must be asked."""
+    table = lived()
+    assert "manifest/base-1" in planned(table, keep(3)).steps.lists
+    table.snapshot(7, kind="OVERWRITE", index_manifest="base-1")
+    plan = planned(table, keep(4), latest=7)
+    assert plan.ids == (1, 2, 3)
+    assert set(plan.steps.lists) == metadata("delta-1", "base-2", "delta-2", "base-3", "delta-3")
+
+    table = Handmade(changelog_producer="input")
+    for number in (1, 2):
+        table.snapshot(number, changelog=[], at=f"changelog/changelog-{number}")
+    table.snapshot(3)
+    assert planned(table, keep(2), latest=3, first=3).steps.leaves == ("manifest/changes-1",)
+    table.snapshot(4, kind="OVERWRITE", index_manifest="changes-1")
+    plan = planned(table, keep(3), latest=4, first=3)
+    assert (plan.ids, plan.steps.leaves) == ((1,), ())
+
+
 def test_files_in_locations_that_no_option_names_stop_an_expiry_of_changelogs() -> None:
     table = Handmade(changelog_producer="input", data_file__external_paths="file:///lake")
     outside = added("x", external_path="file:/lake/bucket-0/data-x")
