@@ -6,13 +6,17 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from at_each_request import Struck
 
+import lakelatch as ll
 from lakelatch.backends.local import LocalStore
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.history.timeline import Timeline
 from lakelatch.coordinator.maintenance.empty_folders import remove_empty
+from lakelatch.coordinator.maintenance.expire import expire
+from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.coordinator.maintenance.roots import list_roots, read_roots
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.snapshot import Snapshot
@@ -121,6 +125,25 @@ def test_files_outside_of_the_table_are_no_matter(store: LocalStore, tmp_path: P
     (tmp_path / "out").mkdir()
     remove_empty(store, [f"file://{tmp_path}/out/a", f"{tmp_path}/out/b"])
     assert folders(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(("option", "left"), [("true", ["p=b"]), ("false", ["p=a", "p=b"])])
+def test_an_expiry_removes_the_folders_of_a_dropped_partition_if_the_table_says_so(
+    tmp_path: Path, option: str, left: list[str]
+) -> None:
+    schema = pa.schema([("p", pa.string()), ("v", pa.int64())])
+    options = {"snapshot.clean-empty-directories": option}
+    table = ll.create_table(str(tmp_path / "t"), schema, partition_by=["p"], options=options)
+    for part in ("a", "b"):
+        table.append(pa.table({"p": [part], "v": [1]}))
+    table.drop_partitions([{"p": "a"}])
+    table.committer.settle()
+    timeline = table.timeline
+    done = expire(timeline, timeline.latest_schema(), Retention(1, 1, 2**62, 2**62, 10))
+    assert done.snapshot_ids == (1, 2)
+    assert [key.partition("/")[0] for key in done.steps.data] == ["p=a"]
+    assert [name for name in folders(tmp_path / "t") if name.startswith("p=") and "/" not in name] == left
+    assert table.to_arrow()["p"].to_pylist() == ["b"]
 
 
 def test_a_store_without_folders_is_not_asked() -> None:
