@@ -287,3 +287,14 @@ def test_rows_of_fixed_buckets_continue_the_numbers_of_the_base_without_reading_
         "OVERWRITE", (entry("ours", 2),), "us", target=everything, read_snapshot=latest(table)
     )
     assert len(settled(table, everything_new).entries) == 3, "what had another count goes"
+
+
+def test_a_live_file_that_is_added_again_with_another_bucket_count_is_a_conflict() -> None:
+    """Nothing deletes it: only files that the commit deletes may have had another count."""
+    table, one = created((), bucket="1", bucket_key="v"), entry("one", 1)
+    publish(table, "APPEND", [one])
+    again = entry("one", 2)
+    assert again.identity == one.identity
+    assert conflict(table, CommitRequest("APPEND", (again,), "us")) == "another_bucket_count"
+    moved = CommitRequest("COMPACT", (one.deletion(), entry("two", 2, file_source=SOURCE_COMPACT)), "us")
+    assert names(settled(table, moved)) == [(DELETE, "one"), (ADD, "two")]
