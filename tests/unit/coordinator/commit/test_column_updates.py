@@ -28,6 +28,7 @@ OLD = entry(DELETE, "old", 10, 5)
         ([entry(ADD, "some of the rows", 14, 5)], True),
         ([entry(ADD, "rows after", 15, 5), entry(ADD, "rows before", 5, 5), entry(ADD, "no ids", None, 9)], False),
         ([OLD], True),
+        ([entry(DELETE, "old of a compaction", 10, 5, SOURCE_COMPACT)], True),
         ([OLD, entry(DELETE, "column", 10, 5), entry(ADD, "both", 10, 5, SOURCE_COMPACT)], False),
         ([OLD, entry(ADD, "wider", 5, 15, SOURCE_COMPACT)], True),
         ([entry(DELETE, "wide", 5, 15), entry(ADD, "as wide", 5, 15, SOURCE_COMPACT)], True),
