@@ -157,3 +157,29 @@ def test_no_entry_follows_one_that_was_not_written(path: Path) -> None:
     assert counts[:3] == events[:3], "a journal costs no commit before its end hangs on it"
     assert isinstance(counts[3], ev.UploadFailed)
     assert [e.event for e in FileJournal(path).entries()] == [REQUESTED]
+
+
+def test_what_another_process_adds_names_the_table_and_branch_of_the_newest_entry(path: Path) -> None:
+    """Should the entries of one commit ever differ in it, what was said last counts."""
+    older, newer = Entry("c", "file:///t", 1, REQUESTED), Entry("c", "/t", 2, PREPARED, "dev")
+    FileJournal(path).add([older, newer], ev.TakenOver(), 7)
+    assert list(read_journal(path)) == [Entry("c", "/t", 7, ev.TakenOver(), "dev")]
+
+
+def test_a_damaged_line_from_before_a_commit_began_is_no_matter_to_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes it just as the commit's first line is about to be written: it cannot be this commit's mark."""
+    journal, real = FileJournal(path), os.fstat
+
+    def damaged_meanwhile(handle: int) -> os.stat_result:
+        monkeypatch.setattr(os, "fstat", real)
+        found = real(handle)
+        with path.open("ab") as file:
+            file.write(b'\n{"commit": "another", garbage}\n')
+        return found
+
+    monkeypatch.setattr(os, "fstat", damaged_meanwhile)
+    journal.record(entry(REQUESTED))
+    assert path.read_bytes().startswith(b'\n{"commit": "another", garbage}\n')
+    assert journal.record(entry(PREPARED), decisive=True) == Created()
