@@ -301,6 +301,18 @@ def test_a_renaming_that_was_cut_off_is_finished_by_the_same_call(store: Refusin
     assert found == replace(MADE, maker=MAKER, time_ms=5_000)
 
 
+def test_a_renaming_that_was_cut_off_does_not_ask_for_the_new_name_again(store: Refusing) -> None:
+    """It has it, even if by now nothing says where the old branch came from."""
+    before = held(store, "b")
+    cut_off(store, "create branch/branch-c/schema/schema-0")
+    store.plain().delete_many([claim_key("b")])
+    store.changes.clear()
+    renamed(store)
+    assert f"create {claim_key('c')}" not in store.changes
+    assert held(store, "c") == before
+    assert keys(store, ROOT) == []
+
+
 def test_the_name_of_a_renaming_that_was_cut_off_is_not_given_to_another_branch(store: Refusing) -> None:
     cut_off(store, f"delete {ROOT}schema/schema-0")
     with pytest.raises(TableExists) as raised:
