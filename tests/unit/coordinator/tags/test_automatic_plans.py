@@ -110,6 +110,14 @@ def test_the_newest_tag_of_a_series_may_be_deleted_while_it_is_looked_at() -> No
     assert made(planned(store, HOURS, expires=False)) == {}
 
 
+def test_a_file_in_a_folder_beside_the_tags_is_no_tag() -> None:
+    """Of a daily tag only what comes before a space counts, so that the folder begins as one is called."""
+    daily = replace(HOURS, periods=Periods(timedelta(days=1), "%Y-%m-%d", True))
+    store = lived("03T12:30")
+    store.plain().put("tag/tag-2026-01-02 copies/eod", b"{}")
+    assert made(planned(store, daily)) == {"02": 1}
+
+
 def test_a_name_that_is_taken_is_left_and_the_next_period_follows_it() -> None:
     """Also where the name is that of several periods."""
     store = lived("02T12:30", "02T13:10", "02T14:10")
