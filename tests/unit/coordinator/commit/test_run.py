@@ -86,6 +86,23 @@ def test_collected_changes_are_counted() -> None:
     assert run.collect_changes(do.CollectChanges(resolved(run).base)) == ev.ChangesCollected(1, 2)
 
 
+def test_a_base_that_was_left_unread_for_a_carrier_is_read_once() -> None:
+    """The next attempt on the same base knows its manifests."""
+    world = World(1)
+    run = world.committer._run(request("ours"), "u1", world.store, rides=True, crowded=False)
+    seen, again = resolved(run), do.ResolveLatest(2, resolved(run).base)
+    world.append("theirs", world.another())
+    requests = []
+    for _ in range(2):
+        found = run.resolve_latest(again)
+        assert isinstance(found, ev.LatestResolved) and found.base != seen.base
+        world.store.reset()
+        assert run.collect_changes(do.CollectChanges(found.base)) == ev.ChangesCollected(1, 0)
+        requests.append(world.store.snapshot().requests)
+        assert run.attempt is not None and len(run.attempt.base_manifests) == 2
+    assert requests == [2, 0], "its two lists"
+
+
 def test_history_that_is_gone_is_a_conflict_unless_the_table_is_gone_as_well() -> None:
     world = World(2)
     read = world.run().timeline.snapshot(1)
