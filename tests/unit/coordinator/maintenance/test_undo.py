@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from lakelatch.coordinator.commit.message import PendingUpload
 from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
+from lakelatch.coordinator.maintenance.undo import UndoPlan
 from lakelatch.core.errors import CommitConflict, InvalidArgument, OutcomeUnknown, TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, IndexEntry, IndexFile
 from lakelatch.table.table import Table
@@ -338,6 +340,17 @@ def test_index_files_that_cannot_be_split_are_named_by_type(table: Table) -> Non
 def other_index(partition: bytes, kind: str) -> tuple[IndexEntry, PendingUpload]:
     name = f"index-{kind}"
     return IndexEntry(ADD, partition, 0, IndexFile(kind, name, 4, 1)), PendingUpload(f"index/{name}", b"1234")
+
+
+def test_index_files_that_an_undo_writes_itself_need_no_protection(table: Table) -> None:
+    """They are not there yet, in whichever folder they will lie (option `index-file-in-data-file-dir`)."""
+    before, commit = (table.timeline.snapshot(number) for number in (3, 4))
+    entry, _ = vector_file(table.entries()[0].partition, 0, {table.entries()[0].file.file_name: [0]})
+    plan = UndoPlan(commit, before, commit, (), (), index=(entry,))
+    assert plan.restored is not None and plan.restored.index == (entry,)
+    for folder in ("index", "p=a/bucket-0"):
+        upload = PendingUpload(f"{folder}/{entry.file.file_name}", b"vectors")
+        assert replace(plan, uploads=(upload,)).restored is None
 
 
 def test_index_files_of_another_type_stay_as_they_are() -> None:
