@@ -96,7 +96,7 @@ def test_work_that_fails_is_told_in_the_log_and_stops_no_other(caplog: pytest.Lo
 
 def test_only_a_commit_that_wrote_something_is_followed_by_work() -> None:
     rows = pa.table({"v": [1]})
-    table = ll.create_table(f"memory://upkeep-{next(COUNTER)}/t", rows.schema)
+    table = ll.create_table(f"memory://after-a-commit-{next(COUNTER)}/t", rows.schema)
     done: list[str] = []
     table.committer.afterwards([lambda: done.append("work")])
     for _ in range(2):

@@ -41,7 +41,7 @@ class Dated(MemoryStore):
     """
 
     def __init__(self) -> None:
-        super().__init__(f"memory://turns-{next(COUNTER)}/t")
+        super().__init__(f"memory://turns-of-expiry-{next(COUNTER)}/t")
         self.times: dict[str, int] = {}
         self.asked: list[str] = []
         self.refused: set[str] = set()
