@@ -58,6 +58,8 @@ class Life:
         self.newest: dict[str, Rows] = {"main": Rows()}
         self.snapshots: dict[str, dict[int, Rows]] = {"main": {}}
         self.tags: dict[str, dict[str, Rows]] = {"main": {}}
+        self.gone_before: set[str] = set()
+        """Changelog lists that had expired when a branch was made of the tag of their snapshot."""
         self.log = [f"seed {seed}: key {self.keys}, {made}"]
         self.names = (f"n{i}" for i in itertools.count())
 
@@ -235,7 +237,11 @@ class Life:
             tag = self.dice.choice(list(self.tags[branch]))
             table.create_branch(name, tag=tag)
             tags = {tag: self.tags[branch][tag]}
-            snapshots = {table.at(tag=tag).snapshot().id: tags[tag]}  # type: ignore[union-attr]
+            held = table.at(tag=tag).snapshot()
+            assert held is not None
+            snapshots = {held.id: tags[tag]}
+            if (told := held.changelog_manifest_list) and f"manifest/{told}" not in keys_of(table):
+                self.gone_before.add(told)
         else:
             table.create_branch(name)
         self.snapshots[name], self.tags[name] = snapshots, tags
@@ -329,15 +335,22 @@ class Life:
                 snapshot, timeline = state.snapshot(), state.timeline
                 assert snapshot is not None
                 lists = [timeline.manifests(snapshot), timeline.delta_manifests(snapshot)]
-                if snapshot.changelog_manifest_list and number < len(snapshots):  # a tag does not keep its changelog
-                    lists.append(timeline.manifest_list(snapshot.changelog_manifest_list))
+                told = snapshot.changelog_manifest_list
+                if (
+                    told and told not in self.gone_before and number < len(snapshots)
+                ):  # a tag does not keep its changelog
+                    lists.append(timeline.manifest_list(told))
                 named.update(key for found in lists for e in timeline.entries(found) for key in keys.data(e))
-        stored = {info.key for info in self.table("main").store.list("") if "/bucket-" in info.key}
+        stored = {key for key in keys_of(self.table("main")) if "/bucket-" in key}
         assert stored <= named, stored - named
 
 
 def frame(rows: list[Row]) -> pa.Table:
     return pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA)
+
+
+def keys_of(table: Table) -> set[str]:
+    return {info.key for info in table.store.list("")}
 
 
 def read(table: Table) -> Rows:
