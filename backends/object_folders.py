@@ -6,6 +6,7 @@ store, tables.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .keys import join, key_defect, safe_prefix
@@ -27,12 +28,8 @@ class ObjectFolders:
         found = await fs._ls(prefix.rstrip("/"), detail=True)
         return [one["name"] for one in found if one["type"] == "directory"], None
 
-    async def _copy(self, fs: Any, source: str, path: str) -> None:
-        """Copy an object within the store with one request."""
-        raise NotImplementedError
-
-    copies = False
-    """Whether `_copy` is provided."""
+    copy: Callable[[Any, str, str], Awaitable[None]] | None = None
+    """Copies an object within the store with one request: (file system, source, target). None where the store cannot."""
 
     def folders(self, prefix: str) -> list[str]:
         """The names of the folders directly below a prefix (see `folders.ListsFolders`)."""
@@ -69,9 +66,9 @@ class ObjectFolders:
     def copy_from(self, source: object, source_key: str, key: str) -> bool:
         """Copy an object within the store (see `folders.CopiesObjects`)."""
         store: Any = self
-        if not self.copies or not isinstance(source, type(self)) or dict(source._given) != dict(self._given):
+        if self.copy is None or not isinstance(source, type(self)) or dict(source._given) != dict(self._given):
             return False
         from_store: Any = source
         paths = from_store._path(source_key), store._path(key)
-        store._request("read", source_key, _COPY_SECONDS, self._copy, *paths)
+        store._request("read", source_key, _COPY_SECONDS, self.copy, *paths)
         return True

@@ -174,9 +174,7 @@ class S3Store(FsspecStore):
         names = [f"{bucket}/{one['Prefix']}" for one in found.get("CommonPrefixes", ())]
         return names, found["NextContinuationToken"] if found.get("IsTruncated") else None
 
-    copies = True
-
-    async def _copy(self, fs: Any, source: str, path: str) -> None:
+    async def copy(self, fs: Any, source: str, path: str) -> None:
         await fs._call_s3("copy_object", **_named(path), CopySource=_named(source))
 
     async def _delete(self, fs: Any, paths: list[str]) -> None:

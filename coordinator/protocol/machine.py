@@ -525,7 +525,7 @@ def _ours(state: CommitState) -> SnapshotRef:
 
 # ------------------------------------------------------------------------------------------------------ the table
 
-Handler: TypeAlias = "Callable[[CommitState, Any], Step]"
+Handler: TypeAlias = Callable[[CommitState, Any], Step]
 
 
 @dataclass(frozen=True, slots=True)

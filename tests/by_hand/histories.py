@@ -129,6 +129,13 @@ def timeline(store: Any, first_schema: bytes | None = None) -> Timeline:
     return Timeline(store, TablePaths(), first_schema=first_schema)
 
 
+def listed(store: Any, *numbers: int) -> Timeline:
+    """A timeline whose listing shows these snapshots, whatever there is."""
+    made = timeline(store)
+    made.snapshot_ids = lambda: list(numbers)  # type: ignore[method-assign]
+    return made
+
+
 def get_once(store: Any, key: str, instead: Callable[[], Any]) -> None:
     """Before the next read of this key something happens, or it fails."""
     get, done = store.get, []
@@ -148,3 +155,9 @@ def gone() -> None:
 
 def away() -> None:
     raise StoreUnavailable("no answer")
+
+
+FIRST = prepared(snapshot(1))
+OURS = snapshot(2)
+TRIED = prepared(OURS)
+"""Attempts at snapshots 1 and 2, each on the one before it."""

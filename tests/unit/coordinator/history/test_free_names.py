@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from at_each_request import Struck
 from by_hand.histories import (
+    FIRST,
+    OURS,
+    TRIED,
     away,
     chain,
     foreign,
@@ -16,7 +18,6 @@ from by_hand.histories import (
     holds,
     new_store,
     of,
-    prepared,
     put,
     put_lists,
     remove,
@@ -36,86 +37,69 @@ from lakelatch.coordinator.history.lineage import (
 )
 from lakelatch.core.metadata.snapshot import Snapshot
 
-OURS = snapshot(2)
-TRIED = prepared(OURS)
-FIRST = prepared(snapshot(1))
-
-
-@pytest.fixture
-def store() -> Any:
-    return new_store(Struck)
-
-
-def listed(store: Any, *numbers: int) -> Any:
-    """A timeline whose listing shows these snapshots, whatever there is."""
-    made = timeline(store)
-    made.snapshot_ids = lambda: list(numbers)  # type: ignore[method-assign]
-    return made
-
-
 # ------------------------------------------------------------------------------------------------- a free name
 
 
-def test_a_free_name_on_a_base_that_stands_can_be_sent_again(store: Any) -> None:
-    chain(store, 1)
-    assert did_it_land(timeline(store), TRIED) == Free()
+def test_a_free_name_on_a_base_that_stands_can_be_sent_again(struck: Any) -> None:
+    chain(struck, 1)
+    assert did_it_land(timeline(struck), TRIED) == Free()
     assert did_it_land(timeline(new_store()), FIRST) == Free(), "the first one, in a table that is still empty"
 
 
-def test_a_free_name_on_a_replaced_base_is_untold(store: Any) -> None:
-    put(store, snapshot(1, uuid="other"))
-    found = did_it_land(timeline(store), TRIED)
+def test_a_free_name_on_a_replaced_base_is_untold(struck: Any) -> None:
+    put(struck, snapshot(1, uuid="other"))
+    found = did_it_land(timeline(struck), TRIED)
     assert found == Untold("snapshot 1, on which it was built, was replaced by another")
 
 
 @pytest.mark.parametrize("earliest", [None, 3])
-def test_the_next_snapshot_shows_what_became_of_an_expired_one(store: Any, earliest: int | None) -> None:
+def test_the_next_snapshot_shows_what_became_of_an_expired_one(struck: Any, earliest: int | None) -> None:
     """Whether the base is gone, or there and about to go."""
-    chain(store, *([1] if earliest else []), 3)
-    hints(store, earliest, 3)
-    assert did_it_land(timeline(store), TRIED) == Standing()
-    put(store, snapshot(3, on="2:other"))
-    assert did_it_land(timeline(store), TRIED) == Lost("snapshot 3 was built on another snapshot 2, since expired")
+    chain(struck, *([1] if earliest else []), 3)
+    hints(struck, earliest, 3)
+    assert did_it_land(timeline(struck), TRIED) == Standing()
+    put(struck, snapshot(3, on="2:other"))
+    assert did_it_land(timeline(struck), TRIED) == Lost("snapshot 3 was built on another snapshot 2, since expired")
 
 
 @pytest.mark.parametrize(("inherited", "added"), [(("manifest-ours",), ()), ((), ("manifest-ours",)), (("x",), ("y",))])
 def test_the_newest_snapshot_may_still_hold_what_an_expired_one_added(
-    store: Any, inherited: tuple[str, ...], added: tuple[str, ...]
+    struck: Any, inherited: tuple[str, ...], added: tuple[str, ...]
 ) -> None:
-    chain(store, 8)
-    put_lists(store, snapshot(8), inherited, added)
-    put_lists(store, OURS, inherited=["x", "y"], added=["manifest-ours"])
-    found = did_it_land(timeline(store), TRIED)
+    chain(struck, 8)
+    put_lists(struck, snapshot(8), inherited, added)
+    put_lists(struck, OURS, inherited=["x", "y"], added=["manifest-ours"])
+    found = did_it_land(timeline(struck), TRIED)
     if "x" in inherited:
         assert found == Untold("snapshot 2 does not exist, and neither does the one that it was built on")
     else:
         assert found == Standing()
 
 
-def test_a_name_in_an_emptied_table_is_untold(store: Any) -> None:
+def test_a_name_in_an_emptied_table_is_untold(struck: Any) -> None:
     """It was built on a snapshot; all of them are gone."""
-    found = did_it_land(timeline(store), TRIED)
+    found = did_it_land(timeline(struck), TRIED)
     assert found == Untold("snapshot 2 does not exist, and neither does the one that it was built on")
 
 
-def test_a_snapshot_that_appears_while_the_history_is_read_is_judged_by_what_it_is(store: Any) -> None:
+def test_a_snapshot_that_appears_while_the_history_is_read_is_judged_by_what_it_is(struck: Any) -> None:
     """A late send lands after its name was found free."""
-    put_lists(store, snapshot(8))
-    chain(store, 8)
-    get_once(store, "snapshot/snapshot-1", lambda: (put(store, snapshot(1), OURS), gone()))
-    found = did_it_land(timeline(store), TRIED)
+    put_lists(struck, snapshot(8))
+    chain(struck, 8)
+    get_once(struck, "snapshot/snapshot-1", lambda: (put(struck, snapshot(1), OURS), gone()))
+    found = did_it_land(timeline(struck), TRIED)
     assert found == Standing()
-    remove(store, "snapshot/snapshot-1", "snapshot/snapshot-2")
-    get_once(store, "snapshot/snapshot-1", lambda: (put(store, snapshot(2, uuid="other")), gone()))
-    hints(store, earliest=8, latest=8)
-    found = did_it_land(timeline(store), TRIED)
+    remove(struck, "snapshot/snapshot-1", "snapshot/snapshot-2")
+    get_once(struck, "snapshot/snapshot-1", lambda: (put(struck, snapshot(2, uuid="other")), gone()))
+    hints(struck, earliest=8, latest=8)
+    found = did_it_land(timeline(struck), TRIED)
     assert isinstance(found, Untold) and "belongs to another writer" in found.reason
 
 
-def test_a_snapshot_that_comes_and_goes_while_the_history_is_read_is_untold(store: Any) -> None:
-    put_lists(store, snapshot(8))
-    chain(store, 8)
-    get, looks = store.get, iter([False, True, False])
+def test_a_snapshot_that_comes_and_goes_while_the_history_is_read_is_untold(struck: Any) -> None:
+    put_lists(struck, snapshot(8))
+    chain(struck, 8)
+    get, looks = struck.get, iter([False, True, False])
 
     def flickering(key: str) -> bytes:
         if key == "snapshot/snapshot-2":
@@ -124,19 +108,19 @@ def test_a_snapshot_that_comes_and_goes_while_the_history_is_read_is_untold(stor
             raise ObjectNotFound(key)
         return get(key)  # type: ignore[no-any-return]
 
-    store.get = flickering
-    found = did_it_land(timeline(store), TRIED)
+    struck.get = flickering
+    found = did_it_land(timeline(struck), TRIED)
     assert found == Untold("snapshot 2 appeared and disappeared while the history was read")
 
 
 @pytest.mark.parametrize("key", ["snapshot/snapshot-1", "snapshot/snapshot-2"])
-def test_a_store_that_does_not_answer_leaves_a_landing_untold(store: Any, key: str) -> None:
-    chain(store, 1, 2)
-    get_once(store, key, away)
-    assert did_it_land(timeline(store), TRIED) == Untold("no answer")
-    remove(store, "snapshot/snapshot-2")
-    get_once(store, key, away)
-    assert did_it_land(timeline(store), TRIED) == Untold("no answer")
+def test_a_store_that_does_not_answer_leaves_a_landing_untold(struck: Any, key: str) -> None:
+    chain(struck, 1, 2)
+    get_once(struck, key, away)
+    assert did_it_land(timeline(struck), TRIED) == Untold("no answer")
+    remove(struck, "snapshot/snapshot-2")
+    get_once(struck, key, away)
+    assert did_it_land(timeline(struck), TRIED) == Untold("no answer")
 
 
 # ------------------------------------------------------------------------------------------------- another table
@@ -145,31 +129,31 @@ def test_a_store_that_does_not_answer_leaves_a_landing_untold(store: Any, key: s
 @pytest.mark.parametrize(
     ("above", "stays"), [(None, False), (snapshot(3), True), (foreign(3), True), (snapshot(3, on="2:other"), False)]
 )
-def test_a_snapshot_is_taken_away_unless_somebody_built_on_it(store: Any, above: Snapshot | None, stays: bool) -> None:
-    put(store, OURS, *([above] if above else []))
-    told = take_away(timeline(store), TRIED)
+def test_a_snapshot_is_taken_away_unless_somebody_built_on_it(struck: Any, above: Snapshot | None, stays: bool) -> None:
+    put(struck, OURS, *([above] if above else []))
+    told = take_away(timeline(struck), TRIED)
     assert told == ("snapshot 3 may have been built on it already" if stays else None)
-    assert holds(store, "snapshot/snapshot-2") == stays
+    assert holds(struck, "snapshot/snapshot-2") == stays
 
 
-def test_a_snapshot_that_somebody_builds_on_while_it_is_deleted_may_live_on(store: Any) -> None:
-    put(store, OURS)
-    delete = store.delete_many
+def test_a_snapshot_that_somebody_builds_on_while_it_is_deleted_may_live_on(struck: Any) -> None:
+    put(struck, OURS)
+    delete = struck.delete_many
 
     def built_on(keys: Any) -> None:
         delete(keys)
-        put(store, snapshot(3))
+        put(struck, snapshot(3))
 
-    store.delete_many = built_on
-    assert take_away(timeline(store), TRIED) == "snapshot 3 may have been built on it already"
+    struck.delete_many = built_on
+    assert take_away(timeline(struck), TRIED) == "snapshot 3 may have been built on it already"
 
 
 @pytest.mark.parametrize("other", [None, snapshot(2, uuid="other")])
-def test_what_is_not_ours_any_more_is_not_deleted(store: Any, other: Snapshot | None) -> None:
-    put(store, *([other] if other else []))
-    told = take_away(timeline(store), TRIED)
+def test_what_is_not_ours_any_more_is_not_deleted(struck: Any, other: Snapshot | None) -> None:
+    put(struck, *([other] if other else []))
+    told = take_away(timeline(struck), TRIED)
     assert told == "snapshot 2 existed, and is gone: it may have moved with the table"
-    assert not any(request.startswith("delete") for request in store.asked)
+    assert not any(request.startswith("delete") for request in struck.asked)
 
 
 @pytest.mark.parametrize(
@@ -184,18 +168,18 @@ def test_what_is_not_ours_any_more_is_not_deleted(store: Any, other: Snapshot | 
     ],
 )
 def test_a_table_without_a_schema_is_on_its_way_while_more_of_it_is_left(
-    store: Any, left: tuple[str, ...], tried: Any, moving: bool
+    struck: Any, left: tuple[str, ...], tried: Any, moving: bool
 ) -> None:
     """Its snapshot may have been copied with it. A first commit writes EARLIEST itself."""
-    put(store, snapshot(tried.snapshot.id))
+    put(struck, snapshot(tried.snapshot.id))
     for key in left:
-        store.put(key, b"9")
-    assert take_away(timeline(store), tried) is None, "a table with a schema stays where it is"
-    put(store, snapshot(tried.snapshot.id))
-    remove(store, "schema/schema-0")
-    told = take_away(timeline(store), tried)
+        struck.put(key, b"9")
+    assert take_away(timeline(struck), tried) is None, "a table with a schema stays where it is"
+    put(struck, snapshot(tried.snapshot.id))
+    remove(struck, "schema/schema-0")
+    told = take_away(timeline(struck), tried)
     assert (told is not None and "on its way to another location" in told) == moving
-    assert holds(store, f"snapshot/snapshot-{tried.snapshot.id}") == moving
+    assert holds(struck, f"snapshot/snapshot-{tried.snapshot.id}") == moving
 
 
 # ------------------------------------------------------------------------------------------------- what is built on
