@@ -342,8 +342,12 @@ def _check_option(draft: Draft, key: str, text: str | None) -> None:
         raise InvalidArgument(f"option '{key}' cannot be changed: the table's files depend on it")
     if not draft.has_snapshots:
         return
-    if key == opt.BUCKET.key and "-1" in (old or "-1", text or "-1"):
-        raise InvalidArgument("option 'bucket' cannot change from or to -1: the table's files depend on it")
+    if key == opt.BUCKET.key:
+        for mode in ("-1", "-2"):
+            if mode in (old or "-1", text or "-1"):
+                raise InvalidArgument(
+                    f"option 'bucket' cannot change from or to {mode}: the table's files depend on it"
+                )
     if key == "ignore-delete" and parse_bool(old or "false") and not parse_bool(text or "false"):
         raise InvalidArgument("option 'ignore-delete' cannot be switched off again")
     modifiable = parse_bool(draft.schema.option_texts.get("deletion-vectors.modifiable", "false"))

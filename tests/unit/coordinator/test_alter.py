@@ -126,6 +126,19 @@ def test_what_the_format_forbids_is_named_and_changes_nothing(table: ll.Table, c
     assert [s.id for s in table.schemas()] == [0]
 
 
+@pytest.mark.parametrize(("before", "after"), [("-2", "3"), ("3", "-2"), ("-2", "-1"), ("-1", "-2")])
+def test_buckets_that_are_postponed_stay_postponed(before: str, after: str) -> None:
+    """And others do not become so: neither a write nor `rescale` could follow such a change, and both would take it back."""
+    keyed = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    table = ll.create_table(
+        f"memory://postponed{before}{after}/t", keyed, primary_key=["id"], options={"bucket": before}
+    )
+    table.upsert(pa.table({"id": [1], "v": ["x"]}))
+    with pytest.raises(ll.InvalidArgument, match=r"option 'bucket' cannot change from or to -[12]: .* depend on it"):
+        table.alter(ll.set_option("bucket", after))
+    assert table.refresh().options["bucket"] == before
+
+
 def test_options_that_files_depend_on_cannot_change(table: ll.Table) -> None:
     table.alter(ll.set_option("bucket", "2"), ll.set_option("bucket-key", "id"))
     table.alter(ll.remove_option("bucket"), ll.remove_option("bucket-key"))
