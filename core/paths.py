@@ -13,6 +13,8 @@ from .errors import InvalidArgument, TableCorrupt
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _NAME = re.compile(r"^[^/\\\x00]+$")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LONGEST_BYTES = 200
 
 DEFAULT_BRANCH = "main"
 SCHEMA_DIR, SNAPSHOT_DIR, MANIFEST_DIR, INDEX_DIR, TAG_DIR = "schema", "snapshot", "manifest", "index", "tag"
@@ -52,6 +54,27 @@ def safe_argument(name: str, what: str) -> str:
     """Check the name of a tag, branch or consumer that a caller gave."""
     if not name.strip() or not _NAME.match(name) or name in (".", ".."):
         raise InvalidArgument(f"{what} {name!r} cannot be a file name", next_step="use a name without path separators")
+    return name
+
+
+def new_name(name: str, what: str) -> str:
+    """Check the name of a tag or branch that is about to be made. Returns it.
+
+    Raises:
+        InvalidArgument: it is empty, is too long, would leave its folder, or has invisible characters.
+
+    >>> new_name("2026-01-01 05", "tag")
+    '2026-01-01 05'
+    """
+    safe_argument(name, what)
+    if _CONTROL.search(name) or name != name.strip():
+        raise InvalidArgument(
+            f"{what} {name!r} has control characters, or spaces at an end", next_step="use a name that people can type"
+        )
+    if len(name.encode()) > _LONGEST_BYTES:
+        raise InvalidArgument(
+            f"{what} {name[:20]!r}… is longer than {_LONGEST_BYTES} bytes", next_step="use a shorter name"
+        )
     return name
 
 

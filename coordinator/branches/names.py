@@ -14,7 +14,7 @@ from typing import Any
 from ...backends.store import ObjectInfo
 from ...core.errors import InvalidArgument
 from ...core.html_text import ShownAsText
-from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH, safe_argument, version_of
+from ...core.paths import BRANCH_DIR, DEFAULT_BRANCH, new_name, safe_argument, version_of
 from ..history.timeline import Timeline
 
 _INSIDE = re.compile(r"^branch/branch-(?P<branch>[^/]+)/(?P<folder>[^/]+)/(?P<name>[^/]+)$")
@@ -56,14 +56,14 @@ def check_branch_name(name: str) -> str:
     """A name that a new branch may have.
 
     Raises:
-        InvalidArgument: it is blank, `main`, a number, or no file name.
+        InvalidArgument: it is blank, `main`, a number, too long, or no file name, or has invisible characters.
 
     >>> check_branch_name("staging")
     'staging'
     """
     if not isinstance(name, str):
         raise InvalidArgument(f"branch {name!r} is not text")
-    safe_argument(name, "branch")
+    new_name(name, "branch")
     if name == DEFAULT_BRANCH:
         raise InvalidArgument(f"branch {name!r} is the table itself", next_step="choose another name")
     if name.isdecimal():

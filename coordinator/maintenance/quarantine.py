@@ -53,12 +53,19 @@ class Quarantine(ShownAsText):
     size: int
 
     def __str__(self) -> str:
-        until = datetime.fromtimestamp(self.expires_ms / 1000, timezone.utc).isoformat(timespec="seconds")
-        return f"{self.name}: {self.files} files, {self.size} bytes, until {until}"
+        return f"{self.name}: {self.files} files, {self.size} bytes, until {_time(self.expires_ms)}"
 
     def to_dict(self) -> dict[str, Any]:
         """With stable keys, ready for JSON."""
         return asdict(self)
+
+
+def _time(ms: int) -> str:
+    """A time for people; for one that Python cannot hold, the number of milliseconds since 1970."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
 
 
 @dataclass(frozen=True)

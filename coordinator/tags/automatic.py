@@ -20,12 +20,13 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ...core.metadata.tag import Tag, check_tag_name
 from ...core.options import TableOptions
+from ...core.places import referenced_locations
 from ..history.timeline import Timeline
 from ..maintenance.deletion import Progress
 from ..surroundings import MACHINE, Surroundings
 from .creation import create_tag, find_tag, list_tags, replace_tag
 from .deletion import apply_untagging, plan_untagging, success_file, unfinished
-from .expiry import outlived, wall_time
+from .expiry import keeps_a_clone, outlived, wall_time
 from .periods import Periods, zone_of
 from .success import mark_created
 
@@ -50,6 +51,7 @@ class Rules:
         batch_name: the name of the one tag of mode "batch"; None for one each day.
         expires: tags whose retention is over are deleted.
         marks: each new tag gets a success file.
+        of_clone: the table is a clone by reference, whose tag `cloned` stays (decision 72).
     """
 
     mode: str
@@ -62,6 +64,7 @@ class Rules:
     batch_name: str | None = None
     expires: bool = True
     marks: bool = False
+    of_clone: bool = False
 
     @staticmethod
     def of(options: TableOptions) -> Rules:
@@ -85,6 +88,7 @@ class Rules:
             options.get(opt.TAG_BATCH_NAME),
             options.get(opt.TAG_TIME_EXPIRES),
             options.get(opt.TAG_SUCCESS_FILE),
+            bool(referenced_locations(options)),
         )
 
     def time_of(self, snapshot: Snapshot) -> datetime | None:
@@ -155,7 +159,7 @@ def plan_automatic(timeline: Timeline, rules: Rules, now_ms: int, *, expires: bo
         names, marked = _names(timeline)
         made, gone, newest = _by_period(timeline, rules, latest, names, expires)
     if rules.expires and (expires or made):
-        over = (tag.name for tag in outlived(timeline, now_ms))
+        over = (tag.name for tag in outlived(timeline, now_ms, of_clone=rules.of_clone))
         gone, left = [*dict.fromkeys([*gone, *over])], unfinished(timeline)
     gone = [name for name in gone if all(name != new for new, _ in made)]
     unmarked = newest if rules.marks and newest not in marked and newest not in gone else None
@@ -239,15 +243,16 @@ def _most(
 def _batch(
     timeline: Timeline, rules: Rules, latest: Snapshot
 ) -> tuple[list[tuple[str, Snapshot]], list[str], str | None]:
-    """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept. The
-    third is the name, if its tag is there and right."""
+    """One tag each day, or one with a name of its own, of the newest snapshot. All tags count for the number that is kept, but
+    not those that keep the files of a clone. The third is the name, if its tag is there and right."""
     day = rules.time_of(latest)
     assert day is not None
     name = rules.batch_name or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
     tags = list_tags(timeline)
     old = next((tag for tag in tags if tag.name == name), None)
     made = [(name, latest)] if old is None or old.snapshot.identity != latest.identity else []
-    others = [tag.name for tag in tags if tag.name != name]  # by snapshot: the oldest first
+    counted = [tag.name for tag in tags if not keeps_a_clone(tag.name, rules.of_clone)]  # by snapshot: the oldest first
+    others = [other for other in counted if other != name]
     extra = len(others) + 1 - rules.most if rules.most is not None else 0
     return made, others[: max(extra, 0)], None if made else name
 

@@ -1,8 +1,10 @@
 """Which tags have outlived their retention.
 
-Owns: `outlived`, `wall_time`. Must not know: how a tag is deleted. Source: format/snapshot §5; decision 54.
-Invariant: a tag's time of creation has no zone. It counts as old only if its file is as old, too, by the store's clock: a tag
-that was made in another zone is not deleted hours too early.
+Owns: `outlived`, `wall_time`, `keeps_a_clone`. Must not know: how a tag is deleted.
+Source: format/snapshot §5; decisions 54, 72.
+Invariants: a tag that keeps the files of a clone is deleted only by a person, who names it. A tag's time of creation has no zone.
+It counts as old only if its file is as old, too, by the store's clock: a tag that was made in another zone is not deleted hours
+too early.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from ...core.metadata.tag import Tag
 from ..history.timeline import Timeline
 from ..maintenance.drop import REFERENCED
+from ..maintenance.reference import CLONED
 from .creation import find_tag
 
 
@@ -20,15 +23,25 @@ def wall_time(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1_000, timezone.utc).astimezone().replace(tzinfo=None)
 
 
-def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None) -> list[Tag]:
+def keeps_a_clone(name: str, of_clone: bool) -> bool:
+    """Is a tag one that keeps the files of a clone by reference, in the table or in the clone itself?
+
+    >>> keeps_a_clone("referenced-by-trial-6b046a21-7", False), keeps_a_clone("cloned", False), keeps_a_clone("cloned", True)
+    (True, False, True)
+    """
+    return name.startswith(REFERENCED) or (of_clone and name == CLONED)
+
+
+def outlived(timeline: Timeline, now_ms: int, older_than_ms: int | None = None, *, of_clone: bool = False) -> list[Tag]:
     """The tags whose retention is over, by snapshot and name. Those that keep the files of a clone have none (decision 72).
 
     Args:
         now_ms: milliseconds since 1970.
         older_than_ms: also tags that are older than this time, whatever their retention. For a tag without a time of creation
             its file's time counts.
+        of_clone: the table is a clone by reference itself.
     """
-    listed = {name: info for name, info in timeline.tag_files().items() if not name.startswith(REFERENCED)}
+    listed = {name: info for name, info in timeline.tag_files().items() if not keeps_a_clone(name, of_clone)}
     found = zip(timeline.parallel(lambda name: find_tag(timeline, name), listed), listed.values(), strict=True)
     over = [tag for tag, info in found if tag is not None and _is_over(tag, info.modified_ms, now_ms, older_than_ms)]
     return sorted(over, key=lambda tag: (tag.snapshot.id, tag.name))
@@ -49,5 +62,5 @@ def _is_over(tag: Tag, modified_ms: int, now_ms: int, older_than_ms: int | None)
             return True
     if tag.created is None or tag.retained_ms is None:
         return False
-    kept = timedelta(milliseconds=tag.retained_ms)
-    return wall_time(now_ms) > tag.created + kept and now_ms > modified_ms + tag.retained_ms
+    age_us = (wall_time(now_ms) - tag.created) // timedelta(microseconds=1)  # the end may be no date that Python knows
+    return age_us > tag.retained_ms * 1_000 and now_ms > modified_ms + tag.retained_ms

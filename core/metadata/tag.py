@@ -7,23 +7,22 @@ Invariant: without a retention the file is the snapshot's own, because readers b
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from ..errors import InvalidArgument, TableCorrupt
 from ..json_text import parse_json
-from ..paths import safe_argument
+from ..paths import new_name
 from .snapshot import Snapshot, parse_snapshot
 
 SUCCESS_FOLDER = "success-file"
 """`tag-success-file` in the folder of the tags is a folder, so no tag may have this name."""
 SUCCESS_SUFFIX = "_SUCCESS"
 _CREATED, _RETAINED = "tagCreateTime", "tagTimeRetained"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LONGEST_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Tag:
     retained_ms: int | None = None
 
     def __str__(self) -> str:
-        kept = "" if self.retained_ms is None else f", kept for {timedelta(milliseconds=self.retained_ms)}"
+        kept = "" if self.retained_ms is None else f", kept for {_span(self.retained_ms)}"
         return f"tag {self.name}: snapshot {self.snapshot.id} with {self.snapshot.total_record_count} rows{kept}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,6 +98,18 @@ def parse_tag(data: bytes, name: str, where: str) -> Tag:
     )
 
 
+def _span(millis: int) -> str:
+    """A duration for people; a tag may be kept for longer than Python's own durations reach.
+
+    >>> _span(7_200_000), _span(10**30)
+    ('2:00:00', '11574074074074074074074 days')
+    """
+    try:
+        return str(timedelta(milliseconds=millis))
+    except OverflowError:
+        return f"{millis // 86_400_000} days"
+
+
 def _time(value: Any, where: str) -> datetime:
     """A time without a zone, as an array of its parts, nanoseconds last, or as text."""
     try:
@@ -115,7 +126,7 @@ def _millis(value: Any, where: str) -> int:
     """Seconds as milliseconds, rounded up."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or value < 0:
         raise TableCorrupt(f"{where}: field '{_RETAINED}' is {value!r}, not a number of seconds")
-    return -int(-Decimal(str(value)) * 1_000 // 1)
+    return math.ceil(Fraction(str(value)) * 1_000)
 
 
 def check_tag_name(name: str) -> str:
@@ -129,15 +140,7 @@ def check_tag_name(name: str) -> str:
     """
     if not isinstance(name, str):
         raise InvalidArgument(f"{name!r} is not the name of a tag", next_step="give a text")
-    safe_argument(name, "tag")
-    if _CONTROL.search(name) or name != name.strip():
-        raise InvalidArgument(
-            f"tag {name!r} has control characters, or spaces at an end", next_step="use a name that people can type"
-        )
+    new_name(name, "tag")
     if name == SUCCESS_FOLDER:
         raise InvalidArgument(f"tag {name!r} would be where success files are", next_step="use another name")
-    if len(name.encode()) > _LONGEST_BYTES:
-        raise InvalidArgument(
-            f"tag {name[:20]!r}… is longer than {_LONGEST_BYTES} bytes", next_step="use a shorter name"
-        )
     return name

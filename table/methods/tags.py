@@ -22,6 +22,7 @@ from ...core.errors import InvalidArgument
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.tag import Tag, check_tag_name
 from ...core.options import parse_duration_ms
+from ...core.places import referenced_locations
 from ..opened import OpenTable
 from ..travel import epoch_millis, snapshot_at
 from .maintenance import Moment
@@ -130,8 +131,9 @@ class Tags(OpenTable):
         replacements of tags have left, too.
 
         Args:
-            older_than: also tags that are older than this, whatever their retention, but not those that keep the files of a
-                clone by reference: ISO text with zone, milliseconds since 1970, or a datetime.
+            older_than: also tags that are older than this, whatever their retention: ISO text with zone, milliseconds since
+                1970, or a datetime. Those that keep the files of a clone by reference stay: `referenced-by-…`, and in the
+                clone `cloned`.
             dry_run, progress: as for `delete_tag`.
 
         Returns:
@@ -139,7 +141,8 @@ class Tags(OpenTable):
         """
         self._check_not_pinned()
         until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
-        over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms)]
+        of_clone = bool(referenced_locations(self.timeline.latest_schema().options))
+        over = [tag.name for tag in outlived(self.timeline, MACHINE.wall_ms, until_ms, of_clone=of_clone)]
         return self._untagged(over, dry_run, progress, unfinished(self.timeline))
 
     def auto_tag(self, *, dry_run: bool = False, progress: Progress | None = None) -> AutomaticPlan:

@@ -72,6 +72,10 @@ def shown(table: ll.Table) -> list[Any]:
     return sorted(map(str, table.to_arrow().to_pylist()))
 
 
+def shown_rows(rows: pa.Table) -> list[Any]:
+    return sorted(map(str, rows.to_pylist()))
+
+
 def data_files(table: ll.Table) -> set[str]:
     return {info.key for info in table.store.list("") if "bucket-" in info.key}
 
@@ -185,6 +189,37 @@ def test_the_tag_keeps_the_clones_rows_from_the_expiry_of_the_other_table(kind: 
     assert table.delete_tag(plan.tag).to_dict()["data_files"]
     with pytest.raises(TableCorrupt, match="is missing"):
         shown(ll.open_table(copy.url))
+
+
+def test_automatic_tags_do_not_crowd_out_those_that_keep_a_clones_files() -> None:
+    """A table with one tag for each batch counts all its tags; but not these, on neither side, whatever their age."""
+    daily = {"tag.automatic-creation": "batch", "tag.num-retained-max": "1", "tag.batch.customized-name": "done"}
+    url = f"memory://references-{next(COUNTER)}/t"
+    table = ll.create_table(url, FIELDS, options={**daily, "snapshot.expire.automatic": "false"})
+    table.append(some(1))
+    table.committer.settle()
+    table.create_tag("older")
+    plan = table.clone(f"{url}-clone", reference=True)
+    copy = ll.open_table(f"{url}-clone")
+    for side, kept in ((table, plan.tag), (copy, "cloned")):
+        side.overwrite(some(2), partition={})
+        side.committer.settle()
+        assert {tag.name for tag in side.tags()} == {kept, "done"}
+        assert side.auto_tag(dry_run=True).deleted == ()
+        side.create_tag("by-hand")
+        assert side.auto_tag().deleted == ("by-hand",)
+        assert [tag.name for tag in side.expire_tags(older_than=int(time.time() * 1000) + 1_000_000).tags] == ["done"]
+        expired(side)
+        assert [tag.name for tag in side.tags()] == [kept]
+    assert shown(copy.at(tag="cloned")) == shown(table.at(tag=plan.tag)) == shown_rows(some(1))
+
+
+def test_a_tag_called_cloned_of_another_table_is_like_any_other() -> None:
+    table = ll.create_table(f"memory://references-{next(COUNTER)}/t", FIELDS)
+    table.append(some(1))
+    table.create_tag("cloned")
+    gone = table.expire_tags(older_than=int(time.time() * 1000) + 1_000_000)
+    assert [tag.name for tag in gone.tags] == ["cloned"]
 
 
 def test_a_clone_by_reference_that_dies_at_any_request_is_made_by_the_next() -> None:

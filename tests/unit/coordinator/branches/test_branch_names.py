@@ -21,6 +21,9 @@ from lakelatch.core.errors import InvalidArgument
         ("a/b", "branch 'a/b' cannot be a file name"),
         ("main", "branch 'main' is the table itself"),
         ("12", "branch '12' is a number"),
+        (" dev", "branch ' dev' has control characters, or spaces at an end"),
+        ("dev\n", "branch 'dev\\n' has control characters, or spaces at an end"),
+        ("é" * 101, f"branch '{'é' * 20}'… is longer than 200 bytes"),
     ],
 )
 def test_a_name_that_cannot_be_a_branchs_says_why(name: Any, told: str) -> None:
@@ -29,7 +32,7 @@ def test_a_name_that_cannot_be_a_branchs_says_why(name: Any, told: str) -> None:
     assert raised.value.message == told
 
 
-@pytest.mark.parametrize("name", ["dev", "1a", "Main", "main2", "1.5", "über"])
+@pytest.mark.parametrize("name", ["dev", "1a", "Main", "main2", "1.5", "über", "a b", "é" * 100])
 def test_other_names_are_returned(name: str) -> None:
     assert check_branch_name(name) == name
     assert branch_root(name) == f"branch/branch-{name}/"

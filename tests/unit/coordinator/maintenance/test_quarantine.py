@@ -77,6 +77,17 @@ def test_quarantines_are_listed_oldest_first_and_by_name_within_one_moment() -> 
     assert [one.name for one in quarantines(table.store)] == ["b", "c", "d", "a"]
 
 
+def test_a_quarantine_that_is_kept_forever_is_listed() -> None:
+    """Its end may be no date that Python knows."""
+    ends = {
+        1_000: "1970-01-01T00:00:01+00:00",
+        864_000_000_000_000_000: "864000000000000000 ms",
+        10**30: f"{10**30} ms",
+    }
+    for end, text in ends.items():
+        assert str(Quarantine("a", 0, end, 1, 5)) == f"a: 1 files, 5 bytes, until {text}"
+
+
 class Vanishing(MemoryStore):
     """Lists one object that is gone by the time it is read."""
 

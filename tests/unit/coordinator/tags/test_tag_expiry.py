@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from by_hand.snapshots import Refusing, bare, snapshot, timeline
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.coordinator.tags.expiry import _is_over, outlived, wall_time
 from lakelatch.coordinator.tags.success import mark_created
-from lakelatch.core.metadata.tag import Tag
+from lakelatch.core.metadata.tag import Tag, parse_tag
 
 MADE_MS = 1_700_000_000_000
 NAME = "tag/tag-success-file/eod_SUCCESS"
@@ -65,6 +66,22 @@ def test_tags_that_are_older_than_a_time_go_whatever_their_retention(
 
 def test_a_time_that_is_given_does_not_keep_a_tag_whose_retention_is_over() -> None:
     assert _is_over(tag(), MADE_MS, MADE_MS + 5_001, 0) is True
+
+
+@pytest.mark.parametrize("years", [9_000, 10**12, 10**30])
+def test_a_tag_may_be_kept_for_longer_than_a_date_can_say(years: int) -> None:
+    """Its file is read, its text is made, and other tags expire beside it."""
+    forever = replace(tag("forever"), retained_ms=years * 365 * 86_400_000)
+    store = tagged(forever, tag("short"))
+    assert [one.name for one in outlived(timeline(store), 2**45)] == ["short"]
+    read = parse_tag(forever.to_json(), "forever", "tag/tag-forever")
+    assert read == forever
+    assert f"kept for {years * 365} days" in str(read)
+
+
+def test_a_fraction_of_a_millisecond_is_rounded_up() -> None:
+    data = tag().to_json().replace(b"5.000000000", b"5.000000001")
+    assert parse_tag(data, "eod", "tag/tag-eod").retained_ms == 5_001
 
 
 def tagged(*tags: Tag) -> Refusing:
