@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.metadata import entry_points
+from os import PathLike, fspath
 from typing import Any
 
 from ..core.errors import InvalidArgument
@@ -42,7 +43,25 @@ def scheme_of(url: str) -> str:
     return scheme if found and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum() else "file"
 
 
-def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> Store:
+def url_text(url: str | PathLike[str]) -> str:
+    """A URL as text, from text or a path.
+
+    Raises:
+        InvalidArgument: it is something else, or blank. As text it would name a folder, such as `None`.
+
+    >>> from pathlib import PurePosixPath
+    >>> url_text(PurePosixPath("/data/lake"))
+    '/data/lake'
+    """
+    text = url if isinstance(url, str) else fspath(url) if isinstance(url, PathLike) else None
+    if not isinstance(text, str):
+        raise InvalidArgument(f"URL {url!r} is not text", next_step="give a path, or a URL such as s3://bucket/path")
+    if not text.strip():
+        raise InvalidArgument("the URL is empty", next_step="give a path, or a URL such as s3://bucket/path")
+    return text
+
+
+def open_store(url: str | PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Store:
     """Return the store at a URL. No request is sent yet.
 
     Args:
@@ -52,16 +71,13 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
         storage_options: the options of that store; see its class.
 
     Raises:
-        InvalidArgument: the URL is empty, its scheme is unknown, or the store does not know an option.
+        InvalidArgument: the URL is empty or no text, its scheme is unknown, or the store does not know an option.
         Unsupported: the store's package is not installed. The message says which one.
 
     >>> open_store("memory://doctest/table").url
     'memory://doctest/table'
     """
-    if not isinstance(url, str):
-        url = str(url)  # pathlib.Path and the like
-    if not url.strip():
-        raise InvalidArgument("the URL is empty", next_step="give a path, or a URL such as s3://bucket/path")
+    url = url_text(url)
     scheme = scheme_of(url)
     if scheme in _ADAPTERS:
         module, name = _ADAPTERS[scheme]
@@ -71,7 +87,7 @@ def open_store(url: str, storage_options: Mapping[str, Any] | None = None) -> St
     return _from_others(scheme)(url, dict(storage_options or {}))
 
 
-def open_beside(store: Store, url: str) -> Store:
+def open_beside(store: Store, url: str | PathLike[str]) -> Store:
     """Return the store at another URL, with the options of `store` if it is of the same kind (`s3://` and `s3a://` are), else
     with the environment's.
 
@@ -80,6 +96,7 @@ def open_beside(store: Store, url: str) -> Store:
     'file:/data/more'
     """
     sibling = getattr(store, "sibling", None)
+    url = url_text(url)
     one, other = scheme_of(store.url), scheme_of(url)
     if sibling is not None and _ADAPTERS.get(one, one) == _ADAPTERS.get(other, other):
         found: Store = sibling(url)

@@ -52,6 +52,8 @@ def safe_name(name: str, where: str) -> str:
 
 def safe_argument(name: str, what: str) -> str:
     """Check the name of a tag, branch or consumer that a caller gave."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"{what} {name!r} is not text", next_step="give its name")
     if not name.strip() or not _NAME.match(name) or name in (".", ".."):
         raise InvalidArgument(f"{what} {name!r} cannot be a file name", next_step="use a name without path separators")
     return name

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..backends.registry import open_store
+from ..backends.registry import open_store, url_text
 from ..backends.store import Store
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Journal
@@ -216,7 +216,7 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
     >>> ll.rename_table("memory://rename-doctest/t", "memory://rename-doctest/u").url, ll.is_table(table.url)
     ('memory://rename-doctest/u', False)
     """
-    rename(open_store(url, storage_options), new_url)
+    rename(open_store(url, storage_options), url_text(new_url))
     return open_table(new_url, storage_options=storage_options)
 
 

@@ -234,7 +234,9 @@ def duration_ms(text: str, name: str) -> int:
     >>> duration_ms("90 d", "older_than")
     7776000000
     """
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{name} {text!r} is not text", next_step="give a number and a unit, such as '7 d'")
     try:
         return parse_duration_ms(text)
-    except (ValueError, AttributeError) as error:
+    except ValueError as error:
         raise InvalidArgument(f"{name}: {error}", next_step="give a number and a unit, such as '7 d'") from error

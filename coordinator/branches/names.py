@@ -61,8 +61,6 @@ def check_branch_name(name: str) -> str:
     >>> check_branch_name("staging")
     'staging'
     """
-    if not isinstance(name, str):
-        raise InvalidArgument(f"branch {name!r} is not text")
     new_name(name, "branch")
     if name == DEFAULT_BRANCH:
         raise InvalidArgument(f"branch {name!r} is the table itself", next_step="choose another name")

@@ -64,6 +64,9 @@ class Retention:
         >>> Retention.of(TableOptions({"snapshot.time-retained": "1 h"}), 3_600_000, retain_max=1).at_least
         1
         """
+        for name, given in (("retain_min", retain_min), ("retain_max", retain_max), ("max_deletes", max_deletes)):
+            if isinstance(given, bool) or not isinstance(given, int | None):
+                raise InvalidArgument(f"{name} {given!r} is not a number", next_step="give a number of at least 1")
         time_ms = options.get(opt.SNAPSHOT_TIME_RETAINED)
         most = options.get(opt.SNAPSHOT_RETAINED_MAX) if retain_max is None else retain_max
         least = retain_min

@@ -133,7 +133,7 @@ def orphans_until(now_ms: int, older_than: Moment) -> int:
     Raises:
         InvalidArgument: the time is less than an hour ago.
     """
-    until_ms = now_ms - DAY_MS if older_than is None else epoch_millis(older_than)
+    until_ms = now_ms - DAY_MS if older_than is None else epoch_millis(older_than, "older_than")
     if until_ms > now_ms - YOUNGEST_MS:
         raise InvalidArgument(
             "files younger than an hour may belong to a job that is about to commit them",

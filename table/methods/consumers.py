@@ -91,7 +91,7 @@ class Consumers(OpenTable):
         """
         self._check_not_pinned()
         if older_than is not None:
-            until_ms = epoch_millis(older_than)
+            until_ms = epoch_millis(older_than, "older_than")
         else:
             idle_ms = self.timeline.latest_schema().options.get(opt.CONSUMER_EXPIRATION)
             if idle_ms is None or not self.consumers():

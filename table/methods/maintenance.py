@@ -94,7 +94,7 @@ class Maintenance(OpenTable):
             MACHINE.wall_ms,
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than_ms=None if older_than is None else epoch_millis(older_than),
+            older_than_ms=None if older_than is None else epoch_millis(older_than, "older_than"),
             max_deletes=max_deletes,
         )
         if dry_run:

@@ -25,9 +25,13 @@ class Undo(OpenTable):
         self._check_not_pinned()
         schema = self.timeline.latest_schema()
         check_writable(schema, keyed=True)
-        if isinstance(commit, tuple):
+        if isinstance(commit, tuple) and len(commit) == 2:
             commit = self._snapshot_of(*commit)
-        found = self.timeline.find(commit) if not isinstance(commit, bool) and commit > 0 else None
+        if isinstance(commit, bool) or not isinstance(commit, int):
+            raise InvalidArgument(
+                f"{commit!r} is not a commit", next_step="give the id of a snapshot, or (commit_user, identifier)"
+            )
+        found = self.timeline.find(commit) if commit > 0 else None
         if found is None:
             ids = self.timeline.snapshot_ids()
             there = f"there are snapshots {ids[0]} to {ids[-1]}" if ids else "the table has no snapshot yet"

@@ -1,0 +1,60 @@
+"""Arguments of another type than a call takes are refused by name, not by the line that stumbles over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelatch as ll
+from lakelatch.core.errors import InvalidArgument
+
+SCHEMA = pa.schema([("v", pa.int64())])
+WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
+    "open": (lambda table: ll.open_table(None), "URL None is not text"),  # type: ignore[arg-type]
+    "create": (lambda table: ll.create_table(5, SCHEMA), "URL 5 is not text"),  # type: ignore[arg-type]
+    "catalog": (lambda table: ll.open_catalog(b"x"), "URL b'x' is not text"),  # type: ignore[arg-type]
+    "clone": (lambda table: table.clone(None, reference=True), "URL None is not text"),
+    "export": (lambda table: table.export(None), "URL None is not text"),
+    "branch": (lambda table: table.branch(7), "branch 7 is not text"),
+    "tag": (lambda table: table.delete_tag(7), "tag 7 is not text"),
+    "consumer": (lambda table: table.set_consumer(None, next_snapshot=1), "consumer None is not text"),
+    "undo text": (lambda table: table.undo("1"), "'1' is not a commit"),
+    "undo half": (lambda table: table.undo(("etl",)), "('etl',) is not a commit"),
+    "undo true": (lambda table: table.undo(True), "True is not a commit"),
+    "retain": (lambda table: table.expire(retain_max="2"), "retain_max '2' is not a number"),
+    "retain least": (lambda table: table.expire(retain_min=1.5), "retain_min 1.5 is not a number"),
+    "deletes": (lambda table: table.expire(max_deletes=True), "max_deletes True is not a number"),
+    "partitions": (lambda table: table.expire_partitions(older_than=7), "older_than 7 is not text"),
+    "expire": (lambda table: table.expire(older_than="x"), "older_than is of type TIMESTAMP"),
+    "clean": (lambda table: table.clean(older_than="yesterday"), "older_than is of type TIMESTAMP"),
+    "consumers": (lambda table: table.expire_consumers(older_than="1 d"), "older_than is of type TIMESTAMP"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_argument_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = ll.create_table("t", SCHEMA)
+    table.append(pa.table({"v": [1]}))
+    call, told = WRONG[name]
+    with pytest.raises(InvalidArgument) as raised:
+        call(table)
+    assert raised.value.message.startswith(told)
+    assert [path.name for path in tmp_path.iterdir()] == ["t"], "no folder of a strange name is made"
+
+
+def test_a_path_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
+    table = ll.create_table(tmp_path / "t", SCHEMA)  # type: ignore[arg-type]
+    table.append(pa.table({"v": [1]}))
+    table.clone(tmp_path / "whole")  # type: ignore[call-overload]
+    table.clone(tmp_path / "sharing", reference=True)  # type: ignore[call-overload]
+    table.export(tmp_path / "plain")  # type: ignore[arg-type]
+    ll.migrate(tmp_path / "plain", tmp_path / "migrated")  # type: ignore[arg-type]
+    ll.rename_table(tmp_path / "whole", tmp_path / "renamed")  # type: ignore[arg-type]
+    for name in ("t", "sharing", "migrated", "renamed"):
+        assert ll.open_table(tmp_path / name).count() == 1  # type: ignore[arg-type]
+    assert ll.open_catalog(tmp_path).databases() == []  # type: ignore[arg-type]
