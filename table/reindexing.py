@@ -20,6 +20,7 @@ from ..backends.store import Store
 from ..coordinator.commit.committer import Committer
 from ..coordinator.commit.message import CommitMessage, PendingUpload
 from ..coordinator.commit.receipt import Receipt
+from ..coordinator.commit.request import Redescription
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.maintenance.deletion import Progress
 from ..coordinator.surroundings import MACHINE
@@ -59,6 +60,7 @@ class IndexRewrite(ShownAsText):
         plan: the files that get another index, or lose one that the options do not name any more.
         receipts: one per commit; none if nothing was done.
         files: how many files got it.
+        unchanged: how many files were described as they would be, so that they were left alone.
         given_up: groups that other commits changed first. Run it again for the files that are left of them.
     """
 
@@ -66,10 +68,13 @@ class IndexRewrite(ShownAsText):
     receipts: tuple[Receipt, ...] = ()
     files: int = 0
     given_up: tuple[GivenUp, ...] = ()
+    unchanged: int = 0
 
     def __str__(self) -> str:
         if not self.plan.groups:
             return f"nothing to index: {self.plan.files_considered} files"
+        if not self.receipts and not self.given_up and self.unchanged:
+            return f"nothing to change: {self.unchanged} files have these indexes"
         if not self.receipts and not self.given_up:
             return f"{self.plan.file_count} of {self.plan.files_considered} files, {self.plan.row_count} rows, get other indexes"
         ids = ", ".join(str(receipt.snapshot_id) for receipt in self.receipts) or "none"
@@ -84,6 +89,7 @@ class IndexRewrite(ShownAsText):
             "files_to_index": self.plan.file_count,
             "row_count": self.plan.row_count,
             "files_indexed": self.files,
+            "files_unchanged": self.unchanged,
             "receipts": [receipt.to_dict() for receipt in self.receipts],
             "given_up": [group.to_dict() for group in self.given_up],
         }
@@ -181,10 +187,13 @@ def rewrite_indexes(
 
     def rewrite(groups: Sequence[Split]) -> list[CommitMessage]:
         with MACHINE.executor(THREADS, "lakelatch-index") as pool:
-            return list(pool.map(maker.message, groups))
+            made = list(pool.map(maker.message, groups))
+        unchanged.append(sum(len(group.files) - len(m.compact_before) for group, m in zip(groups, made, strict=True)))
+        return [message for message in made if message.compact_before]
 
-    done = run_compaction(committer, timeline, schema, plan, rewrite, progress=progress)
-    return IndexRewrite(plan, done.receipts, done.files_after, done.given_up)
+    unchanged: list[int] = []
+    done = run_compaction(committer, timeline, schema, plan, rewrite, request=Redescription, progress=progress)
+    return IndexRewrite(plan, done.receipts, done.files_after, done.given_up, sum(unchanged))
 
 
 class IndexMaker:
@@ -228,9 +237,10 @@ class IndexMaker:
     def message(self, group: Split) -> CommitMessage:
         """The files of a group with their new indexes. The bytes of index files travel with the commit.
 
-        Nothing is stored beside a file of another table: its index goes into the manifest, however large.
+        Nothing is stored beside a file of another table: its index goes into the manifest, however large. A file whose index
+        comes out as it was is left out: a DELETE and an ADD of one identity would lose it (format/manifests §4).
         """
-        made, uploads = [], list[PendingUpload]()
+        before, made, uploads = list[DataFile](), list[DataFile](), list[PendingUpload]()
         for file, key in zip(group.files, group.keys, strict=True):
             specs = self.specs(file)
             index = self._index(group, file, key, specs) if specs else None
@@ -240,12 +250,15 @@ class IndexMaker:
                 name = f"{file.file_name}.{MACHINE.new_uuid()}{INDEX_SUFFIX}"
                 uploads += self._stored(key[: len(key) - len(file.file_name)] + name, index)
                 others = (*others, name)
-            made.append(file._replace(extra_files=others, embedded_file_index=None if beside_it else index))
+            described = file._replace(extra_files=others, embedded_file_index=None if beside_it else index)
+            if described != file:
+                before.append(file)
+                made.append(described)
         return CommitMessage(
             group.partition,
             group.bucket,
             group.total_buckets,
-            compact_before=group.files,
+            compact_before=tuple(before),
             compact_after=tuple(made),
             uploads=tuple(uploads),
         )

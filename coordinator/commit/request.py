@@ -171,6 +171,15 @@ class ManifestMerge(CommitRequest):
     folds_manifests = True
 
 
+class Redescription(CommitRequest):
+    """A compaction that deletes files and adds them again with another index, which may be one that they had before.
+
+    The base is written without deletions, because those would hide files that are described as they were (format/manifests §4).
+    """
+
+    folds_manifests = True
+
+
 @dataclass(frozen=True)
 class Undoing(CommitRequest):
     """The reverse of an earlier commit, which is its `read_snapshot`. A later commit that builds on that one is a conflict.

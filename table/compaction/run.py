@@ -151,6 +151,7 @@ def run_compaction(
     plan: CompactionPlan,
     rewrite: Rewrite,
     *,
+    request: type[CommitRequest] = CommitRequest,
     batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> Compaction:
@@ -158,12 +159,13 @@ def run_compaction(
 
     Args:
         schema: the schema with which `rewrite` writes.
+        request: what is committed.
         progress: called with the number of files rewritten so far and their total.
 
     Raises:
         LakelatchError: batches that were committed before remain; run it again to continue.
     """
-    run = _Run(committer, timeline, schema, plan)
+    run = _Run(committer, timeline, schema, plan, request)
     done = 0
     for batch in batches(plan.groups, batch_bytes):
         try:
@@ -203,6 +205,7 @@ class _Run:
     timeline: Timeline
     schema: TableSchema
     plan: CompactionPlan
+    request: type[CommitRequest]
     receipts: list[Receipt] = field(default_factory=list)
     given_up: list[GivenUp] = field(default_factory=list)
     files_before: int = 0
@@ -262,7 +265,7 @@ class _Run:
             lambda owner: owner not in owners,
             lambda: f"{stem}-{next(numbers)}",
         )
-        return CommitRequest(
+        return self.request(
             kind="COMPACT",
             entries=entries_of(messages),
             commit_user=self._user,

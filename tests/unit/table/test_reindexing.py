@@ -92,6 +92,39 @@ def test_indexes_that_no_option_names_are_dropped_and_expire() -> None:
     assert table.to_arrow()["v"].to_pylist() == [1, 2]
 
 
+@pytest.mark.parametrize("more", [{}, {"primary_key": ["p", "v"], "options": {"bucket": "1", "write-only": "true"}}])
+def test_files_may_get_the_description_back_that_they_had_before(more: dict[str, Any]) -> None:
+    """Without an index, with one, without it, with another, with the first: each of these entries has been deleted before."""
+    table = new_table(**more)
+    table.append(rows(1, 1, 2))
+    table.append(rows(2, 3))
+    for columns in ("v", None, "v", "s", "v", None):
+        option = "file-index.bitmap.columns"
+        table.alter(ll.remove_option(option) if columns is None else ll.set_option(option, columns))
+        assert table.rewrite_file_index().files == 2, columns
+        assert sorted(table.to_arrow()["v"].to_pylist()) == [1, 2, 3], columns
+        assert table.verify(snapshots="all", data="deep") == []
+    assert sorted(ll.open_table(table.url).at(snapshot=4).to_arrow()["v"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_file_whose_index_comes_out_as_it_was_is_left_alone() -> None:
+    """A DELETE and an ADD of one identity in one commit would lose it. A file with another index in the same run gets it."""
+    table = new_table()
+    table.alter(BITMAP)
+    table.append(rows(1, 1, 2))
+    done = table.rewrite_file_index(full=True)
+    assert (done.files, done.unchanged, done.receipts) == (0, 1, ())
+    assert str(done) == "nothing to change: 1 files have these indexes"
+    table.alter(ll.remove_option("file-index.bitmap.columns"))
+    table.append(rows(1, 3))
+    table.alter(BITMAP)
+    done = table.rewrite_file_index(full=True)
+    assert (done.files, done.unchanged, len(done.receipts)) == (1, 1, 1)
+    assert done.to_dict()["files_unchanged"] == 1
+    assert sorted(table.to_arrow()["v"].to_pylist()) == [1, 2, 3]
+    assert table.verify(snapshots="all", data="deep") == []
+
+
 def test_partitions_can_be_chosen_and_columns_may_have_changed() -> None:
     """A file from before a column was renamed and widened has an index under the old name, of the old values."""
     table = new_table()
