@@ -113,7 +113,8 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
     """What a clone by reference of a snapshot would write. Changes nothing.
 
     Raises:
-        Unsupported: the table has files outside of its folder, or is such a clone itself; or no option can name its folder.
+        Unsupported: the table has files outside of its folder, or is such a clone itself; rows of another branch belong to
+            it; or no option can name its folder.
         TableCorrupt: metadata of the snapshot is missing.
     """
     url = timeline.store.url
@@ -122,6 +123,12 @@ def plan_reference(timeline: Timeline, schema: TableSchema, snapshot: Snapshot, 
             raise Unsupported(
                 f"{url} has files outside of its folder, in {locations[0]} (option '{key}'), which no tag of it would keep",
                 next_step="clone the table that the files belong to, or export() the rows",
+            )
+    for option in (opt.FALLBACK_BRANCH, opt.PRIMARY_BRANCH):
+        if branch := schema.options.get(option):
+            raise Unsupported(
+                f"rows of {url} are read from branch '{branch}' too (option '{option.key}'), which the clone would lack",
+                next_step="clone it without reference=True, or remove the option",
             )
     location = location_of(timeline.store)
     if _as_option(location) != (location,):

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...core.casts.columns import Cast, CastFailure
 from ...core.casts.rules import cast_of
 from ...core.metadata.schema import TableSchema
 from ...core.rows.partition import PartitionCodec, is_blank, plain_text
@@ -142,7 +143,7 @@ class BoundsLayout:
             )
             if cast is None:
                 return pa.nulls(size, pa.string())
-            array, kind = cast(array), field.type
+            array, kind = _cast_bounds(cast, array), field.type
         return object_texts(array, kind)
 
     def null_counts(self, counts: pa.Array, row_counts: pa.Array) -> pa.Array:
@@ -152,6 +153,22 @@ class BoundsLayout:
             found = row_counts if source is None and not self._is_same else _element(counts, at)
             texts.append((f"{name}=", found.cast(pa.string())))
         return _joined("{", texts, "}", len(counts))
+
+
+def _cast_bounds(cast: Cast, bounds: pa.Array) -> pa.Array:
+    """Bounds as another type; null where that cannot be, as for texts of which the statistics have the beginning only."""
+    try:
+        return cast(bounds)
+    except (CastFailure, OverflowError):
+        pass
+    encoded = bounds.dictionary_encode()
+    made = []
+    for i in range(len(encoded.dictionary)):
+        try:
+            made.append(cast(encoded.dictionary.slice(i, 1)))
+        except (CastFailure, OverflowError):
+            made.append(pa.nulls(1, cast(encoded.dictionary.slice(0, 0)).type))
+    return pa.concat_arrays(made).take(encoded.indices)
 
 
 def _index(columns: Sequence[str], name: str) -> int:

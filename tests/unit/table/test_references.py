@@ -357,6 +357,23 @@ def test_where_no_clone_by_reference_is_made(tmp_path: Path) -> None:
     assert table.tags() == []
 
 
+@pytest.mark.parametrize("option", ["scan.fallback-branch", "scan.primary-branch"])
+def test_no_clone_by_reference_is_made_of_a_table_with_rows_of_another_branch(option: str) -> None:
+    """It would have the option, and not the branch, so that each read of it would fail."""
+    url = f"memory://references-{next(COUNTER)}/t"
+    table = ll.create_table(url, FIELDS, partition_by=["p"])
+    table.append(some(1, 2))
+    table.create_branch("other", snapshot=1)
+    table.branch("other").append(some(4))
+    table.alter(ll.set_option(option, "other"))
+    rows = shown(table.refresh())
+    with pytest.raises(Unsupported, match=rf"are read from branch 'other' too \(option '{option}'\)"):
+        table.clone(f"{url}-clone", reference=True)
+    assert table.tags() == [] and not ll.is_table(f"{url}-clone")
+    table.clone(f"{url}-clone")
+    assert shown(ll.open_table(f"{url}-clone")) == rows
+
+
 def test_a_last_create_of_a_clone_by_reference_without_an_answer_is_looked_at() -> None:
     source, target = Fragile(), Fragile()
     make(source)

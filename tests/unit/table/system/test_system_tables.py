@@ -251,3 +251,27 @@ def test_many_entries_become_the_rows_that_few_become(monkeypatch: pytest.Monkey
     names = found[0]["file_path"].to_pylist()
     assert not any(f"data-{n}-0.parquet" in name for n in range(40, 60) for name in names)
     assert set(found[0]["file_format"].to_pylist()) == {"parquet"}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "wanted"),
+    [
+        (
+            ["1970-01-01 00:00:01.500", "1970-01-01 00:02:00.000"],
+            "TIMESTAMP(3)",
+            ["null", "null"],
+        ),  # 16 letters are kept
+        (["1970-01-01", "1970-01-01 00:00:01.500"], "TIMESTAMP(3)", ["1970-01-01T00:00", "null"]),
+        (["10", "9"], "INT", ["10", "9"]),
+    ],
+)
+def test_a_bound_that_was_cut_and_fits_no_other_type_is_left_out(
+    values: list[str], kind: str, wanted: list[str]
+) -> None:
+    """Statistics keep the beginning of a text. Other files of the table, and other columns, are told all the same."""
+    table = ll.create_table(f"memory://system-{next(COUNTER)}/t", pa.schema([("n", pa.int64()), ("s", pa.string())]))
+    for text in values:
+        table.append(pa.table({"n": [1], "s": [text]}))
+    table.alter(ll.update_type("s", kind, force=True))
+    found = table.system("files", ["min_value_stats"])["min_value_stats"].to_pylist()
+    assert sorted(found) == sorted(f"{{n=1, s={text}}}" for text in wanted)
