@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from . import options as opt
 from .errors import Unsupported
-from .metadata.data_file import DataFile, IndexEntry, ManifestEntry
+from .metadata.data_file import RETURN_MARK, DataFile, IndexEntry, ManifestEntry
 from .metadata.schema import TableSchema
 from .options import TableOptions
 from .paths import TablePaths, safe_name
@@ -136,6 +136,12 @@ def is_external(key: str) -> bool:
     return key.startswith("/") or _URL.match(key) is not None
 
 
+def _beside(folder: str, names: Iterable[str]) -> Iterator[str]:
+    """The keys of the files beside a data file. Outside the table a mark is only a name (decision 75)."""
+    marked = not is_external(folder)
+    return (folder + safe_name(n, "_EXTRA_FILES") for n in names if marked or not n.endswith(RETURN_MARK))
+
+
 class FileKeys:
     """The keys of the files that a table's manifests and index manifests name.
 
@@ -151,6 +157,8 @@ class FileKeys:
     def data(self, entry: ManifestEntry) -> tuple[str, ...]:
         """The keys of a data or changelog file, and of the files that belong to it. URLs are in one spelling.
 
+        Nothing is beside a file outside the table but its index.
+
         Raises:
             TableCorrupt, Unsupported: as `FilePlaces.keys`.
         """
@@ -159,7 +167,7 @@ class FileKeys:
         if not entry.file.extra_files:
             return (key,)
         folder = key[: len(key) - len(entry.file.file_name)]
-        return (key, *(folder + safe_name(name, "_EXTRA_FILES") for name in entry.file.extra_files))
+        return (key, *_beside(folder, entry.file.extra_files))
 
     def owned(self, entry: ManifestEntry) -> tuple[str, ...]:
         """The same; nothing for a file of another table, which must not be deleted."""
@@ -193,8 +201,7 @@ class FileKeys:
                 folder = folders[place]
                 key = folder + safe_name(name, "a manifest")
             yield key
-            for more in beside:
-                yield folder + safe_name(more, "_EXTRA_FILES")
+            yield from _beside(folder, beside)
 
     def deletable(self, key: str) -> str:
         """A key that may be deleted: one inside the table, or one in a location that an option of the table names.

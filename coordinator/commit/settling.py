@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ...core import options as opt
 from ...core.metadata.change import Owner, owner_of
-from ...core.metadata.data_file import ADD, DELETE, IndexEntry, ManifestEntry
+from ...core.metadata.data_file import ADD, DELETE, RETURN_MARK, IndexEntry, ManifestEntry
 from ...core.metadata.deletion_vector import INDEX_TYPE
 from ...core.metadata.folding import MergePlan, live
 from ...core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
@@ -47,6 +47,7 @@ from .key_rules import KeyRules
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
 from .request import CommitRequest, RowChange, Undoing
+from .returning import Returning
 from .row_ids import tracked
 from .undoing import builds_on
 
@@ -104,6 +105,7 @@ class Settler:
     newest_schema: NewestSchema = field(init=False)
     key_rules: KeyRules = field(init=False)
     _since: ChangesSince = field(init=False)
+    _returning: Returning = field(init=False)
     _read_files: Files | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +120,7 @@ class Settler:
             concerned = _every_partition
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
+        self._returning = Returning(FileKeys(self.schema))
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
         """Settle the request on a base.
@@ -148,7 +151,9 @@ class Settler:
         if isinstance(index, Conflict):
             return index
         folded = self._folded(base) if self.request.folds_manifests else None
-        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog, self.key_rules.new_data)
+        entries, marks = self._marked(entries)
+        new_data = (*self.key_rules.new_data, *marks)
+        return Settled(entries, *index, next_row_id, folded, self.request.published_changelog, new_data)
 
     def learn(self, manifests: Iterable[MetadataFile]) -> None:
         """Remember the manifests of this commit, so that the next one need not read them."""
@@ -163,7 +168,11 @@ class Settler:
         request, read = self.request, self.request.read_snapshot
         is_read = ref_of(read) == base.ref
         if isinstance(request, Undoing):
-            return builds_on(request, self._since, base.snapshot) or Followed({})
+            found = builds_on(request, self._since, base.snapshot)
+            if isinstance(found, Conflict):
+                return found
+            self.request = found
+            return Followed({})
         changed = self._read_conflict(request, base) if isinstance(request, RowChange) else None
         if changed is not None:
             return changed
@@ -214,9 +223,17 @@ class Settler:
     def _entries(self, files: Followed) -> tuple[ManifestEntry, ...]:
         """An overwrite deletes the files that it replaces (H13). A rollback leaves restored files alone that are still live."""
         request = self.request
-        back = {e.identity for e in request.entries} if request.restores else set()
-        deleted = (e.deletion() for identity, e in files.replaced.items() if identity not in back)
-        return (*deleted, *(e for e in request.entries if e.identity not in files.replaced))
+        back = {e.origin for e in request.entries} if request.restores else set()
+        there = {e.origin for e in files.replaced.values()}
+        deleted = (e.deletion() for e in files.replaced.values() if e.origin not in back)
+        return (*deleted, *(e for e in request.entries if e.origin not in there))
+
+    def _marked(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], tuple[MetadataFile, ...]]:
+        """The entries, those of files that may come back with an identity of their own; and the files of these marks."""
+        made, files = self._returning.marked(entries)
+        others = (u for u in self.request.uploads if not u.key.endswith(RETURN_MARK))
+        self.request = replace(self.request, uploads=(*others, *files)) if files else self.request
+        return made, tuple(MetadataFile(f.key, f.key, f.data) for f in files)
 
     def _in_buckets(self, entries: tuple[ManifestEntry, ...], base: Base) -> tuple[ManifestEntry, ...] | Conflict:
         """New files of fixed buckets with their sequence numbers; a conflict if the partition has another bucket count.

@@ -8,6 +8,7 @@ Invariant: what counts is what later commits have left: a change that was itself
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...core.metadata.change import Landed, Owner, owner_of, vector_places
 from ...core.metadata.data_file import ADD, EntryIdentity, IndexEntry, ManifestEntry
@@ -18,8 +19,10 @@ from .request import Undoing
 from .row_ids import RowRanges
 
 
-def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> Conflict | None:
-    """The conflict with the newest commit that builds on the one that is undone; None if there is none.
+def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> Conflict | Undoing:
+    """The conflict with the newest commit that builds on the one that is undone. If there is none, the undo on this base.
+
+    A file that went and came back has another identity since (`returning`), and that is the one which goes.
 
     Args:
         request: the reverse of the commit; `read_snapshot` is the commit's snapshot.
@@ -28,14 +31,14 @@ def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> C
     commit = request.read_snapshot
     changes = since.since(commit, base)
     if isinstance(changes, Conflict) or commit is None or base is None:
-        return changes if isinstance(changes, Conflict) else None
+        return changes if isinstance(changes, Conflict) else request
     left = _Left(changes)
-    gone = {e.identity: e for e in request.entries if e.kind != ADD}
-    back = {e.identity for e in request.entries if e.kind == ADD}
+    gone = {e.origin: e for e in request.entries if e.kind != ADD}
+    back = {e.origin for e in request.entries if e.kind == ADD}
     rows = RowRanges(e.file for e in gone.values())
     for what, found in (
-        ("deleted or rewrote files that it added", [e for e in left.deleted if e.identity in gone]),
-        ("brought back files that it deleted", [e for e in left.added if e.identity in back]),
+        ("deleted or rewrote files that it added", [e for e in left.deleted if e.origin in gone]),
+        ("brought back files that it deleted", [e for e in left.added if e.origin in back]),
         ("updated rows that it added", [e for e in left.new if rows.meet(e.file)]),
         ("added files where files come back", [e for e in left.new if (e.partition, e.bucket) in request.closed]),
     ):
@@ -44,7 +47,9 @@ def builds_on(request: Undoing, since: ChangesSince, base: Snapshot | None) -> C
     owners = request.marked | {owner_of(e) for e in gone.values()}
     marked = _marked(since, commit, base, owners)
     if not marked:
-        return None
+        now = {e.origin: e.deletion() for e in left.added}
+        entries = tuple(now.get(e.origin, e) if e.kind != ADD else e for e in request.entries)
+        return replace(request, entries=entries)
     by = _newest(changes, lambda c: not marked.isdisjoint(c.marked))
     return _conflict(by, sorted(owner[2] for owner in marked), "deleted rows of files that it changed")
 
@@ -62,11 +67,11 @@ class _Left:
         last: dict[EntryIdentity, ManifestEntry] = {}
         for change in changes:
             for entry in change.change.entries:
-                first.setdefault(entry.identity, entry)
-                last[entry.identity] = entry
+                first.setdefault(entry.origin, entry)
+                last[entry.origin] = entry
         self.added = [e for e in last.values() if e.kind == ADD]
         self.deleted = [e for e in last.values() if e.kind != ADD]
-        self.new = [e for e in self.added if first[e.identity].kind == ADD]
+        self.new = [e for e in self.added if first[e.origin].kind == ADD]
 
 
 def _marked(since: ChangesSince, commit: Snapshot, base: Snapshot, owners: frozenset[Owner]) -> frozenset[Owner]:
@@ -88,8 +93,8 @@ def _entries(found: Sequence[IndexEntry]) -> list[IndexEntry]:
 
 
 def _mentions(entries: Sequence[ManifestEntry]) -> Callable[[Landed], bool]:
-    identities = {e.identity for e in entries}
-    return lambda change: any(e.identity in identities for e in change.change.entries)
+    origins = {e.origin for e in entries}
+    return lambda change: any(e.origin in origins for e in change.change.entries)
 
 
 def _newest(changes: Sequence[Landed], is_by: Callable[[Landed], bool]) -> Landed:

@@ -107,11 +107,11 @@ def plan_rollback(timeline: Timeline, target: Snapshot, key: str) -> RollbackPla
     latest = timeline.latest()
     if latest is None or latest.identity == target.identity:
         raise InvalidArgument(f"snapshot {target.id} is the newest: there is nothing to roll back")
-    wanted = {e.identity: e for e in live(timeline.entries(timeline.manifests(target)))}
+    wanted = {e.origin: e for e in live(timeline.entries(timeline.manifests(target)))}
     # The newest state may be what is wrong with the table: a DELETE that met no ADD is no reason not to leave it.
-    have = {key: e for key, e in fold(timeline.entries(timeline.manifests(latest))).items() if e.kind == ADD}
-    added = tuple(e for identity, e in wanted.items() if identity not in have)
-    removed = tuple(e for identity, e in have.items() if identity not in wanted)
+    have = {e.origin: e for e in fold(timeline.entries(timeline.manifests(latest))).values() if e.kind == ADD}
+    added = tuple(e for origin, e in wanted.items() if origin not in have)
+    removed = tuple(e for origin, e in have.items() if origin not in wanted)
     index = tuple(e for e in timeline.index_entries(target) if e.kind == ADD)
     return RollbackPlan(
         target=target, key=key, latest=latest, state=tuple(wanted.values()), index=index, added=added, removed=removed
@@ -200,9 +200,9 @@ def _states_before_later_deletions(timeline: Timeline, plan: RollbackPlan) -> li
     between = timeline.parallel(timeline.find, range(plan.target.id, plan.latest.id + 1))
     states = [s for s in between if s is not None]
     deltas = timeline.parallel(lambda s: timeline.entries(timeline.delta_manifests(s)), states[1:])
-    back, deleted, found = {e.identity for e in plan.added}, set[EntryIdentity](), []
+    back, deleted, found = {e.origin for e in plan.added}, set[EntryIdentity](), []
     for before, delta in zip(states, deltas, strict=False):
-        gone = back & {e.identity for e in delta if e.kind == DELETE}
+        gone = back & {e.origin for e in delta if e.kind == DELETE}
         if gone & deleted:
             found.append(before)
         deleted |= gone

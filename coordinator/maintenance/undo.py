@@ -24,6 +24,7 @@ from ...core.metadata.snapshot import Snapshot
 from ...core.places import FileKeys
 from ..commit.attempt import FileNames
 from ..commit.changes_since import ChangesSince
+from ..commit.conflicts import Conflict
 from ..commit.index_files import with_vectors_of
 from ..commit.message import PendingUpload
 from ..commit.request import Remarks, Undoing
@@ -143,10 +144,10 @@ def plan_undo(
     old, new = (timeline.index_entries(s) if s is not None else [] for s in (before, commit))
     if old != new:
         plan = replace(plan, marked=changes.landed(before, commit).marked)
-    conflict = builds_on(plan.request("", None, None), changes, latest)
-    if conflict is not None:
+    found = builds_on(plan.request("", None, None), changes, latest)
+    if isinstance(found, Conflict):
         raise CommitConflict(
-            f"snapshot {commit.id} cannot be undone: {conflict.reason}",
+            f"snapshot {commit.id} cannot be undone: {found.reason}",
             next_step="undo that commit first, or roll the table back",
         )
     if old != new:

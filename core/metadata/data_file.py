@@ -72,6 +72,9 @@ class DataFile(NamedTuple):
 PartitionBucket = tuple[bytes, int]
 """A partition, as the bytes of its row, and one of its buckets."""
 
+RETURN_MARK = ".entry"
+"""The end of names in `_EXTRA_FILES` that only give an entry an identity of its own (decision 75)."""
+
 EntryIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 
 
@@ -104,6 +107,15 @@ class ManifestEntry(NamedTuple):
             file.embedded_file_index,
             file.external_path,
         )
+
+    @property
+    def origin(self) -> EntryIdentity:
+        """The identity that it would have if it had never come back: the same for all entries of a file at one level."""
+        file = self.file
+        if not any(name.endswith(RETURN_MARK) for name in file.extra_files):
+            return self.identity
+        beside = tuple(name for name in file.extra_files if not name.endswith(RETURN_MARK))
+        return ManifestEntry(*self[:-1], file._replace(extra_files=beside)).identity
 
     def deletion(self) -> ManifestEntry:
         """The DELETE of this file, with its complete metadata."""

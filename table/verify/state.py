@@ -38,11 +38,13 @@ class State:
     Attributes:
         names: its manifests, in order.
         live: the entries by identity, each with the manifest that it comes from.
+        deleted: the identities of all DELETEs, under which a reader finds no file.
         whole: everything could be read, so that counts can be compared.
     """
 
     names: tuple[str, ...] = ()
     live: dict[EntryIdentity, tuple[ManifestEntry, str]] = field(default_factory=dict)
+    deleted: set[EntryIdentity] = field(default_factory=set)
     whole: bool = True
 
 
@@ -161,7 +163,7 @@ class StateCheck:
         follows = self._previous is not None and self._previous[0] == snapshot.id - 1 and self._previous[1].whole
         previous = self._previous[1] if follows and self._previous is not None else None
         if previous is not None and previous.names == names:
-            return State(names, previous.live)
+            return State(names, previous.live, previous.deleted)
         state = self._fold(names, key)
         if previous is not None and state.whole:
             self._compare(key, snapshot, previous, state)
@@ -184,6 +186,7 @@ class StateCheck:
                         _key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is already live"
                     )
                 state.live[entry.identity] = (entry, name)
+        state.deleted = set(deleted)
         for identity, name in deleted.items():
             self._delete(state, identity, name)
         return state
@@ -206,7 +209,14 @@ class StateCheck:
                 continue
             if entry.identity in state.live and entry.identity not in deletes:
                 self._findings.error(_key(name), "_FILE_NAME", f"adds {entry.file.file_name}, which is already live")
+            if entry.identity in state.deleted:
+                self._findings.error(
+                    _key(name),
+                    "_FILE_NAME",
+                    f"adds {entry.file.file_name} again, which an earlier DELETE hides from readers",
+                )
             state.live[entry.identity] = (entry, name)
+        state.deleted |= deletes.keys()
         for identity, name in deletes.items():
             self._delete(state, identity, name)
         rows = sum(e.file.row_count if e.kind == ADD else -e.file.row_count for e, _ in entries)

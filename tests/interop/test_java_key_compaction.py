@@ -104,6 +104,26 @@ def test_files_are_those_that_java_makes(tmp_path: Path, paimon_java: Any, engin
             assert made.verify("all", data=True) == []
 
 
+@pytest.mark.parametrize("back", ["undo", "rollback"])
+def test_java_raises_a_file_that_was_lowered(tmp_path: Path, paimon_java: Any, back: str) -> None:
+    """Its name stays, and the entry of its first rise was deleted: under that identity no reader would see it (decision 75)."""
+    path = tmp_path / "t"
+    create(paimon_java, path, "deduplicate")
+    paimon_java.commit_rows(path, [[1, 1, "a"], [2, 2, "b"]], identifier=1)
+    before = our_rows(ll.open_table(str(path)))
+    paimon_java.compact(path, identifier=2, full=True)
+    for identifier in (3, 4):
+        table = ll.open_table(str(path))
+        table.undo(table.timeline.snapshot_ids()[-1]) if back == "undo" else table.rollback(snapshot=1)
+        assert [e.file.level for e in ll.open_table(str(path)).entries()] == [0]
+        assert_same_rows(paimon_java.rows(path), before)
+        paimon_java.compact(path, identifier=identifier, full=True)
+        assert [e.file.level for e in ll.open_table(str(path)).entries()] == [5]
+        assert_same_rows(our_rows(ll.open_table(str(path))), before)
+        assert_same_rows(paimon_java.rows(path), before)
+    assert ll.open_table(str(path)).verify("all", data=True) == []
+
+
 SEEDS = range(60 if NIGHTLY else 3)
 IN_TURNS = ("deduplicate", "sequence group", "aggregation", "sequence field", "partial-update")
 

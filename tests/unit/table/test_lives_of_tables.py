@@ -137,6 +137,13 @@ class Life:
         """A change of the options makes a schema; each branch has schemas of its own."""
         self.table(branch).alter(ll.set_option("target-file-size", f"{self.dice.randint(50, 100)} mb"))
 
+    def reindex(self, branch: str) -> None:
+        """Indexes come and go, of the same files."""
+        table, option = self.table(branch), "file-index.bloom-filter.columns"
+        table.alter(ll.remove_option(option) if option in table.options else ll.set_option(option, "k"))
+        self.table(branch).rewrite_file_index()
+        self.written(branch, self.newest[branch])
+
     def roll_back(self, branch: str) -> bool | None:
         target = self.chosen(branch)
         if target is None or target == max(self.snapshots[branch]):
@@ -363,8 +370,9 @@ ACTS: dict[Callable[[Life, str], bool | None], int] = {
     Life.overwrite: 3,
     Life.delete_keys: 3,
     Life.drop_partition: 1,
-    Life.compact: 3,
+    Life.compact: 5,
     Life.alter: 1,
+    Life.reindex: 2,
     Life.roll_back: 2,
     Life.undo: 3,
     Life.delete_where: 2,

@@ -48,13 +48,24 @@ def judged(table: Table, *, of: int = 2, **more: Any) -> Conflict | None:
     read = snapshot(table, of)
     request = Undoing("OVERWRITE", (MADE.deletion(), TOO.deletion(), OLD), "undo", read_snapshot=read, **more)
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
-    return builds_on(request, since, table.timeline.latest())
+    found = builds_on(request, since, table.timeline.latest())
+    return found if isinstance(found, Conflict) else None
 
 
 def told(table: Table, **more: Any) -> tuple[str, tuple[str, ...]]:
     found = judged(table, **more)
     assert found is not None and found.check == "depended_on"
     return found.reason, found.files
+
+
+def test_a_file_that_came_back_goes_under_the_identity_that_it_has_now(table: Table) -> None:
+    now = MADE._replace(file=MADE.file._replace(extra_files=("made.1.entry",)))
+    publish(table, "OVERWRITE", [MADE.deletion()])
+    publish(table, "OVERWRITE", [now])
+    request = Undoing("OVERWRITE", (MADE.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
+    since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
+    found = builds_on(request, since, table.timeline.latest())
+    assert isinstance(found, Undoing) and found.entries == (now.deletion(), OLD)
 
 
 def test_a_commit_with_nothing_after_it_can_be_undone(table: Table) -> None:
@@ -136,8 +147,9 @@ def test_later_commits_that_are_gone_are_a_conflict(table: Table) -> None:
     table.store.delete_many([table.paths.snapshot(3)])
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     found = builds_on(Undoing("OVERWRITE", (), "undo", read_snapshot=read), since, snapshot(table, 4))
-    assert found is not None and found.check == "history_is_visible"
-    assert builds_on(Undoing("OVERWRITE", (), "undo"), since, None) is None, "a table without snapshots"
+    assert isinstance(found, Conflict) and found.check == "history_is_visible"
+    nothing = Undoing("OVERWRITE", (), "undo")
+    assert builds_on(nothing, since, None) == nothing, "a table without snapshots"
 
 
 # --------------------------------------------------------------------------------------------------------- deleted rows
@@ -177,7 +189,7 @@ def test_marks_that_only_moved_to_another_file_are_no_conflict(table: Table) -> 
     entries = (MADE.deletion(),)
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     request = Undoing("OVERWRITE", entries, "undo", read_snapshot=snapshot(table, 4))
-    assert builds_on(request, since, table.timeline.latest()) is None
+    assert builds_on(request, since, table.timeline.latest()) == request
     delete_rows(table, {"made": [2]})
     found = builds_on(request, since, table.timeline.latest())
     assert found is not None and found.reason.startswith("snapshot 6 ")
