@@ -1,9 +1,8 @@
-"""Files that come back under an identity that an earlier entry had get a new one, so that no DELETE hides them later.
+"""Files that a rollback or an undo lowers to an earlier level get a new identity, so that no DELETE hides them later.
 
 Owns: `Returning`. Must not know: which files come back, how a commit is written. Source: format/manifests §4; decision 75.
-Invariant: after a commit no later one can add a file under an identity of which a DELETE is in the manifests. A compaction raises
-a file to a higher level without a new name, also Apache Paimon's, and an index is made again from the same rows. So a file whose
-level goes down again, or that gets other indexes, gets one more name in `_EXTRA_FILES`, which stays with it.
+Invariant: after a commit no compaction can raise a file to an identity of which a DELETE is in the manifests. Raising gives no new
+name, also where Apache Paimon does it. So a file whose level goes down gets one more name in `_EXTRA_FILES`, which stays with it.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ class Returning:
 
 
 def _may_return(old: ManifestEntry, new: ManifestEntry) -> bool:
-    """Could a later commit bring back the old entry? Not if the file rose, or if there is a new name beside it already.
-
-    A commit that restores an earlier state has a base without DELETEs, so that all others of its entries are safe, too.
-    """
-    return new.file.level <= old.file.level and set(new.file.extra_files) <= set(old.file.extra_files)
+    """Would the file have its old identity again, once a compaction raised it to that level?"""
+    level = old.file.level
+    return new.file.level < level and new._replace(file=new.file._replace(level=level)).identity == old.identity

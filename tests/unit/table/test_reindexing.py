@@ -13,7 +13,6 @@ from killed_store import contents, each_kill
 
 import lakelatch as ll
 from lakelatch.core.metadata.data_file import DataFile
-from lakelatch.core.paths import INDEX_SUFFIX
 from lakelatch.table.scan.index_pruning import beside, embedded_index, sidecar_of
 from lakelatch.table.table import Table
 
@@ -36,11 +35,6 @@ def new_table(**more: Any) -> Table:
 
 def files(table: Table) -> dict[str, DataFile]:
     return {e.file.file_name: e.file for e in table.entries()}
-
-
-def indexes(file: DataFile) -> list[str]:
-    """The names of the index files beside a file."""
-    return [name for name in file.extra_files if name.endswith(INDEX_SUFFIX)]
 
 
 def without_index(table: Table) -> dict[str, DataFile]:
@@ -67,7 +61,7 @@ def test_existing_files_get_the_indexes_of_today() -> None:
     table.alter(*BLOOM, ll.set_option("file-index.in-manifest-threshold", "10 b"))
     assert table.rewrite_file_index().files == 3
     assert without_index(table) == before
-    assert all(f.embedded_file_index is None and len(indexes(f)) == 1 for f in files(table).values())
+    assert all(f.embedded_file_index is None and len(f.extra_files) == 1 for f in files(table).values())
     assert table.to_arrow(where="s = 'text 7' AND v < 8")["v"].to_pylist() == [7]
     assert str(table.rewrite_file_index()) == "nothing to index: 3 files"
     assert table.rewrite_file_index(full=True, dry_run=True).to_dict()["files_to_index"] == 3
@@ -94,7 +88,7 @@ def test_indexes_that_no_option_names_are_dropped_and_expire() -> None:
     }
     table.alter(ll.remove_option("file-index.bitmap.columns"))
     assert table.rewrite_file_index().files == 1
-    assert indexes(files(table)[old.file_name]) == []
+    assert files(table)[old.file_name].extra_files == ()
     assert table.to_arrow()["v"].to_pylist() == [1, 2]
 
 

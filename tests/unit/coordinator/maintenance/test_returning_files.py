@@ -126,18 +126,7 @@ def test_indexes_come_and_go() -> None:
         assert_sound(table)
     expire(table)
     assert_sound(table)
-    assert len(marks(table)) == 1
-
-
-def test_an_index_with_a_name_of_its_own_needs_no_mark() -> None:
-    options = {"file-index.in-manifest-threshold": "1 B", BLOOM: "k"}
-    table = ll.create_table(f"memory://returning-{next(COUNTER)}/t", ll.Schema([("k", "INT"), ("v", "STRING")]))
-    table.append(rows("a", 1, 2))
-    for name, value in options.items():
-        table.alter(ll.set_option(name, value))
-    assert len(ll.open_table(table.url).rewrite_file_index().receipts) == 1
     assert marks(table) == []
-    assert [len(e.file.extra_files) for e in ll.open_table(table.url).entries()] == [1]
 
 
 def test_nothing_is_written_beside_files_outside_the_table(tmp_path: Path) -> None:
