@@ -25,6 +25,7 @@ from .conflicts import Conflict
 from .key_files import added_since, in_runs, runs_overlap
 from .key_order import KeyOrder, Numbers, new_rows, numbers_meet, older_rows_appended, stamped
 from .request import CommitRequest
+from .returning import Returning
 
 Entries = tuple[ManifestEntry, ...]
 
@@ -38,6 +39,7 @@ class KeyRules:
         order: by what the rows of a key are ordered.
         superseded: the keys of data files in whose place others were made.
         new_data: the files that were made on the last base.
+        returning: the names of files whose level goes down.
     """
 
     request: CommitRequest
@@ -47,10 +49,12 @@ class KeyRules:
     order: KeyOrder = field(init=False)
     superseded: list[str] = field(default_factory=list)
     new_data: tuple[MetadataFile, ...] = ()
+    returning: Returning = field(init=False)
     _above: Snapshot | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.order, self._above = KeyOrder.of(self.schema), self.request.read_snapshot
+        self.returning = Returning(FileKeys(self.schema))
 
     def numbered_partitions(self, entries: Entries) -> set[bytes]:
         """The partitions of which the sequence numbers must be known."""

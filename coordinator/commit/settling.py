@@ -47,7 +47,6 @@ from .key_rules import KeyRules
 from .manifest_compaction import Merge, merge_manifests
 from .newest_schema import NewestSchema
 from .request import CommitRequest, RowChange, Undoing
-from .returning import Returning
 from .row_ids import tracked
 from .undoing import builds_on
 
@@ -105,7 +104,6 @@ class Settler:
     newest_schema: NewestSchema = field(init=False)
     key_rules: KeyRules = field(init=False)
     _since: ChangesSince = field(init=False)
-    _returning: Returning = field(init=False)
     _read_files: Files | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +118,6 @@ class Settler:
             concerned = _every_partition
         self._since = ChangesSince(self.timeline, FileKeys(self.schema), concerned)
         self.key_rules = KeyRules(request, self.schema, self.timeline, self._since)
-        self._returning = Returning(FileKeys(self.schema))
 
     def settle(self, base: Base, ours_id: int) -> Settled | Conflict:
         """Settle the request on a base.
@@ -230,7 +227,7 @@ class Settler:
 
     def _marked(self, entries: tuple[ManifestEntry, ...]) -> tuple[tuple[ManifestEntry, ...], tuple[MetadataFile, ...]]:
         """The entries, those of files that may come back with an identity of their own; and the files of these marks."""
-        made, files = self._returning.marked(entries)
+        made, files = self.key_rules.returning.marked(entries)
         others = (u for u in self.request.uploads if not u.key.endswith(RETURN_MARK))
         self.request = replace(self.request, uploads=(*others, *files)) if files else self.request
         return made, tuple(MetadataFile(f.key, f.key, f.data) for f in files)
