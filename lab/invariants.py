@@ -176,6 +176,8 @@ def _of_the_table(objects: Objects, reading: Reading, context: Context) -> Itera
             yield Violation("G3", f"snapshot {view.snapshot.id} holds the rows of {twice[0]} twice")
         if view.stray:
             yield Violation("H12", f"snapshot {view.snapshot.id} marks rows of {view.stray[0]}, which is not live")
+        if view.unindexed:
+            yield Violation("H12", f"snapshot {view.snapshot.id}: no hash index has the key of {view.unindexed[0]}")
         if view.twice:
             yield Violation("row ids", f"snapshot {view.snapshot.id}: {view.twice[0]} has row ids of another file")
         yield from _of_keys(view, context) if context.keyed else _moved_rows(view, context)

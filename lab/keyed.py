@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from ..core import options as opt
-from ..core.metadata.data_file import DataFile, ManifestEntry
+from ..core.metadata.data_file import NO_BUCKETS, DataFile, ManifestEntry
 from ..core.metadata.schema import parse_schema
 from ..core.rows.binary_row import encode_row
 from ..core.rows.types import AtomicType
@@ -105,6 +105,36 @@ def winners(
             wrong.append(f"two rows of key {key} have the number {max(order)[1]}")
         newest.append(rows[order.index(max(order))][1])
     return tuple(newest), tuple(wrong)
+
+
+def hash_of(key: int) -> bytes:
+    """The hash of a key is the key, as an index file of dynamic buckets holds it."""
+    return key.to_bytes(4, "big")
+
+
+def hashes_in(data: bytes) -> frozenset[bytes]:
+    """The hashes that an index file of dynamic buckets holds.
+
+    >>> hashes_in(hash_of(1) + hash_of(2)) == {hash_of(1), hash_of(2)}
+    True
+    """
+    return frozenset(data[n : n + 4] for n in range(0, len(data), 4))
+
+
+def unindexed(alive: Iterable[ManifestEntry], hashes: Mapping[int, bytes]) -> tuple[str, ...]:
+    """The rows of dynamic buckets whose keys their bucket's hash index lacks: the next writer would give them another bucket.
+
+    Args:
+        hashes: the contents of the index files, by bucket.
+    """
+    known = {bucket: hashes_in(data) for bucket, data in hashes.items()}
+    return tuple(
+        row.text
+        for entry in alive
+        if entry.total_buckets == NO_BUCKETS
+        for row in rows_of(entry.file.file_name)
+        if hash_of(row.key) not in known.get(entry.bucket, ())
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ def _blind(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[Ind
     return list(found.values())
 
 
+def _whatever_its_type(old: Sequence[IndexEntry], changes: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """An index file replaces that of its bucket, also one of another type."""
+    return list({(e.partition, e.bucket): e for e in (*old, *changes) if e.kind == ADD}.values())
+
+
 _entries = settling.Settler._entries
 
 
@@ -86,6 +91,15 @@ def _names(alive: Sequence[IndexEntry], partition: bytes) -> frozenset[str]:
 
 
 _on = HashJoin.on
+
+
+def _joins_with_nothing(self: HashJoin, partition: bytes, bucket: int, old: Any, new: Any) -> Any:
+    """The new index file of a bucket has this commit's hashes only."""
+    entries, file = _join(self, partition, bucket, None, new)
+    return [*([] if old is None else [replace(old, kind=DELETE)]), *entries], file
+
+
+_join = HashJoin._join
 
 
 def _file_by_file(entries: Any, rules: Any, matches: Any) -> Any:
@@ -151,5 +165,15 @@ KEYS: tuple[Mutant, ...] = (
         "a key in two buckets",
         lambda: [(HashJoin, "on", _joins_blindly)],
         (keys.placing(0),),
+    ),
+    Mutant(
+        "an index of one commit's keys only",
+        lambda: [(HashJoin, "_join", _joins_with_nothing)],
+        (keys.indexing(0, writers=1, compactors=1),),
+    ),
+    Mutant(
+        "one index file per bucket",
+        lambda: [(settling, "combine_index", _whatever_its_type)],
+        (keys.indexing(0, writers=1, compactors=1),),
     ),
 )

@@ -13,10 +13,11 @@ from ..coordinator.history.timeline import Timeline
 from ..core.errors import LakelatchError
 from ..core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ..core.metadata.folding import live
+from ..core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
 from ..core.metadata.snapshot import Snapshot
 from ..core.places import FileKeys
 from .filtered import resurrected
-from .keyed import is_keyed, winners
+from .keyed import is_keyed, unindexed, winners
 from .marks import marks_in
 from .simulated_store import Objects
 from .stage import PATHS, file_keys, lab_schema, read_only, rows_in
@@ -37,6 +38,7 @@ class View:
         twice: files with row ids that rows of another file have too.
         open_order: keys for which it is not clear which row is the newest one.
         resurrected: old rows that a read with a filter returns.
+        unindexed: rows of dynamic buckets whose keys the hash index of their bucket lacks.
     """
 
     snapshot: Snapshot
@@ -51,6 +53,7 @@ class View:
     twice: tuple[str, ...] = ()
     open_order: tuple[str, ...] = ()
     resurrected: tuple[str, ...] = ()
+    unindexed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,17 @@ def view(timeline: Timeline, snapshot: Snapshot, objects: Objects) -> View:
         twice=_with_ids_of_others(alive),
         open_order=wrong,
         resurrected=back,
+        unindexed=_unindexed(alive, index, objects, keys),
     )
+
+
+def _unindexed(
+    alive: list[ManifestEntry], index: list[IndexEntry], objects: Objects, keys: FileKeys
+) -> tuple[str, ...]:
+    if not is_keyed(newest_schema(objects))[0]:
+        return ()
+    hashes = {e.bucket: objects.get(keys.index(e), b"") for e in index if e.file.index_type == HASH_INDEX}
+    return unindexed(alive, hashes)
 
 
 def _visible(

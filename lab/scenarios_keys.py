@@ -102,6 +102,24 @@ def marking_beside_full(budget: int) -> Scenario:
     return _of_keys("marking beside a full compaction", actors, budget, keyed_schema(**VECTORS), before=before)
 
 
+def indexing(budget: int, *, writers: int = 2, compactors: int = 2) -> Scenario:
+    """Jobs add new keys to one dynamic bucket and compactors mark older rows in it: its two index files are replaced at once.
+
+    Each job also writes a key again that is above level 0.
+    """
+    before = (_job("old", "1", bucket=0), _compactor("one", lookup=True))
+    actors = (
+        *(
+            _job(name, "1", new, ahead=ahead, bucket=0)
+            for name, new, ahead in (("A", "2", 10), ("B", "3", 20))[:writers]
+        ),
+        *(_compactor(name, 4, lookup=True) for name in "CD"[:compactors]),
+    )
+    name, alike = f"indexing one bucket, {writers} + {compactors}", ("C", "D") if compactors == 2 else ()
+    schema = keyed_schema(bucket="-1", **VECTORS)
+    return _of_keys(name, actors, budget, schema, before=before, alike=alike)
+
+
 def placing(budget: int) -> Scenario:
     """Two jobs give a new key to two dynamic buckets, by the index files that they read."""
     schema = keyed_schema(bucket="-1")

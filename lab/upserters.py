@@ -20,7 +20,7 @@ from ..core.metadata.hash_index import INDEX_TYPE as HASH_INDEX
 from ..core.metadata.hash_index import BucketHashes
 from ..core.metadata.snapshot import Snapshot
 from .actors import Role, commit_once, marks_of, upload
-from .keyed import KeyRow, is_keyed, key_file, rows_of, winners
+from .keyed import KeyRow, hash_of, hashes_in, is_keyed, key_file, rows_of, winners
 from .marks import index_file
 from .published import COMMIT, PUTS, READ
 from .stage import PATHS, Stage
@@ -84,19 +84,16 @@ class Upserter:
     def _placed(
         self, stage: Stage, rows: Sequence[KeyRow], index: Sequence[IndexEntry]
     ) -> tuple[int, tuple[tuple[tuple[bytes, int], BucketHashes], ...]]:
-        """The bucket of the first key, for all of them. The hash of a key is the key."""
+        """The bucket of the first key, for all of them."""
         if self.bucket is None:
             return 0, ()
-        known = {
-            e.bucket: stage.store.get(PATHS.index(e.file.file_name, ""))
-            for e in index
-            if e.file.index_type == HASH_INDEX
-        }
-        hashes = b"".join(row.key.to_bytes(4, "big") for row in sorted(rows, key=lambda row: row.key))
-        bucket = next((b for b, data in known.items() if hashes[:4] in data), self.bucket)
-        names = frozenset(e.file.file_name for e in index if e.file.index_type == HASH_INDEX)
-        is_known = hashes[:4] in known.get(bucket, b"")
-        return bucket, (((EMPTY_ROW, bucket), BucketHashes(hashes, b"" if is_known else hashes, names)),)
+        files = [e for e in index if e.file.index_type == HASH_INDEX]
+        known = {e.bucket: hashes_in(stage.store.get(PATHS.index(e.file.file_name, ""))) for e in files}
+        hashes = sorted(hash_of(row.key) for row in rows)
+        bucket = next((b for b, held in known.items() if hashes[0] in held), self.bucket)
+        new = b"".join(h for h in hashes if h not in known.get(bucket, ()))
+        names = frozenset(e.file.file_name for e in files)
+        return bucket, (((EMPTY_ROW, bucket), BucketHashes(b"".join(hashes), new, names)),)
 
 
 def _renumbered(entry: ManifestEntry, above: int) -> ManifestEntry:
