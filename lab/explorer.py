@@ -1,8 +1,8 @@
 """Explores every interleaving of a few actors with every fault within a budget, breadth first, until a guarantee breaks.
 
 Owns: `explore`, replaying a found path. Must not know: what actors do, what the guarantees are.
-Invariants: the shortest path to a violation is found first. Steps that commute are folded: requests for names that only one
-actor knows, reads of files that never change, and writers that differ in their names only. States are kept as hashes.
+Invariants: the shortest path to a violation is found first. Steps that commute are folded: requests that are independent, late
+requests that can do nothing any more, and writers that differ in their names only. States are kept as hashes.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
 from .branching import broken_branches
 from .expiring import unheld
 from .followers import misread
 from .footprint import footprint
+from .independence import Independence
 from .invariants import Context, Reading, Violation, look, violations
 from .playing import Cast, Play
 from .published import Chronicle, History, identity_of
@@ -32,8 +32,9 @@ from .stage import Stage, Told, lab_schema
 Choice = tuple[int, str]
 """(actor, fault), or (-1 - n, "") if the n-th request in flight lands."""
 
-_TAGGED = ("tag/", "changelog/", "branch/", "consumer/")
-"""Roots that no actor makes, except the tag of a rollback."""
+End = tuple[tuple[tuple[Told, ...], ...], tuple[tuple[str, ...], ...]]
+"""(what each actor reported, the rows of each snapshot)."""
+
 _NOTHING: frozenset[tuple[Request, int]] = frozenset()
 
 
@@ -79,6 +80,8 @@ class Exploration:
     Attributes:
         states: the number of different states; `depth`: the length of the longest of their shortest paths.
         exhausted: whether every state within the budget was visited.
+        ends: how the stories may end, as far as callers and readers can tell: what each actor reported, and the rows of each
+            snapshot, from the top down.
         violation: the first violation, with the choices that lead to it.
     """
 
@@ -88,6 +91,7 @@ class Exploration:
     runs: int = 0
     seconds: float = 0.0
     exhausted: bool = False
+    ends: set[End] = field(default_factory=set)
     violation: Violation | None = None
     path: tuple[Choice, ...] = ()
 
@@ -101,18 +105,14 @@ class Exploration:
 class Explorer:
     """Explores one scenario."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, independence: Independence | None = None) -> None:
         self.scenario = scenario
-        self.cast = Cast(scenario.actors, scenario.schema)
+        self.cast = Cast(scenario.actors, scenario.schema, scenario.longest)
         self.names = [actor.name for actor in scenario.actors]
         self._readings: dict[object, Reading] = {}
         self._seen: tuple[Objects, Hashable] = ({}, ())
         self._chronicle = Chronicle()
-        self._deleters = scenario.has("expirer", "cleaner", "dropper", "untagger")
-        self._schemas_matter = scenario.has("alterer", "dropper")
-        self._tags_matter = scenario.has("restorer", "tagger", "consumer")
-        self._branches_matter = scenario.has("brancher", "unbrancher")
-        self._hints_matter = scenario.hints or scenario.has("foreign", "locked", "rollback")
+        self.independent = independence or Independence(scenario)
 
     # ----------------------------------------------------------------------------------------------------- the world
 
@@ -187,7 +187,9 @@ class Explorer:
             request = world.in_flight[-1 - index]
             rest = tuple(r for n, r in enumerate(world.in_flight) if n != -1 - index)
             objects, _ = answer(world.objects, request)
-            return replace(world, objects=objects, in_flight=rest, published=self._noted(world, request.key, objects))
+            self.independent.checked(request, world.objects, objects)
+            published = self._noted(world, request.key, objects)
+            return replace(world, objects=objects, in_flight=self.independent.left(rest, objects), published=published)
         number = world.actors[index]
         asked = self.cast.plays[number].pending
         assert asked is not None
@@ -197,9 +199,11 @@ class Explorer:
         else:
             reply = self._late(world, index, asked, struck.reply)
             now = self.cast.after(index, number, reply, lambda r: self._private_reply(r, index, struck.objects))
+        self.independent.checked(asked, world.objects, struck.objects)
+        flying = (*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight
         return World(
             objects=struck.objects,
-            in_flight=(*world.in_flight, struck.in_flight) if struck.in_flight is not None else world.in_flight,
+            in_flight=self.independent.left(flying, struck.objects) if flying else flying,
             actors=(*world.actors[:index], now, *world.actors[index + 1 :]),
             started=(*world.started[:index], True, *world.started[index + 1 :]),
             faults=world.faults + bool(fault),
@@ -246,7 +250,8 @@ class Explorer:
         while True:
             world = self.moved(world, path[-1])
             index = choice[0]
-            if index < 0 or not self._is_private(self.cast.plays[world.actors[index]].pending, index):
+            pending = self.cast.plays[world.actors[index]].pending if index >= 0 else None
+            if not self.independent.holds(pending, index, world.objects) or len(path) > self.scenario.longest:
                 yield world, tuple(path)
                 return
             for fault in self._faults(world, index):
@@ -254,28 +259,9 @@ class Explorer:
                     yield further, (*path, *rest)
             path.append((index, ""))
 
-    def _is_private(self, request: Request | None, index: int) -> bool:
-        """Whether a request concerns its own actor only, and the actor cannot sleep before it."""
-        if request is None or request.operation == "drop":
-            return False
-        label, awaited = self.scenario.actors[index].holds
-        if awaited and request.label.startswith(label):
-            return False
-        key = request.key or (request.keys[0] if request.keys else "")
-        if key.startswith("schema/"):
-            return not self._schemas_matter
-        if key.startswith("branch/") and self._branches_matter:
-            return False
-        if key.startswith(_TAGGED):
-            return not self._tags_matter
-        if key == "snapshot/LATEST" and not self._hints_matter:
-            return True
-        if key.startswith(("snapshot/", FOLDER)):
-            return False
-        return not self._deleters if request.operation == "read" else request.operation == "write"
-
     def _private_reply(self, request: Request, index: int, objects: Objects) -> Reply | None:
-        if not self._is_private(request, index) or (request.operation == "read" and request.key not in objects):
+        unknown = request.operation == "read" and request.key not in objects
+        if unknown or not self.independent.holds(request, index, objects):
             return None
         return answer(objects, request)[1]
 
@@ -300,10 +286,7 @@ class Explorer:
             return []  # a snapshot may land where the table was dropped just now; the state at the end counts
         if self.scenario.has("alterer") and not any(t.outcome == "committed" for p in plays for t in p.told):
             return []  # the first commit may still correct the layout until its rows are acknowledged
-        seen = self._footprint(world.objects)
-        reading = self._readings.get(seen)
-        if reading is None:
-            reading = self._readings[seen] = look(world.objects, needs_schema=self.scenario.has("dropper"))
+        reading = self._reading(world)
         context = Context(
             removed=world.removed,
             published=world.published,
@@ -325,6 +308,18 @@ class Explorer:
         if not found and ended and world.faults == 0:
             found += self._not_landed(plays)
         return found
+
+    def _reading(self, world: World) -> Reading:
+        seen = self._footprint(world.objects)
+        reading = self._readings.get(seen)
+        if reading is None:
+            reading = self._readings[seen] = look(world.objects, needs_schema=self.scenario.has("dropper"))
+        return reading
+
+    def end(self, world: World) -> End:
+        """A state as callers and readers see it."""
+        told = tuple(self.cast.plays[number].told for number in world.actors)
+        return told, tuple(view.visible for view in self._reading(world).views)
 
     def _not_landed(self, plays: list[Play]) -> Iterator[Violation]:
         for name in sorted(self.scenario.must_land):
@@ -372,15 +367,27 @@ class Explorer:
         return steps
 
 
-def explore(scenario: Scenario, *, max_states: int | None = None, max_seconds: float | None = None) -> Exploration:
+def explore(
+    scenario: Scenario,
+    *,
+    max_states: int | None = None,
+    max_seconds: float | None = None,
+    independent: Independence | None = None,
+) -> Exploration:
     """Visit every state that a scenario can reach, breadth first, until a guarantee breaks or all states were visited.
 
     Args:
         max_states, max_seconds: limits; the coverage is "not all" if one is reached.
+        independent: which requests are played at once. If an actor then does what it relies on nobody to do, the exploration
+            begins again with less.
     """
-    explorer, result, began = Explorer(scenario), Exploration(scenario), time.monotonic()
-    with _without_collector(), explorer.cast.kept():
-        _search(explorer, result, began, max_states, max_seconds)
+    began = time.monotonic()
+    for independence in (independent or Independence(scenario), Independence(scenario, snapshots_stay=False)):
+        explorer, result = Explorer(scenario, independence), Exploration(scenario)
+        with _without_collector(), explorer.cast.kept():
+            _search(explorer, result, began, max_states, max_seconds)
+        if result.violation is not None or not independence.mistaken:
+            break
     return result
 
 
@@ -393,10 +400,15 @@ def _search(
     frontier: deque[tuple[World, bytes, int]] = deque([(first, start, 0)])
     while frontier:
         world, key, depth = frontier.popleft()
+        if explorer.independent.mistaken:
+            break
         if depth > explorer.scenario.longest:
             result.violation, result.path = Violation("liveness", "the run does not end"), _path(parents, key)
             break
-        for choice in explorer.choices(world):
+        choices = list(explorer.choices(world))
+        if not choices:
+            result.ends.add(explorer.end(world))
+        for choice in choices:
             for further, path in explorer.successors(world, choice):
                 reached = explorer.key(further)
                 if reached in parents:
@@ -404,6 +416,8 @@ def _search(
                 parents[reached] = (key, path)
                 result.depth = max(result.depth, depth + 1)
                 found = explorer.judge(further)
+                if len(path) > explorer.scenario.longest:
+                    found = [Violation("liveness", "the run does not end")]
                 if found:
                     result.violation, result.path = found[0], _path(parents, reached)
                     frontier.clear()

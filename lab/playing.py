@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..coordinator.journal.object_journal import FOLDER
 from ..core.metadata.schema import TableSchema
 from .actors import Actor
+from .scenario import LONGEST_PATH
 from .simulated_store import OK, Reply, Request
 from .stage import Clock, Died, Paused, Stage, Told, lab_schema
 from .turns import Turn
@@ -49,8 +50,11 @@ class _Strayed(BaseException):
 class Cast:
     """Every state of every actor, by number. An actor is run again only to find a state that is not known yet."""
 
-    def __init__(self, actors: tuple[Actor, ...], schema: TableSchema | None = None) -> None:
+    def __init__(
+        self, actors: tuple[Actor, ...], schema: TableSchema | None = None, longest: int = LONGEST_PATH
+    ) -> None:
         self.actors = actors
+        self.longest = longest
         self.plays: list[Play] = []
         self.runs = 0
         self.schema = schema or lab_schema()
@@ -213,7 +217,7 @@ class _Run:
     def _reply(self, request: Request) -> Reply:
         """The reply to a request that the history does not hold."""
         number, is_new = self._cast.reached(self._actor, self, request)
-        reply = self._private(request)
+        reply = self._private(request) if len(self.past) <= self._cast.longest else None
         if reply is not None:
             return reply
         if self._turn is None or not is_new or not self._cast.waits(self, number):

@@ -1,0 +1,128 @@
+"""Requests that are played at once: what is left out of an exploration changes nothing that callers or readers can see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakelatch.lab.actors import Actor, writer
+from lakelatch.lab.explorer import explore
+from lakelatch.lab.independence import Independence
+from lakelatch.lab.scenario import Scenario
+from lakelatch.lab.scenarios_groups import riders
+from lakelatch.lab.scenarios_keys import (
+    deleting_beside_compaction,
+    indexing,
+    marking_beside_full,
+    marking_one_key,
+    placing,
+    upserting_first,
+)
+from lakelatch.lab.scenarios_rows import deleting_from_one_file
+from lakelatch.lab.scenarios_upkeep import delayed_duplicate, forgotten, vanished_answer
+from lakelatch.lab.scenarios_writers import history, writers
+from lakelatch.lab.simulated_store import Request
+from lakelatch.lab.stage import Stage
+
+KEY = "snapshot/snapshot-1"
+
+
+class Nothing(Independence):
+    """No request is independent: every order of all requests is explored."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, snapshots_stay=False)
+
+    def holds(self, *arguments: Any) -> bool:
+        return False
+
+
+def of_snapshots(scenario: Scenario) -> Independence:
+    """All requests for snapshots are explored in every order."""
+    return Independence(scenario, snapshots_stay=False)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        upserting_first(0),
+        marking_one_key(0, writers=1),
+        marking_one_key(1, writers=1, compactors=1),
+        indexing(1, writers=1, compactors=1),
+        marking_beside_full(0),
+        placing(0),
+        forgotten(expires=True),
+        delayed_duplicate(),
+        vanished_answer(identified=True),
+        *(
+            pytest.param(scenario, marks=pytest.mark.slow)
+            for scenario in (
+                deleting_beside_compaction(0),
+                deleting_from_one_file(1, marked=False),
+                writers(2, 1),
+                riders(2, 0),
+                marking_one_key(0, compactors=1),
+            )
+        ),
+    ],
+    ids=lambda scenario: scenario.name,
+)
+def test_every_order_of_all_requests_has_the_same_ends(scenario: Scenario) -> None:
+    """What callers are told and readers see at the end is the same, whether requests are played at once or in every order."""
+    every, some = explore(scenario, independent=Nothing(scenario)), explore(scenario)
+    assert every.exhausted and some.exhausted
+    assert every.states > some.states
+    assert some.ends == every.ends
+
+
+def _writes_over(stage: Stage) -> None:
+    stage.store.put(KEY, stage.store.get(KEY) + b" ")
+
+
+def _writes_its_file_again(stage: Stage) -> None:
+    for data in (b"1", b"2"):
+        stage.store.put("manifest/manifest-of-B", data)
+
+
+def _removes(stage: Stage) -> None:
+    stage.store.delete_many([KEY])
+
+
+@pytest.mark.parametrize("role", [_writes_over, _removes, _writes_its_file_again])
+def test_an_exploration_begins_again_if_a_file_does_not_stay_as_it_was(role: Any) -> None:
+    """An actor that should only add files changes one: that it exists says nothing about later reads any more."""
+    scenario = Scenario(
+        "a file is changed", (Actor("A", writer()), Actor("B", role)), before=history(1), lands=frozenset()
+    )
+    again = explore(scenario, independent=of_snapshots(scenario))
+    assumed = Independence(scenario)
+    found = explore(scenario, independent=assumed)
+    assert assumed.snapshots_stay and assumed.mistaken
+    assert (found.states, found.ends, found.violation) == (again.states, again.ends, again.violation)
+
+
+def test_a_run_without_end_is_found_where_each_request_is_played_at_once() -> None:
+    def reads_on_and_on(stage: Stage) -> None:
+        while True:
+            stage.store.get(KEY)
+
+    scenario = Scenario("reads on and on", (Actor("A", reads_on_and_on),), before=history(1), longest=50)
+    found = explore(scenario)
+    assert str(found.violation) == "liveness: the run does not end"
+    assert len(found.path) > 50
+
+
+def test_a_late_request_that_can_do_nothing_any_more_is_not_waited_for() -> None:
+    scenario = writers(2, 1)
+    independent = Independence(scenario)
+    held = {KEY: b"x", "manifest/m": b"m"}
+    void = (Request("create", KEY, b"y"), Request("write", "manifest/m", b"m"))
+    able = (
+        Request("create", "snapshot/snapshot-2", b"y"),
+        Request("write", "manifest/n", b"m"),
+        Request("write", "manifest/m", b"other"),
+        Request("write", "snapshot/LATEST", b"1"),
+    )
+    assert independent.left((*void, *able), held) == able
+    assert of_snapshots(scenario).left((*void, *able), held) == (*void, *able)
