@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from lakelatch.lab import explorer
 from lakelatch.lab.actors import Actor, writer
 from lakelatch.lab.explorer import explore
 from lakelatch.lab.independence import Independence
+from lakelatch.lab.playing import Cast
 from lakelatch.lab.scenario import Scenario
 from lakelatch.lab.scenarios_groups import riders
 from lakelatch.lab.scenarios_keys import (
@@ -21,7 +23,7 @@ from lakelatch.lab.scenarios_keys import (
 )
 from lakelatch.lab.scenarios_rows import deleting_from_one_file
 from lakelatch.lab.scenarios_upkeep import delayed_duplicate, forgotten, vanished_answer
-from lakelatch.lab.scenarios_writers import history, writers
+from lakelatch.lab.scenarios_writers import history, silent, writers
 from lakelatch.lab.simulated_store import Request
 from lakelatch.lab.stage import Stage
 
@@ -74,6 +76,42 @@ def test_every_order_of_all_requests_has_the_same_ends(scenario: Scenario) -> No
     assert every.exhausted and some.exhausted
     assert every.states > some.states
     assert some.ends == every.ends
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [upserting_first(0), marking_one_key(0, writers=1), marking_beside_full(0), placing(0), silent(2, 0)],
+    ids=lambda scenario: scenario.name,
+)
+def test_every_order_of_requests_for_snapshots_has_the_same_moments(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each actor comes to the same moments on its way to an end: nothing is left out that could have ended badly."""
+    casts: list[Cast] = []
+
+    class Kept(Cast):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            casts.append(self)
+
+    monkeypatch.setattr(explorer, "Cast", Kept)
+    every, some = explore(scenario, independent=of_snapshots(scenario)), explore(scenario)
+    assert every.states > 1.5 * some.states
+    in_every_order, at_once = map(_moments, casts)
+    assert len(in_every_order) > 10
+    assert at_once == in_every_order
+
+
+def _moments(cast: Cast) -> set[tuple[Any, ...]]:
+    """What each actor had just got as a reply, and what had happened to it before. The order of writes to LATEST is left out."""
+    found = set()
+    for play in cast.plays:
+        if play.history and not play.dead:
+            asked, reply = play.history[-1]
+            before = tuple(name for name in play.events if not name.startswith("Hint"))
+            if "LATEST" not in asked.label:
+                found.add((asked.label, reply.status, before))
+    return found
 
 
 def _writes_over(stage: Stage) -> None:
