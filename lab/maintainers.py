@@ -143,6 +143,25 @@ def cleaner(old: Callable[[str], bool]) -> Role:
     return role
 
 
+def foreign_cleaner(old: Callable[[str], bool]) -> Role:
+    """Delete old data files that no snapshot names, as another engine does, which knows neither journals nor intents.
+
+    Args:
+        old: decides by a file's key whether it is old enough.
+    """
+
+    def role(stage: Stage) -> None:
+        timeline = stage.timeline()
+        named = set[str]()
+        for number in timeline.snapshot_ids():
+            entries = timeline.entries(timeline.manifests(timeline.snapshot(number)))
+            named |= {f"bucket-0/{entry.file.file_name}" for entry in entries}
+        files = [info.key for info in stage.store.list("bucket-0/")]
+        stage.store.delete_many([key for key in files if old(key) and key not in named])
+
+    return role
+
+
 class _Aged:
     """A store whose files are old or young by their keys."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ..coordinator.commit import run
+from ..coordinator.commit import rider, run
 from ..coordinator.commit.group import Group
 from ..coordinator.identities.recall import Recalled
 from ..coordinator.intents.intent import Intent, Leader
@@ -119,6 +119,35 @@ def _riders_forgotten(self: Recalled, *about: Any, riders: Any = ()) -> Any:
     return _carried_on(self, *about)
 
 
+def _does_not_name_it(self: run.CommitRun, dead: Any) -> None:
+    """Whoever finishes a dead rider publishes its rows as a commit of its own."""
+    _take_over(self, dead)
+    self.group.asked = False
+
+
+def _under_its_names(self: run.CommitRun, dead: Any) -> None:
+    """Whoever finishes a dead rider goes on with the names of its files, as others may do at the same time."""
+    _take_over(self, dead)
+    self.writer.names.uuid = dead.intent.commit
+
+
+_take_over = run.CommitRun.take_over
+
+
+def _asks_again(state: machine.CommitState, event: ev.RiderTakenOver) -> machine.Step:
+    """Whoever finishes a dead rider asks others to carry it once more, after its window was closed."""
+    after, effects = _rider_taken_over(state, event)
+    return replace(after, ride=replace(after.ride, spent="")), effects
+
+
+_rider_taken_over = machine._rider_taken_over
+
+
+def _everything_is_there(timeline: Any, keys: Any) -> Any:
+    """Whoever finishes a dead rider does not look for its data files."""
+    return dict.fromkeys(keys, 1)
+
+
 def _any_base(self: Leader, intent: Intent) -> bool:
     return True
 
@@ -192,6 +221,37 @@ GROUPS: tuple[Mutant, ...] = (
         "riders are not remembered",
         lambda: [(Recalled, "carried_on", _riders_forgotten)],
         (worlds.restarted_rider(1, worlds.ASKING),),
+    ),
+    Mutant(
+        "a recovered rider is not named",
+        lambda: [(run.CommitRun, "take_over", _does_not_name_it)],
+        (worlds.recovered_rider(0, carried=False), worlds.rider_recovered_twice()),
+    ),
+    Mutant(
+        "a recovered rider is not looked for",
+        lambda: [(Group, "fate", _does_not_look), (Group, "already_aboard", lambda self, just_read: None)],
+        (worlds.rider_recovered_twice(),),
+    ),
+    Mutant(
+        "a recovery uses the names of the rider",
+        lambda: [(run.CommitRun, "take_over", _under_its_names)],
+        (worlds.rider_recovered_twice(),),
+    ),
+    Mutant(
+        "a recovered rider asks once more",
+        lambda: [
+            (
+                machine.TRANSITIONS,
+                (machine.Phase.COLLECT, ev.RiderTakenOver),
+                machine.Transition(_asks_again, (machine.Phase.COLLECT,)),
+            )
+        ],
+        (worlds.rider_recovered_too_late(),),
+    ),
+    Mutant(
+        "a recovered rider needs no files",
+        lambda: [(rider, "sizes_of", _everything_is_there)],
+        (worlds.rider_recovered_without_files(),),
     ),
     Mutant(
         "orphan cleaning ignores intents",

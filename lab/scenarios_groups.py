@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .actors import Actor, foreign, recoverer, writer
-from .maintainers import cleaner, expirer
+from .maintainers import cleaner, expirer, foreign_cleaner
 from .scenario import Scenario
 from .stage import lab_schema
 
@@ -66,7 +66,7 @@ LOOKING = "list snapshot/"
 
 def dead_rider(*, recovers: bool = False, cleans: bool = False, resolves: bool = False) -> Scenario:
     """A rider dies, or gives up, right after it has asked to be carried. Another carries it, while it is recovered, its files
-    are cleaned away, or it asks what became of it.
+    are cleaned away, or it asks what became of it. Whoever recovers it publishes it, if nobody has carried it yet.
     """
     sweep = cleaner(lambda key: "-A1" in key or "00000001-0000" in key)
     others = (
@@ -128,11 +128,18 @@ def restarted_rider(budget: int, strikes: str = "") -> Scenario:
     )
 
 
-def recovered_rider(budget: int) -> Scenario:
-    """A recovery takes a rider over that is merely slow, while another may carry it."""
-    actors = (_loser("A", journaled=True), _carrier(), Actor("R", recoverer(), "recoverer"))
+def recovered_rider(budget: int, *, carried: bool = True, asks: bool = False) -> Scenario:
+    """A recovery takes a rider over that is merely slow, and publishes its manifests beside it, while another may carry it.
+
+    Args:
+        carried: another may carry it.
+        asks: the rider asks what became of it, if it does not know.
+    """
+    others = (_carrier(),) if carried else ()
+    actors = (_loser("A", journaled=True, resolves=asks), *others, Actor("R", recoverer(), "recoverer"))
+    name = "a slow rider is recovered" + ("" if carried else " alone") + (" and asks" if asks else "")
     return Scenario(
-        f"a slow rider is recovered, {budget} faults",
+        f"{name}, {budget} faults",
         actors,
         budget,
         before=TWO,
@@ -142,6 +149,49 @@ def recovered_rider(budget: int) -> Scenario:
         schema=GROUPED,
         lands=frozenset(),
         interferes=True,
+    )
+
+
+def _dies(name: str, *others: Actor) -> Scenario:
+    """A rider dies while it asks to be carried, or right after it; then come the others."""
+    return Scenario(
+        name,
+        (_loser("A", journaled=True), *others),
+        1,
+        before=TWO,
+        faults=frozenset({"crash before", "crash after"}),
+        strikes=ASKING,
+        victims=frozenset("A"),
+        given=(("schema/schema-0", GROUPED.to_json()),),
+        schema=GROUPED,
+    )
+
+
+def rider_recovered_twice() -> Scenario:
+    """Two recoveries publish the manifests of a dead rider at once."""
+    recoverers = (Actor(name, recoverer(), "recoverer", after=("A",)) for name in "RS")
+    return _dies("a dead rider is recovered twice", *recoverers)
+
+
+def rider_recovered_too_late() -> Scenario:
+    """One recovery sleeps before it publishes a dead rider. Another, which carries nobody, takes both snapshots that the rider's
+    intent is open for, and a second recovery reports what became of it.
+    """
+    return _dies(
+        "a dead rider is recovered too late",
+        Actor("W", writer(2), after=("A",)),
+        Actor("S", recoverer(), "recoverer", after=("A", "W")),
+        Actor("R", recoverer(), "recoverer", after=("A",), holds=("create snapshot/snapshot-3", ("W", "S"))),
+    )
+
+
+def rider_recovered_without_files() -> Scenario:
+    """The orphan cleaner of another engine has deleted the data of a dead rider."""
+    sweep = foreign_cleaner(lambda key: "-A1" in key)
+    return _dies(
+        "a dead rider is recovered without its files",
+        Actor("O", sweep, "cleaner", after=("A",)),
+        Actor("R", recoverer(), "recoverer", after=("A", "O")),
     )
 
 

@@ -29,8 +29,9 @@ from ..history.base import Base
 from ..history.lineage import refuse_fork
 from ..history.timeline import Timeline
 from ..identities.recall import recall
+from ..intents.window import Window
 from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
-from ..outcome.resolution import Case, await_answer, resolved
+from ..outcome.resolution import Case, Resolution, await_answer, resolved
 from ..protocol import effects as do
 from ..protocol.effects import Outcome
 from ..protocol.events import SnapshotRef
@@ -48,6 +49,7 @@ from .layout import follow_landed
 from .receipt import Receipt
 from .request import CommitRequest
 from .retries import RetryPolicy
+from .rider import Rider
 from .run import CommitRun
 from .settling import Settler
 from .time_budget import TimeBudget
@@ -107,22 +109,10 @@ class Committer:
             self._around.sleep(self._around.uniform(0, turns_s))
         began = self._around.monotonic_s()
         name = str(self._around.new_uuid())
-        address, branch = address_of(fixed_url(self.store)), self.paths.branch
         with self._watch("commit", name, request) as seen:
             metered = MeteredStore(self.store, seen.heard)
             run = self._run(request, name, metered, rides=rides, crowded=turns_s > 0)
-            journal = BoundJournal(self.journal, name, address, self._around, branch)
-            budget = TimeBudget(self._policy.timeout_ms, self._around)
-            driver = Driver(
-                run=run,
-                journal=journal,
-                policy=self._policy,
-                pool=self._pool,
-                aside=self._aside,
-                newest_id=self._knows.newest.id,
-                budget=budget,
-                seen=seen,
-            )
+            driver = self._driver(run, name, self.journal, seen)
             with self._answering(driver):
                 outcome = self._followed(driver.commit(), run.timeline, run.landed)
                 elapsed_ms = (self._around.monotonic_s() - began) * 1000
@@ -135,6 +125,24 @@ class Committer:
         if not answer.replayed:
             self._upkeep.due()
         return answer
+
+    def finish(self, rider: Rider) -> Resolution:
+        """Land the append of a writer that is gone, or lose both snapshots that its intent is open for (decision 71).
+
+        Other processes may do the same, and the writer may be alive after all: each of them names the commit in its snapshot,
+        looks for it in every snapshot that it builds on, and sends nothing to any other name. So nothing has to be recorded.
+        """
+        check_side_effects(self.schema.option_texts)
+        self._ensure_safe()
+        name = str(self._around.new_uuid())
+        with self._watch("resolve", rider.intent.commit, rider.request) as seen:
+            run = self._run(rider.request, name, MeteredStore(self.store, seen.heard), rides=True, crowded=True)
+            driver = self._driver(run, name, MemoryJournal(), seen)
+            outcome = driver.finish(rider)
+            seen.ended(outcome, driver.state.attempt)
+        self.settle()
+        itself = isinstance(outcome, do.Committed) and not outcome.replayed and run.group.aboard is None
+        return Resolution(outcome, finished=itself)
 
     def afterwards(self, work: Sequence[Callable[[], object]]) -> None:
         """Do this work after each commit from now on, once the caller has its receipt. It can fail no commit."""
@@ -184,6 +192,19 @@ class Committer:
             warm=self._knows.newest.get(),
             group=Group(request, name, self.schema, self._around, rides, crowded),
             around=self._around,
+        )
+
+    def _driver(self, run: CommitRun, name: str, journal: Journal, seen: Watch) -> Driver:
+        address, branch = address_of(fixed_url(self.store)), self.paths.branch
+        return Driver(
+            run=run,
+            journal=BoundJournal(journal, name, address, self._around, branch),
+            policy=self._policy,
+            pool=self._pool,
+            aside=self._aside,
+            newest_id=self._knows.newest.id,
+            budget=TimeBudget(self._policy.timeout_ms, self._around),
+            seen=seen,
         )
 
     def _timeline(self, store: Store) -> Timeline:
@@ -343,7 +364,9 @@ class Committer:
     def _resolve(self, driver: Driver, timeout_s: float) -> Receipt:
         """Find out how a commit of this process ended, and record it in its journal. One that others may still carry goes on."""
         began, run = self._around.monotonic_s(), driver.run
-        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema, run.group.window)
+        base = driver.state.ride.window
+        window = Window(run.group.commit, base) if base is not None else None
+        case = Case(run.request.commit_user, run.request.identifier, tuple(run.tried), self.schema, window)
         with self._watch("resolve", run.writer.names.uuid, run.request) as seen, self._answering(driver):
             metered = MeteredStore(self.store, seen.heard)
             found = await_answer(case, self._timeline(metered), self._around, timeout_s)

@@ -25,6 +25,7 @@ from ..protocol.machine import CommitState, step
 from ..watching.observe import Watch
 from .attempt import MetadataFile
 from .retries import RetryPolicy
+from .rider import Rider
 from .run import CommitRun
 from .time_budget import TimeBudget
 
@@ -56,20 +57,24 @@ class Driver:
 
     def commit(self) -> Outcome:
         """Run the commit to its outcome."""
-        self._began = self._attempt_began = self.run.around.monotonic_s()
         request = self.run.request
         first = ev.CommitRequested(
             request.commit_user, request.identifier, request.kind, bool(request.uploads), self.run.group.allowed
         )
         return self._until_concluded(first)
 
+    def finish(self, rider: Rider) -> Outcome:
+        """Publish the next snapshot with a commit whose writer is gone, or lose it, until nobody can carry it any more."""
+        self.run.take_over(rider)
+        return self._until_concluded(rider.taken_over)
+
     def resume(self, budget: TimeBudget, seen: Watch) -> Outcome:
         """Go on with a commit whose outcome was unknown, and whose intent is open."""
         self.budget, self.seen = budget, seen
-        self._began = self._attempt_began = self.run.around.monotonic_s()
         return self._until_concluded(ev.Resumed())
 
     def _until_concluded(self, first: Event) -> Outcome:
+        self._began = self._attempt_began = self.run.around.monotonic_s()
         events: deque[Event] = deque([first])
         while True:
             effects = self._feed(events.popleft())

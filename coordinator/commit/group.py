@@ -21,7 +21,7 @@ from ..history.lineage import Standing, Untold, lineage_of
 from ..history.timeline import Timeline, base_of
 from ..identities.memory import name_of
 from ..intents import shelf
-from ..intents.carried import Carried
+from ..intents.carried import Carried, carried_by
 from ..intents.intent import Intent, Leader
 from ..intents.window import Aboard, Closed, Fate, Window, aboard_of, look_for
 from ..protocol import effects as do
@@ -130,7 +130,6 @@ class Group:
         try:
             doubt = shelf.register(timeline, self.intent)
         except StoreUnavailable as error:
-            self.intent = None
             return ev.IntentRefused(error.message)
         self.round_trip_s = min(LONGEST_PAUSE_S, self.around.monotonic_s() - began_s)
         return ev.IntentRegistered(doubt or "")
@@ -177,8 +176,13 @@ class Group:
 
     @property
     def leader(self) -> str | None:
-        """The commit user of the snapshot that carries the commit; None if it does not ride."""
-        return self.aboard.commit_user if self.aboard is not None else None
+        """The commit user of the snapshot that carries the commit; None if it does not ride.
+
+        A process that has taken the commit over publishes it as its own snapshot.
+        """
+        if self.aboard is None or carried_by(self.aboard)[0].commit == self.commit:
+            return None
+        return self.aboard.commit_user
 
     @property
     def carried(self) -> tuple[Carried, ...]:

@@ -54,6 +54,7 @@ from .knowledge import Knowledge
 from .layout import layout_conflict, schema_named
 from .manifest_compaction import Merges
 from .request import CommitRequest
+from .rider import Rider
 from .settling import Settled, Settler
 
 Uploads: TypeAlias = tuple[Sequence[MetadataFile], Event]
@@ -160,6 +161,8 @@ class CommitRun:
 
     def resolve_latest(self, effect: do.ResolveLatest) -> Event:
         """The base of this attempt, and whether this identity already landed before it."""
+        if effect.registered_on is None:
+            self.group.intent = None  # it was refused
         self.group.riders, window = (), self.group.intent
         try:
             base = self._resolve(effect)
@@ -258,6 +261,12 @@ class CommitRun:
 
     # --------------------------------------------------------------------------------------------------------- groups
 
+    def take_over(self, rider: Rider) -> None:
+        """Begin with the open intent and the manifests of a writer that is gone. The base is not known yet."""
+        self.group.commit, self.group.intent, self.group.asked = rider.intent.commit, rider.intent, True
+        nowhere = Base(None, (), self.schema.id, float("-inf"))
+        self.attempt = Attempt(nowhere, SnapshotRef(0, ""), Recalled(0, NOTHING_REMEMBERED), delta=rider.delta)
+
     def prepare_intent(self, effect: do.PrepareIntent) -> Event:
         """Build the intent; its manifests are durable since the first attempt."""
         delta = self._attempt().delta
@@ -337,7 +346,7 @@ class CommitRun:
             delta = Delta.of(settled.entries, self.writer, self.group.riders)
             self.settler.learn(delta.files)
             new = [*delta.files, delta.list]
-        elif delta.riders != self.group.riders:
+        elif delta.riders != self.group.riders or not delta.list.name:
             delta = delta.carrying(self.group.riders, self.writer)
             new = [delta.list]
         if settled.changelog and (changelog is None or settled.changelog != changelog.entries):
@@ -345,7 +354,8 @@ class CommitRun:
             new += [*changelog.files, changelog.list]
         delta = replace(delta, changelog=changelog)
         self.attempt = replace(attempt, delta=delta)
-        beside = [*(file.name for file in delta.files), *(changelog.names if changelog is not None else ())]
+        own = (file.name for file in delta.files if self.writer.names.own(file.name))  # the others are a rider's
+        beside = [*own, *(changelog.names if changelog is not None else ())]
         if index:
             new, beside = [*new, *index], [*beside, index[-1].name]
         identities = self._carry_identities()

@@ -123,7 +123,9 @@ class BoundJournal:
         """
         prepares = isinstance(event, ev.SnapshotPrepared)
         asks = isinstance(event, ev.IntentPrepared)
-        decisive = prepares or asks or (self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed)))
+        gives_up = isinstance(event, ev.IntentRefused)
+        gives_up |= self._prepared and isinstance(event, (ev.BaseAged, ev.UploadFailed))
+        decisive = prepares or asks or gives_up
         entry = Entry(self._commit, self._table, self._around.wall_ms, event, self._branch)
         kept: PutOutcome | None
         try:

@@ -6,12 +6,12 @@ sees. Most entries are only noted. An entry that decides how the commit can end 
 durable and known before any process acts on it.
 
 * The writer claims each snapshot that it is about to send, and each intent that asks others to carry it. It also claims the
-  decision to give up a snapshot that the journal holds.
+  decision to give up a snapshot or an intent that the journal holds.
 * A process that finishes another writer's commit claims `TakenOver`, and then reads the journal again. If the mark is there,
   the commit belongs to that process, and entries that the writer added after the mark do not count. Several processes may do
   this at once: they all reach the same answer, because it depends on what the snapshot's name holds, and they may only send the
   same bytes to the same name (H9).
-* A writer whose claim comes after such a mark makes no further attempt.
+* A writer whose claim comes after such a mark makes no further attempt, and every later claim of it is refused as well.
 * A claim without an answer may still arrive. Until it has, its writer can give nothing up, because other processes may find the
   entry.
 
@@ -82,6 +82,8 @@ class SharedJournal(ABC):
         if not decisive:
             self._note(commit)
             return None
+        if commit.is_lost:
+            return AlreadyThere()  # a writer that is asked once more what became of its commit does not go on with it
         was_in_doubt = commit.in_doubt
         answer = self._claim(entry.commit, commit)
         commit.is_lost |= isinstance(answer, AlreadyThere)

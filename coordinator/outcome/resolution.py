@@ -70,7 +70,8 @@ class Resolution:
 
     Attributes:
         finished: it landed because this look sent it again.
-        may_go_on: everything that it sent has lost, and the next snapshot may carry it: its writer can publish that one.
+        may_go_on: everything that it sent has lost, and the next snapshot may carry it: its writer, or whoever has taken it over,
+            can publish that one.
     """
 
     outcome: Outcome
@@ -153,7 +154,7 @@ def _may_still_ride(window: Window | None, fate: Fate) -> str:
     assert window is not None
     if isinstance(fate, Untold):
         return fate.reason
-    return f"snapshot {window.ids[0]} or {window.ids[1]} may still carry it: the next commits to the table decide that"
+    return f"snapshot {window.ids[0]} or {window.ids[1]} may still carry it: it can be finished"
 
 
 def _pairs(case: Case, seen: list[Landing]) -> list[tuple[ev.SnapshotPrepared, Landing]]:

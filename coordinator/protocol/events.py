@@ -118,6 +118,23 @@ class SnapshotSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class RiderTakenOver:
+    """This process finishes another's commit: its writer is gone, every snapshot that it sent has lost, and its intent is open.
+
+    Attributes:
+        user, identifier, kind: as in `CommitRequested`.
+        base: the snapshot that the intent is registered on.
+        files: the intents that nobody needs once the commit has ended.
+    """
+
+    user: str
+    identifier: int | None
+    kind: str
+    base: SnapshotRef
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """The outcome was unknown. By now every snapshot that was sent is known to have lost, and the intent is still open."""
 
@@ -338,6 +355,7 @@ Event: TypeAlias = (
     | RidersChosen
     | NobodyCame
     | SnapshotSeen
+    | RiderTakenOver
     | Resumed
     | ResolveFailed
     | ChangesCollected

@@ -22,7 +22,8 @@ written. From then on any of the next two snapshots may hold it. In GATHER it lo
 leads: it goes on to COLLECT and publishes a snapshot with all of them. The others are in RIDE: they look for the next snapshot,
 and lead themselves if none comes. Whatever they do, they first look for themselves in the latest snapshot. A commit whose intent
 is open is never reported as *not committed*. Only when both snapshots are published without it, it may register again, or give
-up.
+up. A process that finishes the commit of a rider whose writer is gone begins with its open intent. It publishes the next
+snapshot with the rider's manifests, or loses it, until the intent is closed, and registers nothing.
 
 A snapshot that landed is not committed yet: on every path to "committed", VERIFY checks that it stands on the base that was
 read (H6). HINT runs after the caller has its answer, and its failure changes nothing (H7, H17).
@@ -163,6 +164,18 @@ def _requested(state: CommitState, event: ev.CommitRequested) -> Step:
     return replace(state, request=event), (do.ResolveLatest(1, None),)
 
 
+def _rider_taken_over(state: CommitState, event: ev.RiderTakenOver) -> Step:
+    """Its writer's manifests are not in the ledger, so nothing of the writer's is deleted here."""
+    if state.request is not None:
+        raise ProtocolViolation("a commit is requested once")
+    request = ev.CommitRequested(event.user, event.identifier, event.kind, False, True)
+    ride = Ride(window=event.base, files=event.files)
+    ride = replace(
+        ride, spent=f"its writer is gone, and snapshots {event.base.id + 1} and {event.base.id + 2} are others'"
+    )
+    return replace(state, request=request, ride=ride), (do.ResolveLatest(1, event.base, event.base),)
+
+
 def _resolved(state: CommitState, event: ev.LatestResolved) -> Step:
     request = _request(state)
     base_id = event.base.id if event.base else 0
@@ -221,6 +234,11 @@ def _intent_registered(state: CommitState, event: ev.IntentRegistered) -> Step:
 
 def _intent_refused(state: CommitState, event: ev.IntentRefused) -> Step:
     return _gather(replace(state, ride=replace(state.ride, window=None)), waits=False)
+
+
+def _intent_unsure(state: CommitState, event: ev.JournalUnsure) -> Step:
+    """Whoever finds the intent in the journal may publish its manifests, even if the store never had it."""
+    return _undecided(replace(state, ride=replace(state.ride, window=state.base)), event.reason)
 
 
 def _gather(state: CommitState, *, waits: bool) -> Step:
@@ -474,7 +492,7 @@ def _next_attempt(state: CommitState) -> Step:
 def _budget_spent(state: CommitState, event: ev.BudgetSpent) -> Step:
     """An open intent has to be closed first: the commit takes the next id, or loses it to another. That ends after two ids."""
     if state.ride.window is not None:
-        return _next_attempt(replace(state, ride=replace(state.ride, spent=event.reason)))
+        return _next_attempt(replace(state, ride=replace(state.ride, spent=state.ride.spent or event.reason)))
     return _conclude(state, do.NotCommitted("retries-exhausted", event.reason))
 
 
@@ -543,13 +561,14 @@ class Transition:
 _P = Phase
 TRANSITIONS: dict[tuple[Phase, type[Any]], Transition] = {
     (_P.COLLECT, ev.CommitRequested): Transition(_requested, (_P.COLLECT,)),
+    (_P.COLLECT, ev.RiderTakenOver): Transition(_rider_taken_over, (_P.COLLECT,)),
     (_P.COLLECT, ev.LatestResolved): Transition(_resolved, (_P.COLLECT, _P.REGISTER, _P.GATHER, _P.VERIFY, _P.DONE)),
     (_P.COLLECT, ev.ResolveFailed): Transition(_resolve_failed, (_P.DONE,)),
     (_P.COLLECT, ev.ConflictFound): Transition(_conflict, (_P.DONE,)),
     (_P.COLLECT, ev.ChangesCollected): Transition(_collected, (_P.COMPACT_MANIFESTS,)),
     (_P.REGISTER, ev.IntentPrepared): Transition(_intent_prepared, (_P.REGISTER,)),
     (_P.REGISTER, ev.TakenOver): Transition(_taken_over, (_P.DONE,)),
-    (_P.REGISTER, ev.JournalUnsure): Transition(_journal_unsure, (_P.DONE,)),
+    (_P.REGISTER, ev.JournalUnsure): Transition(_intent_unsure, (_P.DONE,)),
     (_P.REGISTER, ev.UploadFailed): Transition(_upload_failed, (_P.DONE,)),
     (_P.REGISTER, ev.IntentRegistered): Transition(_intent_registered, (_P.GATHER,)),
     (_P.REGISTER, ev.IntentRefused): Transition(_intent_refused, (_P.GATHER,)),

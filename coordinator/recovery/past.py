@@ -31,6 +31,7 @@ class Past:
         resolved: its outcome, if another process found it out later.
         taken: whether it was taken over.
         damage: why the journal does not show how it ended; None where it does.
+        intent: its newest intent, if it has asked others to carry it.
         names_missing: an older version wrote it, and did not record which files its snapshots reference.
     """
 
@@ -41,6 +42,7 @@ class Past:
     taken: bool
     damage: Damage | None
     names_missing: bool
+    intent: ev.IntentPrepared | None = None
 
     @property
     def request(self) -> ev.CommitRequested:
@@ -100,7 +102,7 @@ def _past(lines: list[Entry | Damage]) -> Past:
     """Fold the lines of one commit."""
     state, tried, names_missing = CommitState(), list[ev.SnapshotPrepared](), False
     resolved: ev.CommitResolved | None = None
-    taken, damage = False, None
+    taken, damage, intent = False, None, None
     for line in lines:
         ended = state.outcome is not None and not isinstance(state.outcome, do.Undecided)
         if isinstance(line, Damage):
@@ -118,9 +120,11 @@ def _past(lines: list[Entry | Damage]) -> Past:
             names_missing |= event.names is None
         elif isinstance(event, ev.BaseAged) and state.sends == 1:
             tried.pop()  # given up before it was sent
+        elif isinstance(event, ev.IntentPrepared):
+            intent = event
         try:
             state, _ = step(state, event)
         except ProtocolViolation as error:
             damage = Damage("an entry of this commit", error.message, line.commit)
     entries = tuple(line for line in lines if isinstance(line, Entry))
-    return Past(entries, state, tuple(tried), resolved, taken, damage, names_missing)
+    return Past(entries, state, tuple(tried), resolved, taken, damage, names_missing, intent)

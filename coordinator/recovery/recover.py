@@ -19,21 +19,26 @@ from typing import Any, Literal, TypeAlias
 from ...backends.registry import open_store, scheme_of
 from ...backends.store import Store
 from ...core import options as opt
-from ...core.errors import InvalidArgument, LakelatchError, TableNotFound
+from ...core.errors import InvalidArgument, LakelatchError, TableCorrupt, TableNotFound
 from ...core.html_text import ShownAsText
 from ...core.metadata.snapshot import parse_snapshot
 from ...core.paths import TablePaths
 from ...core.typed import assert_never
+from ..commit.committer import Committer
 from ..commit.layout import follow_first_files, has_first_files
+from ..commit.rider import read_rider
 from ..history.base import LONGEST_AGE_MS
 from ..history.timeline import Timeline
+from ..intents.intent import Intent, parse_intent
+from ..intents.shelf import folder_of
 from ..journal.file_journal import FileJournal
-from ..journal.lines import OBJECT, Damage, Entry, address_of
+from ..journal.lines import OBJECT, Damage, Entry, MemoryJournal, address_of
 from ..journal.object_journal import ObjectJournal
 from ..journal.shared_journal import SharedJournal
-from ..outcome.resolution import find_out, resolved
+from ..outcome.resolution import Resolution, find_out, resolved
 from ..protocol import effects as do
 from ..protocol import events as ev
+from ..protocol.events import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from .past import Past, pasts
 
@@ -41,7 +46,7 @@ FORGOTTEN_AFTER_MS = 24 * 3_600_000
 """Until then a writer that wakes up finds that its commit was taken over. Orphan cleaning relies on the same limit."""
 
 Ending: TypeAlias = Literal["landed", "finished", "not landed", "in flight", "unknown"]
-"""finished: it landed because recovery sent its snapshot; in flight: its writer may still be running."""
+"""finished: it landed because recovery sent its snapshot, or made one for it; in flight: its writer may still be running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ def recover(
     clean: bool = True,
     only: Callable[[RecoveredCommit], bool] | None = None,
 ) -> Recovery:
-    """Report how the commits in a journal ended; finish those whose snapshot can still be sent.
+    """Report how the commits in a journal ended; finish those whose snapshot can still be sent, or that others may still carry.
 
     Safe to repeat, to run on several machines at once, and to run beside writers. A writer whose commit was taken over is
     notified; no commit lands twice.
@@ -245,6 +250,8 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
     try:
         timeline = asked.timeline(past.entries[0])
         answer = find_out(past.case, timeline, send=not asked.dry_run)
+        if answer.may_go_on and past.intent is not None and not asked.dry_run:
+            answer = _finished(past, past.intent, timeline, asked)
     except LakelatchError as error:
         return replace(told, reason=error.message)
     outcome = answer.outcome
@@ -258,6 +265,21 @@ def _one(journal: SharedJournal, past: Past, refused: str, asked: _Asked) -> Rec
             journal.add(past.entries, resolved(outcome), asked.around.wall_ms)
             _tidy(journal, past, asked)
     return commit
+
+
+def _finished(past: Past, found: ev.IntentPrepared, timeline: Timeline, asked: _Asked) -> Resolution:
+    """Land a rider whose intent is open, with its own manifests, or close its window. Nothing of it is sent if files are gone."""
+    intent = parse_intent(found.text.encode(), folder_of(timeline.paths) + found.name)
+    schema = timeline.schema(intent.schema_id)
+    try:
+        rider = read_rider(intent, past.request, past.state.ride.files if asked.clean else (), timeline, schema)
+    except TableCorrupt as error:
+        return Resolution(do.Undecided(SnapshotRef(0, ""), f"it cannot be finished: {error.message}; {_until(intent)}"))
+    return Committer(timeline.store, timeline.paths, schema, MemoryJournal(), asked.around).finish(rider)
+
+
+def _until(intent: Intent) -> str:
+    return "it did not land once snapshots {} and {} are others'".format(*intent.ids)
 
 
 def _followed(commit: RecoveredCommit, past: Past, asked: _Asked) -> RecoveredCommit:

@@ -73,10 +73,13 @@ def test_a_commit_does_not_go_on_while_it_is_not_known_what_became_of_its_intent
     world = World(1)
     run = world.run()
     run.group.intent = Intent("c1", "etl", None, SnapshotRef(1, "replaced since"), 0, -1, 1, ())
-    answer = run.resolve_latest(do.ResolveLatest(2, SnapshotRef(1, "any")))
+    asked = do.ResolveLatest(2, SnapshotRef(1, "any"))
+    answer = run.resolve_latest(replace(asked, registered_on=run.group.intent.base))
     why = "another snapshot 1 stands where its intent was registered"
     assert answer == ev.ResolveFailed("store-unavailable", why)
     assert run.group.intent is not None
+    assert isinstance(run.resolve_latest(asked), ev.LatestResolved), "the machine knows of no intent: it was refused"
+    assert run.group.intent is None
 
 
 def test_collected_changes_are_counted() -> None:

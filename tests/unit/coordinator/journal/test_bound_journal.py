@@ -28,6 +28,7 @@ from lakelatch.coordinator.surroundings import Surroundings
 from lakelatch.core.errors import LakelatchError, StoreUnavailable
 
 PREPARED = ev.SnapshotPrepared(SnapshotRef(1, "a"), None, "{}")
+REFUSED = ev.IntentRefused("403")
 INTENT = ev.IntentPrepared(SnapshotRef(1, "a"), "intent", (), "{}")
 ANOTHER = ev.FoundAnother(SnapshotRef(1, "b"), "they")
 AGED, FAILED, OTHER = ev.BaseAged(), ev.UploadFailed("data", "refused"), ev.SnapshotPublished()
@@ -64,13 +65,14 @@ class Answering:
         ((PREPARED, ANOTHER, AGED), (True, False, False)),
         ((PREPARED, AGED, PREPARED, AGED), (True, True, True, True)),
         ((INTENT, AGED), (True, False)),
+        ((INTENT, REFUSED), (True, True)),
         ((PREPARED, INTENT, AGED), (True, True, False)),
     ],
 )
 def test_entries_that_decide_how_a_commit_can_end_are_claimed(
     events: tuple[Event, ...], decisive: tuple[bool, ...]
 ) -> None:
-    """Each snapshot and each intent; giving up only while the journal holds a snapshot that may still be sent."""
+    """Each snapshot and each intent; giving one of them up, only while the journal holds it and others may still send it."""
     journal = Answering(Created())
     bound = BoundJournal(journal, "c", "/t")
     assert [bound.record(event) for event in events] == list(events)

@@ -249,13 +249,22 @@ def test_a_mark_counts_though_a_line_before_it_is_damaged(tmp_path: Path) -> Non
     assert claim(journal, prepared(1)) == AlreadyThere()
 
 
-def test_a_claim_after_a_mark_that_was_seen_is_not_lost_to_it_again(tmp_path: Path) -> None:
-    """Each look begins where the last one ended, so that a long journal is not read again and again."""
-    journal = FileJournal(tmp_path / "j")
+@pytest.mark.parametrize("kind", ["file", "object"])
+def test_every_claim_after_a_mark_that_was_seen_is_refused(store: Fragile, tmp_path: Path, kind: str) -> None:
+    """G2: the commit belongs to others for good, however often its writer is asked what became of it."""
+
+    def opened_again() -> Any:
+        return FileJournal(tmp_path / "j") if kind == "file" else ObjectJournal(store)
+
+    journal, other = opened_again(), opened_again()
     journal.record(entry(REQUESTED))
-    FileJournal(tmp_path / "j").record(entry(ev.TakenOver()))
-    assert claim(journal, prepared(1)) == AlreadyThere()
-    assert claim(journal, prepared(2)) == Created()
+    assert claim(journal, prepared(1)) == Created()
+    other.add([line for line in other.lines() if isinstance(line, Entry)], ev.TakenOver(), 1)
+    for number in (2, 3):
+        assert claim(journal, prepared(number)) == AlreadyThere()
+    ours = [line.event for line in opened_again().entries()]
+    assert ours.index(ev.TakenOver()) == 2
+    assert prepared(3) not in ours
 
 
 def test_a_concluded_commit_leaves_its_lines_in_the_file(tmp_path: Path) -> None:

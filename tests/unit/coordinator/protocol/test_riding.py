@@ -163,3 +163,60 @@ def test_the_journal_keeps_intents_as_they_are() -> None:
 def test_recovery_deletes_what_a_rider_wrote_once_it_is_known_that_it_did_not_land() -> None:
     state, _ = run(*WAITING)
     assert discardable(state) == ("base-list", "delta-list", "manifest-c-0")
+
+
+@pytest.mark.parametrize("before", [REGISTERED[:-2], REGISTERED[:-1]], ids=["prepared", "refused"])
+def test_an_intent_that_the_journal_may_hold_is_open(before: list[ev.Event]) -> None:
+    """G2: another process may find it there and publish it, whether or not the store ever had it."""
+    state, effects = run(*before, ev.JournalUnsure("no answer"))
+    assert isinstance(state.outcome, do.Undecided)
+    assert state.ride.window == WINNER
+    assert len(effects) == 1, "nothing is deleted"
+    _, effects = step(state, ev.Resumed())
+    assert effects == (do.ResolveLatest(3, WINNER, WINNER),)
+
+
+# ------------------------------------------------------------------------------------------- a rider that was taken over
+
+TAKEN_OVER = ev.RiderTakenOver("me", 7, "APPEND", WINNER, ("intent-6-c.json",))
+PUBLISHING: list[ev.Event] = [
+    TAKEN_OVER,
+    ev.LatestResolved(WINNER, "ours", 5),
+    ev.RidersChosen(0),
+    ev.ChangesCollected(1, 0),
+    ev.ManifestsCompacted("none"),
+    ev.BaseListWritten("base-list"),
+    ev.DeltaListWritten("delta-list", ()),
+    ev.SnapshotPrepared(SnapshotRef(6, "ours"), WINNER, "{}", ("base-list", "delta-list")),
+]
+
+
+def test_whoever_has_taken_a_rider_over_leads_at_once() -> None:
+    _, effects = run(*PUBLISHING[:2])
+    assert effects == (do.ChooseRiders(WINNER, False),), "its writer, who was to wait for its turn, is gone"
+    state, effects = run(*PUBLISHING, ev.SnapshotPublished(), ev.LineageVerified())
+    assert state.outcome == do.Committed(SnapshotRef(6, "ours"), False)
+    assert do.RemoveIntents(("intent-6-c.json",)) in effects
+
+
+def test_whoever_has_taken_a_rider_over_finds_it_in_the_snapshot_of_another() -> None:
+    state, effects = run(TAKEN_OVER, ev.LatestResolved(None, "", 0, aboard=NEXT))
+    assert (state.phase, effects) == (Phase.VERIFY, (do.VerifyRide(NEXT, 1),))
+
+
+@pytest.mark.parametrize("granted", [ev.RetryGranted(0), ev.BudgetSpent("enough")])
+def test_whoever_has_taken_a_rider_over_stops_where_its_window_ends(granted: ev.Event) -> None:
+    """G2: it registers nothing, and deletes only what it wrote itself."""
+    lost = [*PUBLISHING, ev.PublishRefused(), ev.FoundAnother(NEXT, "other"), granted]
+    _, effects = run(*lost)
+    assert effects == (do.ResolveLatest(2, NEXT, WINNER),)
+    _, effects = run(*lost, ev.LatestResolved(NEXT, "ours-2", 6))
+    assert effects == (do.ChooseRiders(NEXT, False),)
+    state, effects = run(*lost, ev.LatestResolved(NEXT, "ours-2", 6, closed=True))
+    assert isinstance(state.outcome, do.NotCommitted) and "snapshots 6 and 7 are others'" in state.outcome.reason
+    assert effects[1:] == (do.RemoveIntents(("intent-6-c.json",)), do.Discard(("base-list", "delta-list")))
+
+
+def test_a_rider_is_taken_over_before_anything_else() -> None:
+    with pytest.raises(ProtocolViolation, match="once"):
+        run(*LOST, TAKEN_OVER)

@@ -34,6 +34,7 @@ PREPARED = ev.SnapshotPrepared(OURS, BASE, "{}", WRITTEN)
 GONE = ev.ConflictFound("gone", "a is gone")
 AWAY = ev.LineageBroken("moved", "table-not-found")
 DROPPED = ev.LineageBroken("dropped", "table-not-found", table_gone=True)
+TAKEN_OVER = ev.RiderTakenOver("me", 7, "APPEND", WINNER, ("intent-6.json",))
 INTENT = ev.IntentPrepared(WINNER, "intent-6.json", ("manifest",), "{}")
 
 Path = tuple[Event, ...]
@@ -89,6 +90,7 @@ def undecided(snapshot: SnapshotRef, reason: str) -> do.Conclude:
 Case = tuple[Path, Event, Phase, tuple[do.Effect, ...]]
 CASES: list[Case] = [
     (NEW, REQUESTED, Phase.COLLECT, (do.ResolveLatest(1, None),)),
+    (NEW, TAKEN_OVER, Phase.COLLECT, (do.ResolveLatest(1, WINNER, WINNER),)),
     # the latest snapshot, and the identity
     (COLLECT, ON_BASE[-1], Phase.COLLECT, (do.CollectChanges(BASE),)),
     (COLLECT, ev.LatestResolved(None, "ours", 0), Phase.COLLECT, (do.CollectChanges(None),)),
