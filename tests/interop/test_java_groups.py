@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from hooked_store import HookedStore
 from interop.agreement import assert_agreed
+from interop.grouped import ride
 from values import Row, assert_same_rows, encode_rows
 
 import lakelatch as ll
-from lakelatch.backends.store import Store
-from lakelatch.coordinator.intents.carried import riders_of
-from lakelatch.table.table import Table
 
 pytestmark = pytest.mark.java
 
@@ -41,19 +38,10 @@ def test_java_reads_groups_at_every_snapshot_and_commits_in_between(tmp_path: Pa
         batch = [rows(100 * turn + 10 * n, n + 2) for n in range(4)]
         paimon_java.commit_rows(path, encode_rows(batch[0], made.schema.fields), identifier=turn + 1)
         landed(batch[0])
-        hooked = HookedStore(made.store)
-        rider = Table(cast(Store, hooked), made.schema)
-        winner, leader = (Table(made.store, made.schema) for _ in range(2))
-        hooked.before["snapshot/snapshot-"] = lambda w=winner, b=batch: w.append(b[1])  # type: ignore[misc]
-        leader.committer.meet(3, 0.001)
-        hooked.after["lakelatch/intents/"] = lambda one=leader, b=batch: one.append(b[2])  # type: ignore[misc]
-        receipt = rider.append(batch[3], commit_user="rider", identifier=turn)
+        receipt = ride(made, batch[1], batch[2], batch[3], turn)
         landed(batch[1])
         landed(batch[2], batch[3])
-        for table in (rider, winner, leader):
-            table.committer.settle()
         assert receipt.snapshot_id == len(expected)
-        assert [str(one) for one in riders_of(made.timeline.snapshot(receipt.snapshot_id))] == [f"rider/{turn}"]
     assert_agreed(paimon_java, path, expected)
     came = paimon_java.rows(path, options={"incremental-between": "2,3"})
     assert_same_rows(came, [row for row in expected[3] if row not in expected[2]])
