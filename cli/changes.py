@@ -172,6 +172,11 @@ def _register_write(commands: Commands) -> None:
         default="snapshot",
         help="for overwrites: rows that other writers append meanwhile are kept (snapshot), or are a conflict (serializable)",
     )
+    parser.add_argument(
+        "--group",
+        choices=("auto", "off"),
+        help="for appends: may they ride with others (default: what the table's option commit.group says)",
+    )
     add_commit(parser)
 
 
@@ -227,7 +232,7 @@ def write(args: argparse.Namespace, output: Output) -> int:
     counted = CountedRows(args.files, table.arrow_schema, args.format, tuple(args.null))
     identity = {"commit_user": args.commit_user, "identifier": args.identifier}
     properties = pairs(args.property, "--property")
-    with table.transaction(isolation=args.isolation, properties=properties, **identity) as tx:
+    with table.transaction(isolation=args.isolation, properties=properties, group=args.group, **identity) as tx:
         if args.mode == "append":
             tx.append(counted)
         elif args.mode == "overwrite":

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..backends.local import local_path
 from ..backends.probe import ProbedStores, probe
@@ -27,6 +27,9 @@ from ..backends.store import Created, ObjectNotFound, Store
 from ..core.errors import LakelatchError
 from ..core.paths import TablePaths
 from ..core.side_effects import left_undone
+
+if TYPE_CHECKING:
+    from ..lab.simulate import Forecast
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -91,7 +94,8 @@ def examine(
         measured, latency_ms = _write_and_clock(store, f"{scratch}-write")
         checks += measured
         if latency_ms is not None:
-            checks.append(_expectation(latency_ms, writers))
+            expected, alone = _expectation(latency_ms, writers)
+            checks += [expected, _riding(store, branch, latency_ms, alone)]
         checks.append(_made("history", lambda: _history(store, branch)))
         checks += _runs(store, branch)
         if racers is not None:
@@ -214,8 +218,12 @@ def _listing(store: Store, folder: str) -> Check:
     )
 
 
-def _expectation(latency_ms: float, writers: int) -> Check:
-    """The commits per minute to expect at this latency, simulated with the shipped committer in virtual time."""
+def _expectation(latency_ms: float, writers: int) -> tuple[Check, Forecast]:
+    """The commits per minute to expect at this latency, simulated with the shipped committer in virtual time.
+
+    Returns:
+        The check, and the forecast for so many writers.
+    """
     from ..lab.simulate import simulate
 
     one, many = (simulate(n, commits=FORECAST_COMMITS, latency_ms=max(latency_ms, 0.1)) for n in (1, writers))
@@ -223,7 +231,17 @@ def _expectation(latency_ms: float, writers: int) -> Check:
         f"{writers} at once {many.commits_per_minute:.0f} together, half of them within {many.p50_ms / 1000:.2f} s"
     )
     detail = f"one writer can commit {one.commits_per_minute:.0f} times a minute, {together} (simulated, {latency_ms:.1f} ms)"
-    return Check("expect", "ok", detail)
+    return Check("expect", "ok", detail), many
+
+
+def _riding(store: Store, branch: str, latency_ms: float, alone: Forecast) -> Check:
+    """What group commit would bring on this store, and whether this table needs it."""
+    from .riding import advice, forecast, newest_appends
+
+    detail = forecast(max(latency_ms, 0.1), alone, FORECAST_COMMITS)
+    known = newest_appends(store, branch)
+    said, next_step = advice(*known, store.url) if known is not None else ("", "")
+    return Check("riding", "warn" if next_step else "ok", f"{detail}; {said}" if said else detail, next_step)
 
 
 def _atomic_create(store: Store, key: str) -> Check:

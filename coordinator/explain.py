@@ -9,13 +9,15 @@ from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime, timezone
 
+from ..core import options as opt
 from ..core.errors import LakelatchError
 from ..core.html_text import Text
 from ..core.metadata.data_file import ADD
 from ..core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from .commit.attempt import lost_attempts
+from .commit.group import has_riders
 from .history.timeline import BASE_PROPERTY, Timeline, base_of
-from .intents.carried import riders_of
+from .intents.carried import carried_by, riders_of
 from .journal.lines import Entry
 
 _SHOWN_RIDERS = 20
@@ -33,6 +35,7 @@ def explain(timeline: Timeline, snapshot: Snapshot) -> Text:
     lines.append(f"  base      {_base_line(timeline, snapshot)}")
     lines.extend(_attempt_lines(snapshot))
     lines.extend(_rider_lines(snapshot))
+    lines.extend(_alone_lines(timeline, snapshot))
     lines.append(f"  changes   {_changes(timeline, snapshot)}")
     lines.append(f"  rows      {snapshot.delta_record_count:+d}, {snapshot.total_record_count} in all")
     return Text("\n".join(lines))
@@ -77,6 +80,19 @@ def _rider_lines(snapshot: Snapshot) -> list[str]:
     if len(riders) > _SHOWN_RIDERS:
         told.append(f"            and {len(riders) - _SHOWN_RIDERS} more")
     return [f"  carries   {len(riders)} other commits", *told] if riders else []
+
+
+def _alone_lines(timeline: Timeline, snapshot: Snapshot) -> list[str]:
+    """An append that lost races, and that could have ridden with the first winner."""
+    if snapshot.commit_kind != "APPEND" or not lost_attempts(snapshot) or carried_by(snapshot):
+        return []
+    try:
+        schema = timeline.schema(snapshot.schema_id)
+    except LakelatchError:
+        return []
+    if not has_riders(schema) or schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO:
+        return []
+    return [f"  alone     with '{opt.COMMIT_GROUP.key}' = '{opt.GROUP_AUTO}', a later winner could have carried it"]
 
 
 def _changes(timeline: Timeline, snapshot: Snapshot) -> str:

@@ -121,6 +121,7 @@ def _write(df: Any, url: str, asked: Asked, options: SourceOptions, there: bool)
         commit_user=options.commit_user,
         identifier=options.identifier,
         properties=options.properties,
+        group=options.group,
         storage_options=options.storage_options,
         partition_by=asked.partition_by or None,
         options=None if there else {},

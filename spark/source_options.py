@@ -45,6 +45,7 @@ KNOWN = (
     "commit-user",
     "identifier",
     "isolation",
+    "group",
     "read-snapshot",
     "partition",
     "partitionoverwritemode",
@@ -75,6 +76,8 @@ class SourceOptions:
     | `timeZone` | both | the zone of times without one in other options; Spark does not tell a source the session's zone |
     | `commit-user`, `identifier` | writing | give both to commit exactly once, or neither |
     | `isolation` | writing | `snapshot` or `serializable`, for an overwrite |
+    | `group` | writing | `auto`: an append that loses a race may ride with the next winner; `off`: it goes alone. By default,
+      what the table's option `commit.group` says |
     | `read-snapshot` | writing | the id of the snapshot that an overwrite's rows were computed from |
     | `partition` | writing | the partition that mode `overwrite` replaces, as `month=1/day=2`; by default the whole table |
     | `partitionOverwriteMode` | writing | `dynamic`: `overwrite` replaces each partition that has rows; `static`: everything.
@@ -121,6 +124,7 @@ class SourceOptions:
         self.stream, self.checkpoint = StreamOptions.of(given), given.get(CHECKPOINT)
         self.commit_user, self.identifier = given.get("commit-user"), _number(given, "identifier")
         self.isolation: Any = given.get("isolation", "snapshot")
+        self.group: Any = given.get("group")
         self.read_snapshot = _number(given, "read-snapshot")
         self.partition = given.get("partition")
         self.overwrite_mode = _overwrite_mode(given.get("partitionoverwritemode"))

@@ -108,6 +108,7 @@ class TableSourceWriter(Carried, DataSourceArrowWriter):
             identifier=self._options.identifier,
             isolation=self._options.isolation,
             properties=self._options.properties,
+            group=self._options.group,
             fresh_user=self._user,
         )
         with transaction as tx:

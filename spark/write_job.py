@@ -22,7 +22,7 @@ from pyspark.sql import types as spark
 from ..backends.store import Store
 from ..coordinator.commit.message import CommitMessage
 from ..coordinator.commit.receipt import Receipt
-from ..coordinator.commit.request import Isolation
+from ..coordinator.commit.request import Grouping, Isolation
 from ..core import options as opt
 from ..core.errors import ERRORS, InvalidArgument, OutcomeUnknown, StoreUnavailable, TableNotFound
 from ..core.metadata.schema import TableSchema
@@ -77,6 +77,7 @@ def write(
     cluster: Cluster = "auto",
     row_kind: str | None = None,
     branch: str = DEFAULT_BRANCH,
+    group: Grouping | None = None,
 ) -> Receipt:
     """Write a DataFrame into a table in one commit. In a table with a primary key, rows replace those with their keys.
 
@@ -111,6 +112,8 @@ def write(
             `-D` and `-U` delete; or `c`, `r`, `u`, `d`, as Debezium writes them. It need not be a column of the table. Of
             several rows of the frame with one key the last one counts, unless option `sequence.field` orders them.
         branch: the branch of the table that gets the rows. It must exist.
+        group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option
+            `commit.group`; with `off`, it goes alone. None: what the option says.
 
     Returns:
         The receipt.
@@ -140,7 +143,7 @@ def write(
     if partition is not None:
         partition = partition_in(session_zone(df.sparkSession), partition, table.schema)
     with table.transaction(
-        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties
+        commit_user=commit_user, identifier=identifier, isolation=isolation, properties=properties, group=group
     ) as tx:
         messages = [] if tx.replayed else _fill(tx, table, df, mode, partition, read_snapshot, cluster, row_kind)
     if table.schema.primary_keys and messages and not tx.receipt.replayed:

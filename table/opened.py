@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..backends.store import Store
 from ..coordinator.commit.committer import Committer
-from ..coordinator.commit.request import Isolation
+from ..coordinator.commit.request import Grouping, Isolation
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Journal
 from ..coordinator.journal.object_journal import open_journal
@@ -117,10 +117,11 @@ class OpenTable:
         isolation: Isolation = "snapshot",
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
+        group: Grouping | None = None,
     ) -> Transaction:
         """Several appends, or one overwrite, as one snapshot. If the block raises, nothing is published.
 
-        Its rows are written with the schema that is the newest when this is called.
+        Its rows are written with the schema that is the newest when this is called. `group`: as for `append`.
         """
         self._check_not_pinned()
         return self.refresh()._begin(
@@ -129,6 +130,7 @@ class OpenTable:
             isolation=isolation,
             properties=properties,
             watermark_ms=watermark_ms,
+            group=group,
         )
 
     def _begin(
@@ -139,6 +141,7 @@ class OpenTable:
         isolation: Isolation = "snapshot",
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
+        group: Grouping | None = None,
         newest_schema: bool = False,
     ) -> Transaction:
         """A transaction with the schema that this table shows. `newest_schema`: give up if there is a newer one."""
@@ -150,6 +153,7 @@ class OpenTable:
             isolation=isolation,
             properties=dict(properties or {}),
             watermark_ms=watermark_ms,
+            group=group,
             newest_schema=newest_schema,
             written=self._after_write,
             lookups=self._lookups(),

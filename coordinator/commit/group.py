@@ -1,7 +1,7 @@
 """One commit's part in group commit: may it ride, who rides with it, and what became of its intent (decision 71).
 
-Owns: `Group`, `may_ride`. Must not know: the order of steps (the machine), how files are written, how intents are kept. Hazards:
-H2, H5, H9.
+Owns: `Group`, `may_ride`, `has_riders`. Must not know: the order of steps (the machine), how files are written, how intents are
+kept. Hazards: H2, H5, H9.
 Invariants: only an append that depends on nothing in its base rides or carries. A leader's riders are chosen on the very base
 that it publishes on. Nothing of a rider is deleted by its leader.
 """
@@ -37,6 +37,11 @@ LONGEST_PAUSE_S = 2.0
 """A rider looks for the next snapshot every two round trips to the store, and after this time at the latest."""
 
 
+def has_riders(schema: TableSchema) -> bool:
+    """Whether plain appends to a table are the same on every base, so that they can ride."""
+    return schema.bucket == NO_BUCKETS and not schema.primary_keys and not schema.options.get(opt.ROW_TRACKING)
+
+
 def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
     """Whether a commit may ride with others and carry them: an append of files that are the same on every base.
 
@@ -44,16 +49,16 @@ def may_ride(request: CommitRequest, schema: TableSchema) -> bool:
     depend on the base or belong to one commit, so such a commit goes alone.
     """
     said = request.remarks
+    option = schema.options.get(opt.COMMIT_GROUP)
     return (
-        schema.options.get(opt.COMMIT_GROUP) == opt.GROUP_AUTO
+        (option if request.group is None else request.group) == opt.GROUP_AUTO
         and type(request) in (CommitRequest, RepeatableRequest)
         and request.kind == "APPEND"
         and request.target is None
         and not request.index_entries
         and request.keyed == KeyedRows()
         and not (said.properties or said.statistics or said.watermark_ms is not None)
-        and not schema.primary_keys
-        and not schema.options.get(opt.ROW_TRACKING)
+        and has_riders(schema)
         and bool(request.entries)
         and all(entry.kind == ADD and entry.total_buckets == NO_BUCKETS for entry in request.entries)
     )

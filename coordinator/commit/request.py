@@ -19,6 +19,8 @@ from ...core.metadata.snapshot import CommitKind, Snapshot
 from .message import PendingUpload
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
+Grouping: TypeAlias = Literal["auto", "off"]
+"""Whether one commit may ride with others, in the place of option `commit.group`."""
 Target: TypeAlias = Callable[[bytes], bool]
 """A predicate on a partition row (with arity prefix): whether the commit replaces that partition."""
 
@@ -107,6 +109,7 @@ class CommitRequest:
         read_snapshot: for an overwrite or a compaction: the snapshot whose files it replaces (None = the table had none). For new
             rows with a primary key: the snapshot above whose sequence numbers theirs are (None = the table had none).
         commit_user, identifier: the identity; identifier None = not exactly once.
+        group: whether it may ride with others; None: what the table's option says.
     """
 
     kind: CommitKind
@@ -120,6 +123,7 @@ class CommitRequest:
     isolation: Isolation = "snapshot"
     keyed: KeyedRows = KeyedRows()
     remarks: Remarks = Remarks()
+    group: Grouping | None = None
 
     restores: ClassVar[bool] = False
     folds_manifests: ClassVar[bool] = False
@@ -136,6 +140,10 @@ class CommitRequest:
         """Refuse invalid values before anything is written."""
         if self.isolation not in ("snapshot", "serializable"):
             raise InvalidArgument(f"isolation {self.isolation!r}: use 'snapshot' or 'serializable'")
+        if self.group not in (None, "auto", "off"):
+            raise InvalidArgument(
+                f"group {self.group!r}: use 'auto' or 'off', or None for what the table's option says"
+            )
         if not self.commit_user:
             raise InvalidArgument("commit_user must not be empty")
         if self.identifier is not None and not 0 <= self.identifier <= IDENTIFIER_MAX:

@@ -121,6 +121,7 @@ class StreamSourceWriter(Carried, DataSourceStreamArrowWriter):
             identifier=batchId,
             isolation=self._options.isolation,
             properties=self._options.properties,
+            group=self._options.group,
         )
         with transaction as tx:
             if self._overwrite and self._options.overwrite_mode == "dynamic" and table.schema.partition_keys:

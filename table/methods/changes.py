@@ -12,7 +12,7 @@ from typing import Any
 
 from ...coordinator.alteration import alter
 from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import Isolation
+from ...coordinator.commit.request import Grouping, Isolation
 from ...coordinator.history.timeline import Timeline
 from ...core.errors import CommitConflict, InvalidArgument
 from ...core.metadata.schema import TableSchema
@@ -110,6 +110,7 @@ class Changes(OpenTable):
         identifier: int | None = None,
         properties: Mapping[str, str] | None = None,
         watermark_ms: int | None = None,
+        group: Grouping | None = None,
         evolve: bool = False,
     ) -> Receipt:
         """Add rows in one commit. In a table with a primary key they replace the rows with their keys, as with `upsert`.
@@ -121,6 +122,8 @@ class Changes(OpenTable):
                 returns the first call's receipt. Give both or neither. The identifiers of a user must increase.
             properties: stored in the snapshot.
             watermark_ms: milliseconds since 1970. The table's watermark never decreases.
+            group: with `auto`, an append that loses a race asks the next winner to carry it, as with the table's option
+                `commit.group`; with `off`, it goes alone. None: what the option says.
             evolve: first add the columns that the table lacks, as a schema change of its own.
         """
         if evolve:
@@ -130,6 +133,7 @@ class Changes(OpenTable):
             "identifier": identifier,
             "properties": properties,
             "watermark_ms": watermark_ms,
+            "group": group,
         }
         return self._written(data, lambda tx: tx.append(data), **about)
 

@@ -24,6 +24,7 @@ from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import (
     ColumnUpdate,
     CommitRequest,
+    Grouping,
     Isolation,
     KeyedRows,
     Remarks,
@@ -74,6 +75,7 @@ class Transaction:
         isolation: Isolation,
         properties: dict[str, str],
         watermark_ms: int | None = None,
+        group: Grouping | None = None,
         fresh_user: str | None = None,
         newest_schema: bool = False,
         written: Callable[[frozenset[PartitionBucket]], None] | None = None,
@@ -85,6 +87,7 @@ class Transaction:
         self._user = commit_user or fresh_user or new_commit_user(committer.schema)
         self._identifier = identifier
         self._isolation, self._properties, self._watermark_ms = isolation, properties, watermark_ms
+        self._group = group
         self._newest_schema, self._tell_written, self._lookups = newest_schema, written, lookups
         self._rows = NewRows(committer, self._user, lookups)
         self._given: list[CommitMessage] = []
@@ -352,6 +355,7 @@ class Transaction:
                 self._target is None and bucket_mode(self._schema) is BucketMode.CROSS_PARTITION,
             ),
             remarks=Remarks(self._operation_name or self._operation, self._watermark_ms, self._properties),
+            group=self._group,
         )
 
     def _abandon(self) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 from golden_tables import unpack
 
 import lakelatch as ll
+from lakelatch.coordinator.commit.committer import Committer
 
 LOG_KEYS = [
     "snapshot_id", "time_ms", "kind", "operation", "commit_user", "identifier", "schema_id", "delta_rows",
@@ -351,3 +353,21 @@ def test_a_terminal_gets_a_table_and_the_first_rows(tmp_path: Path) -> None:
     assert numbers == [str(i) for i in range(100)]
     assert "─" in shown.decode()
     assert "--limit shows more" in said
+
+
+def test_a_write_may_ride_or_go_alone_whatever_the_table_says(run: Any, tmp_path: Path) -> None:
+    url, file = str(tmp_path / "t"), tmp_path / "rows.csv"
+    ll.create_table(url, pa.schema([("v", pa.int64())]))
+    file.write_text("v\n1\n")
+    asked: list[Any] = []
+    kept = Committer.commit
+
+    def commit(self: Committer, request: Any) -> Any:
+        asked.append(request.group)
+        return kept(self, request)
+
+    with patch.object(Committer, "commit", commit):
+        for more in ((), ("--group", "auto"), ("--group", "off")):
+            assert run("write", url, file, *more).code == 0
+    assert asked == [None, "auto", "off"]
+    assert run("write", url, file, "--group", "on").code == 2

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakelatch as ll
@@ -16,7 +19,10 @@ from lakelatch.backends import registry
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.race import race
 from lakelatch.backends.store import Capabilities, Created, ObjectInfo, PutOutcome
+from lakelatch.cli.riding import advice, busy
 from lakelatch.core.errors import StoreUnavailable
+
+COUNT = count()
 
 
 class IgnoresConditions(MemoryStore):
@@ -141,6 +147,7 @@ def test_a_good_store(run: Any, flights: ll.Table) -> None:
             "write",
             "clock",
             "expect",
+            "riding",
             "history",
         ),
         "ok",
@@ -202,6 +209,58 @@ def test_the_commits_per_minute_to_expect(run: Any, flights: ll.Table) -> None:
     assert int(one) > 100
     assert numbers[1][0][1] == "16"
     assert run("doctor", flights.url, "--writers", 0).code == 2
+
+
+def test_what_riding_would_bring(run: Any, tmp_path: Path) -> None:
+    """Simulated for the writers that are asked for; advised where several of them commit all the time."""
+    url, one = str(tmp_path / "busy"), pa.table({"v": [1]})
+    ll.create_table(url, one.schema)
+    for _ in range(4):
+        ll.open_table(url).append(one)
+    answer = run("doctor", url, "--json", "--writers", 12)
+    detail = detail_of(answer, "riding")
+    found = re.match(r"12 writers of appends that ride make (\d+) commits a minute instead of (\d+), ", detail)
+    assert found is not None and int(found[1]) > int(found[2]) > 0
+    assert re.search(r"the newest snapshots show \d+ commits a minute by 4 writers$", detail)
+    assert checks(answer)["riding"] == "warn"
+    said = next(c["next_step"] for c in answer.json["checks"] if c["check"] == "riding")
+    assert run(*shlex.split(said)[1:]).code == 0
+    assert detail_of(run("doctor", url, "--json", "--writers", 2), "riding").endswith("option 'commit.group' is on")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "option 'commit.group' is off, and few writers commit at once"),
+        ({"commit.group": "auto"}, "option 'commit.group' is on"),
+        ({"bucket": "2", "bucket-key": "v"}, "this table's appends go alone"),
+    ],
+    ids=["off", "auto", "buckets"],
+)
+def test_a_quiet_table_needs_no_advice(flights: ll.Table, options: dict[str, str], told: str) -> None:
+    schema = ll.create_table(f"memory://quiet-{next(COUNT)}/t", pa.schema([("v", pa.int64())]), options=options).schema
+    one = flights.timeline.latest()
+    assert one is not None
+    detail, next_step = advice(schema, [one], "memory://t")
+    assert detail.startswith(told)
+    assert next_step == ""
+
+
+@pytest.mark.parametrize(
+    ("writers", "apart_ms", "busy_by"),
+    [(3, 2_000, 3), (2, 2_000, None), (3, 2_001, None), (3, 0, 3)],
+)
+def test_a_table_is_busy_where_three_writers_make_thirty_commits_a_minute(
+    flights: ll.Table, writers: int, apart_ms: int, busy_by: int | None
+) -> None:
+    one = flights.timeline.latest()
+    assert one is not None
+    made = [replace(one, time_ms=n * apart_ms, properties={"lakelatch.writer": f"w{n % writers}"}) for n in range(6)]
+    found = busy(made)
+    assert (found and found[1]) == busy_by
+    if apart_ms == 2_000 and found:
+        assert found[0] == 30
+    assert busy(made[:1]) is None
 
 
 @pytest.mark.usefixtures("offered")

@@ -136,6 +136,7 @@ def test_source_options_are_checked() -> None:
     with pytest.raises(InvalidArgument, match="commit-usr") as caught:
         SourceOptions({"path": "/t", "commit-usr": "etl"})
     assert "commit-user" in caught.value.next_step
+    assert [SourceOptions({"path": "/t", **more}).group for more in ({}, {"Group": "auto"})] == [None, "auto"]
     with pytest.raises(InvalidArgument, match="'snapshot' is 'three'"):
         SourceOptions({"path": "/t", "snapshot": "three"})
     with pytest.raises(InvalidArgument, match="URL"):

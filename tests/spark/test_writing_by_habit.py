@@ -67,6 +67,21 @@ def test_a_dynamic_session_replaces_only_the_partitions_that_have_rows(spark: An
         assert len(months(url)) == 13
 
 
+def test_option_group_reaches_the_commit_on_every_way_to_write(spark: Any, url: str) -> None:
+    """A value that no commit knows comes back as the commit's error; one that it knows is taken."""
+    lake.register(spark)
+    ll.create_table(url, ll.Schema([("month", "INT"), ("v", "STRING")]))
+    frame = spark.createDataFrame([(1, "x")], DDL)
+    with pytest.raises(ll.InvalidArgument, match="group 'on'"):
+        lake.write(frame, url, group="on")  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="group 'on'"):
+        frame.write.format("lakelatch").mode("append").option("group", "on").save(url)
+    assert months(url) == []
+    lake.write(frame, url, group="auto")
+    frame.write.format("lakelatch").mode("append").option("group", "auto").save(url)
+    assert months(url) == [(1, "x"), (1, "x")]
+
+
 def test_an_overwrite_option_goes_before_the_setting_of_the_session(spark: Any, url: str) -> None:
     lake.register(spark)
     march = spark.createDataFrame([(3, "new")], DDL)

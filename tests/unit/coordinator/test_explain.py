@@ -109,6 +109,24 @@ def test_lost_attempts_are_counted_and_named(table: Table) -> None:
     assert "attempts" not in lines(table, 3, properties=without), "another writer does not say how often it tried"
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, True), ({"commit.group": "auto"}, False), ({"bucket": "2", "bucket-key": "v"}, False)],
+    ids=["off", "auto", "buckets"],
+)
+def test_an_append_that_lost_races_alone_could_have_ridden(options: dict[str, str], told: bool) -> None:
+    made = ll.create_table(f"memory://alone-{len(options)}-{told}/t", pa.schema([("v", pa.int64())]), options=options)
+    for value in range(3):
+        made.append(pa.table({"v": [value]}))
+    snapshot = with_lost(made, [{"id": 2, "to": "one", "by": "her"}])
+    line = "  alone     with 'commit.group' = 'auto', a later winner could have carried it"
+    assert (line in explain(made.timeline, snapshot).splitlines()) == told
+    carried = replace(snapshot, properties={**(snapshot.properties or {}), CARRIES_PROPERTY: '[["me",null,"c",1]]'})
+    assert line not in explain(made.timeline, carried)
+    assert line not in explain(made.timeline, replace(snapshot, commit_kind="OVERWRITE"))
+    assert line not in explain(made.timeline, made.timeline.snapshot(3)), "it lost none"
+
+
 def with_lost(table: Table, lost: list[dict[str, Any]]) -> Snapshot:
     snapshot = table.timeline.find(3)
     assert snapshot is not None

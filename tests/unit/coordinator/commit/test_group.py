@@ -134,6 +134,22 @@ def test_receipts_explain_and_the_history_name_the_leader_and_its_riders() -> No
     assert row["riders"] == [{"commit_user": "etl", "identifier": 7, "rows": 2}]
 
 
+@pytest.mark.parametrize("how", ["append", "transaction"])
+@pytest.mark.parametrize(("option", "group", "rides"), [("off", "auto", True), ("auto", "off", False)])
+def test_one_append_may_ride_or_go_alone_whatever_the_table_says(
+    option: str, group: Any, how: str, rides: bool
+) -> None:
+    world = World(**{"commit.group": option})
+    world.loses()
+    world.store.after["lakelatch/intents/"] = lambda: world.another(200, looks=True, group="auto")
+    if how == "append":
+        world.table.append(rows(1), group=group)
+    else:
+        with world.table.transaction(group=group) as tx:
+            tx.append(rows(1))
+    assert world.values == ([0, 1, 100, 200] if rides else [0, 1, 100])
+
+
 def test_an_anonymous_append_rides_too() -> None:
     world = World()
     world.carried()

@@ -84,6 +84,15 @@ def test_tables_that_number_rows_or_do_not_ask_for_it_have_no_riders(options: di
     assert not may_ride(request(), schema)
 
 
+@pytest.mark.parametrize("option", ["auto", "off"])
+@pytest.mark.parametrize("group", ["auto", "off", None])
+def test_a_call_decides_before_the_option_of_the_table(option: str, group: Any) -> None:
+    schema = new_schema(from_arrow_schema(FIELDS), options={"commit.group": option})
+    assert may_ride(request(group=group), schema) == ((group or option) == "auto")
+    numbered = new_schema(from_arrow_schema(FIELDS), options={"commit.group": option, "bucket": "2", "bucket-key": "k"})
+    assert not may_ride(request(group=group), numbered)
+
+
 def test_the_operation_of_a_commit_does_not_keep_it_from_riding() -> None:
     assert may_ride(request(remarks=Remarks(operation="WRITE")), SCHEMA)
 
