@@ -1,10 +1,11 @@
 """Fixtures that many tests share: object stores, Spark, Apache Paimon, golden tables.
 
-Nothing heavy starts before a test asks for it, and each server starts once in a run.
+Nothing heavy starts before a test asks for it, and each server starts once in a process of the run.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import golden_tables
 import java_home
 import pytest
+from dealing import Dealer, room
 from report import SKIPPED, TOLD, USED, none_may_be_skipped, not_here
 from servers import (
     AzureServer,
@@ -46,9 +48,27 @@ def pytest_configure() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Python looks for garbage neither while tests are collected nor, later, among them: they live until the end, and there
+    are enough of them to make each look expensive."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file begins first: a process that began it among the last ones would keep all others waiting."""
-    items.sort(key=lambda item: item.path.name != LONGEST)
+    """The longest file begins first, and then what takes long to start: a process that began one of them among the last ones
+    would keep all others waiting."""
+    items.sort(key=lambda item: (item.path.name != LONGEST, room(item.nodeid) is None))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return Dealer(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
