@@ -16,6 +16,7 @@ from typing import Any
 import golden_tables
 import java_home
 import pytest
+import ready_workers
 from dealing import Dealer, room
 from report import SKIPPED, TOLD, USED, none_may_be_skipped, not_here
 from servers import (
@@ -222,7 +223,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     builder = SparkSession.builder.master("local[2, 2]").appName("lakelatch-tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with ready_workers.on_the_path():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     USED["Spark"] = f"{session.version} on Java at {home}"
     yield session

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ready_workers
+
 CHECKOUT = Path(__file__).parents[1]
-QUICK_SPARK = {"SPARK_CONF_DIR": str(Path(__file__).parent / "spark_conf")}
-"""The environment of Spark sessions whose Python workers start quickly."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -25,7 +25,7 @@ def run_python(code: str, folder: Path, *, by_default: bool = False) -> str:
     Args:
         by_default: Spark sessions have Spark's own defaults. Otherwise their Python workers start quickly.
     """
-    return _run([sys.executable, "-c", code], folder, **({} if by_default else QUICK_SPARK))
+    return _run([sys.executable, "-c", code], folder, **({} if by_default else ready_workers.environment()))
 
 
 def run_shell(code: str, folder: Path) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import java_home
 import pytest
-from pages import QUICK_SPARK
+import ready_workers
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing-your-pipeline.md"
 
@@ -22,7 +22,7 @@ def files(text: str) -> list[tuple[str, str]]:
 
 def run_tests(folder: Path) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-p", "lakelatch.lab.pytest_plugin", "-p", "no:cacheprovider", "-q"]
-    environment = {**os.environ, **QUICK_SPARK}
+    environment = {**os.environ, **ready_workers.environment()}
     done = subprocess.run(
         command, check=False, cwd=folder, capture_output=True, text=True, timeout=550, env=environment
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import java_home
 import pytest
+import ready_workers
 
 CONNECT = os.environ.get("LAKELATCH_SPARK") == "connect"
 
@@ -22,6 +23,7 @@ if CONNECT:
         builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
         # Workers start tasks three times as fast with the daemon, and the daemon is tested too.
         builder = builder.config("spark.python.daemon.module", "lakelatch.spark.daemon")
-        session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+        with ready_workers.on_the_path():
+            session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
         yield session
         session.stop()
