@@ -17,7 +17,7 @@ import golden_tables
 import java_home
 import pytest
 import ready_workers
-from dealing import Dealer, room
+from dealing import Dealer, shared
 from report import SKIPPED, TOLD, USED, none_may_be_skipped, not_here
 from servers import (
     AzureServer,
@@ -64,7 +64,7 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest file begins first, and then what takes long to start: a process that began one of them among the last ones
     would keep all others waiting."""
-    items.sort(key=lambda item: (item.path.name != LONGEST, room(item.nodeid) is None))
+    items.sort(key=lambda item: (item.path.name != LONGEST, shared(item.nodeid) is None))
 
 
 @pytest.hookimpl(optionalhook=True)

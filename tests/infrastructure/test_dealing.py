@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dealing import STARTED_FOR, Dealer, room
+from dealing import STARTED_FOR, Dealer, shared
 
-SPARK, INTEROP = STARTED_FOR[:2]
+SPARK, INTEROP = "tests/spark/", "tests/interop/"
 
 
 class Process:
@@ -60,7 +62,7 @@ def named(folder: str, count: int) -> list[str]:
     return [f"{folder}test_{n}.py" for n in range(count)]
 
 
-def test_one_process_gets_the_files_of_a_room() -> None:
+def test_one_process_gets_the_files_that_share_what_it_started() -> None:
     """Spark and Apache Paimon start in one process each; every test runs once."""
     spark, interop, others = named(SPARK, 6), named(INTEROP, 6), named("tests/unit/", 30)
     run = Run([*spark, *interop, *others], 3)
@@ -77,13 +79,29 @@ def test_no_process_waits_while_there_are_files() -> None:
     assert [len(run.files_of(process)) for process in run.processes] == [3, 3]
 
 
-def test_the_rooms_of_a_process_that_ended_are_free() -> None:
-    """A process that crashed leaves them to one other process, not to all."""
+def test_another_process_starts_what_one_had_that_ended() -> None:
+    """What a crashed process had to do goes to one other process, not to all."""
     run = Run([*named(SPARK, 6), *named("tests/unit/", 30)], 3)
     crashed, first, second = run.processes
     assert run.dealer.remove_node(crashed) == run.tests[0]
     run.to_its_end(first, second)
-    assert sorted(len([f for f in run.files_of(p) if room(f)]) for p in (first, second)) == [0, 6]
+    assert sorted(len([f for f in run.files_of(p) if shared(f)]) for p in (first, second)) == [0, 6]
+
+
+def test_the_files_are_there() -> None:
+    """A room that is renamed is not silently dealt like any other."""
+    assert [named for named in STARTED_FOR if not (Path(__file__).parents[2] / named).exists()] == []
+    assert shared("tests/contention/test_stores.py") == shared("tests/contract/test_store.py") == "stores"
+    assert shared("tests/unit/core/test_places.py") is None
+
+
+def test_files_that_take_the_session_lie_with_spark() -> None:
+    """Wherever they lie: each further process in which one ran would start a session for it."""
+    root = Path(__file__).parents[2]
+    takes = re.compile(r"^def test_\w+\([^)]*\bspark: Any", re.MULTILINE)
+    found = {str(file.relative_to(root)) for file in root.glob("tests/**/test_*.py") if takes.search(file.read_text())}
+    assert len(found) > 20
+    assert {file for file in found if shared(file) != "Spark"} == set()
 
 
 def test_collected_tests_are_no_garbage_to_look_through() -> None:
