@@ -24,7 +24,7 @@ from lakelatch.core.rows.types import Field, parse_type
 
 pytestmark = pytest.mark.java
 
-SEEDS = range(2000 if os.environ.get("LAKELATCH_NIGHTLY") else 60)
+SEEDS = range(2000 if os.environ.get("LAKELATCH_NIGHTLY") else 40)
 STEPS = 7
 FORMATS = ["parquet", "orc", "avro"]
 NAMES = "bo i8 i16 i32 i64 f32 f64 d9 d28 ch vc st b4 v8 by dt tm3 ts3 ts6 tz3 tz6 ar an aa ma ro".split()

@@ -8,6 +8,7 @@ from typing import Any
 
 import golden_tables
 import pytest
+from figures import NIGHTLY
 from golden_tables import GoldenTable
 from values import assert_same_rows
 
@@ -29,7 +30,7 @@ FIRST = [
 SECOND = [[4, "a", "9.00", None, None]]
 
 
-@pytest.mark.parametrize("table_id", golden_tables.packed(set_name="paimon-java-1.4.2"))
+@pytest.mark.parametrize("table_id", golden_tables.packed(set_name="paimon-java-1.4.2")[:: 1 if NIGHTLY else 3])
 def test_java_reads_golden_rows(table_id: str, golden: Callable[[str], GoldenTable], paimon_java: Any) -> None:
     """G8: what the harness reports as Java's rows is what Java read when the table was written."""
     table = golden(table_id)

@@ -52,7 +52,7 @@ TABLES: dict[str, dict[str, str]] = {
     "first row": FIRST,
     "first row, lookup": FIRST | LOOKUP,
 }
-COMMITS = 24 if NIGHTLY else 6
+COMMITS = 24 if NIGHTLY else 4
 
 
 def rows_of(table: Table, entry: ManifestEntry) -> list[tuple[Any, ...]]:
