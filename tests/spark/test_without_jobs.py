@@ -329,3 +329,15 @@ def test_only_errors_of_lakelatch_lose_their_traceback_and_only_in_workers(monke
     with pytest.raises(InvalidArgument), one_sentence():
         raise InvalidArgument("x")
     assert os.environ[HIDE_TRACEBACK] == "1"
+
+
+def test_a_daemon_imports_what_workers_need_and_they_do_not_walk_it_after_each_task() -> None:
+    """Each collection of garbage in a worker, one per task, would look at all that the daemon imported."""
+    code = (
+        "import gc, sys; from lakelatch.spark.daemon import OF_EVERY_WORKER, import_once; import_once(); "
+        "print(set(OF_EVERY_WORKER) <= set(sys.modules), gc.isenabled(), gc.get_freeze_count(), len(gc.get_objects()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported, enabled, left_out, walked = done.stdout.split()
+    assert (imported, enabled) == ("True", "True")
+    assert int(left_out) > 50_000 > 1_000 > int(walked)
