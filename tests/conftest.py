@@ -61,6 +61,10 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else libraries take what is left at the end of Python for leaks of theirs, and say so
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest file begins first, and then what takes long to start: a process that began one of them among the last ones
     would keep all others waiting."""

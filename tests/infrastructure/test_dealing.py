@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,3 +109,13 @@ def test_files_that_take_the_session_lie_with_spark() -> None:
 def test_collected_tests_are_no_garbage_to_look_through() -> None:
     assert gc.isenabled()
     assert gc.get_freeze_count() > 10_000
+
+
+def test_no_library_calls_what_was_collected_a_leak() -> None:
+    """DuckDB counts its objects at the end of Python, and would say so on stderr of the whole run."""
+    file = "tests/unit/table/rowlevel/test_against_duckdb.py"
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", file]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, check=True, cwd=root, capture_output=True, text=True, timeout=120)
+    assert f"{file}::" in done.stdout
+    assert done.stderr == ""
