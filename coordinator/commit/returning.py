@@ -2,7 +2,7 @@
 
 Owns: `Returning`. Must not know: which files come back, how a commit is written. Source: format/manifests §4; decision 75.
 Invariant: after a commit no compaction can raise a file to an identity of which a DELETE is in the manifests. Raising gives no
-new name, also where Apache Paimon does it. So a file whose level goes down gets one more name in `_EXTRA_FILES`, which stays with it.
+new name, also where Apache Paimon does it. So a file whose level goes down gets one more name in `_EXTRA_FILES`, which stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random tables with a primary key, random changes by either side: Java, lakelatch and a model of the rows agree about the rows
 and the changes of every snapshot (G1, G6, G8).
 
-A seed gives the same history again; `LAKELATCH_NIGHTLY=1` runs thirty times as many. On failure the changes are printed.
+A seed gives the same history again; `LAKELATCH_NIGHTLY=1` runs fifteen times as many. On failure the changes are printed.
 Histories are short and tables small, because what matters is how many combinations of options and changes meet.
 """
 
@@ -27,7 +27,7 @@ from lakelatch.core.rows.types import parse_type
 
 pytestmark = pytest.mark.java
 
-SEEDS = range(3000 if NIGHTLY else 100)
+SEEDS = range(3000 if NIGHTLY else 200)
 STEPS = 4
 KEYS = ["i32", "st", "d28", "ts6"]
 """Few types, for each of which Java compiles code. `test_java_upserts` has more."""

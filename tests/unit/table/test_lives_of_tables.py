@@ -25,7 +25,7 @@ from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
 
 NUMBERS = itertools.count()
-SEEDS = 3000 if NIGHTLY else 120
+SEEDS = 3000 if NIGHTLY else 200
 TOGETHER = 20
 """So many lives are one test."""
 STEPS = 12
