@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -31,6 +32,7 @@ from .simulated_store import Request
 from .stage import PATHS, Stage, Told
 
 LONG_AGO_MS = 24 * 3_600_000
+SHIPPED_USERS = identity.REMEMBERED_USERS
 
 
 def expirer(retained: int = 1, *, times: int = 1, every_s: float | None = None) -> Role:
@@ -190,10 +192,11 @@ def hints(**values: bytes | None) -> Role:
 
 
 def forgetful(role: Role, users: int = 1) -> Role:
-    """A role on a table whose snapshots remember this number of commit users only."""
+    """A role on a table whose snapshots remember this number of commit users only; those of other roles are as shipped."""
 
     def smaller(stage: Stage) -> None:
         with patch.object(identity, "REMEMBERED_USERS", users):
+            stage.while_others_play = partial(patch.object, identity, "REMEMBERED_USERS", SHIPPED_USERS)
             role(stage)
 
     return smaller

@@ -222,7 +222,8 @@ class _Run:
             return reply
         if self._turn is None or not is_new or not self._cast.waits(self, number):
             raise Paused(request)
-        given: Reply = self._turn.ask(request)
+        with self.stage.while_others_play():
+            given: Reply = self._turn.ask(request)
         return given
 
     def _noted(self) -> None:

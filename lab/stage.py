@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -207,6 +207,7 @@ class Stage:
         fixed_jitter: every wait has its maximal length, because the explorer makes no random choices.
         beside: a journal beside the table, from which commits can be recovered.
         first_schema: the bytes of schema 0 when this actor opened the table; None if they do not matter.
+        while_others_play: entered when it hands over control, and left when it goes on.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Stage:
     batch: Batch = field(default_factory=Batch)
     beside: ObjectJournal | None = None
     first_schema: bytes | None = None
+    while_others_play: Callable[[], AbstractContextManager[Any]] = nullcontext
     _ids: int = 0
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ final table names, for each key, the commit that wrote it last.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 import zlib
@@ -49,13 +50,15 @@ class Ledger:
     retries: int
     resolved: int
     compactions: int
+    kills: int
+    replayed: int
     wall_s: float
 
     def __str__(self) -> str:
         return (
             f"{self.acknowledged} acknowledged upserts of {self.keys} keys, {len(self.lost)} lost, {self.doubled_keys} keys"
-            f" twice, {len(self.errors)} errors; {self.retries} retries, {self.resolved} resolved, {self.compactions}"
-            f" compactions, {self.wall_s:.1f} s"
+            f" twice, {len(self.errors)} errors; {self.kills} kills, {self.replayed} replayed, {self.retries} retries,"
+            f" {self.resolved} resolved, {self.compactions} compactions, {self.wall_s:.1f} s"
         )
 
 
@@ -68,20 +71,30 @@ class Upserts(BesideCompactors):
         super().__init__(folder, url, storage_options, compactors=2, primary_key=["id"], **given)
         self.orders = {name: replace(orders, write=upsert_keys) for name, orders in self.orders.items()}
 
-    def beside_compactors(self) -> Ledger:
-        """Run the writers to their ends, and the compactors as long as they run."""
+    def beside_compactors(self, kills: int = 0, pause_s: float = 0.0) -> Ledger:
+        """Run the writers to their ends, and the compactors as long as they run. Kill some of both.
+
+        With kills, the writers end after the last one, however few commits they have made by then.
+        """
         began = time.monotonic()
         with self.compacting():
             for name in self.names:
                 self.start(name)
             self.open_gate()
+            self.kill_at_random(kills, random.Random(14), pause_s)
+            if kills:
+                time.sleep(pause_s)  # what was killed last does its commit again
+                (self.folder / "stop").touch()
             for name, process in self.running.items():
                 process.join(600)
                 assert process.exitcode == 0, self.orders[name].log.read_text()
-        return self.ledger(time.monotonic() - began)
+        return self.ledger(time.monotonic() - began, kills)
 
-    def ledger(self, wall_s: float) -> Ledger:
-        """Read the table like any reader, and compare it with the records of the writers."""
+    def ledger(self, wall_s: float, kills: int) -> Ledger:
+        """Read the table like any reader, and compare it with the records of the writers.
+
+        A writer that was killed has no record of its last commit. It may have landed, at any time.
+        """
         table = ll.open_table(self.url, storage_options=self.storage_options)
         rows = table.to_arrow()
         last = dict(
@@ -92,9 +105,17 @@ class Upserts(BesideCompactors):
             )
         )
         lines = [line | {"writer": name} for name in self.names for line in self.told(name)]
-        times = {(line["writer"], line["number"]): (line["began"], line["began"] + line["seconds"]) for line in lines}
+        times = {
+            (line["writer"], line["number"]): (
+                -math.inf if line["replayed"] else line["began"],  # the process that was killed had begun it
+                line["began"] + line["seconds"],
+            )
+            for line in lines
+        }
+        acknowledged = len(times)
+        times |= dict.fromkeys(self._unrecorded(table), (-math.inf, math.inf))
         return Ledger(
-            acknowledged=len(times),
+            acknowledged=acknowledged,
             keys=len(last),
             doubled_keys=sum(n - 1 for n in Counter(rows["id"].to_pylist()).values()),
             lost=contradictions(last, times),
@@ -102,8 +123,15 @@ class Upserts(BesideCompactors):
             retries=sum(line["retries"] for line in lines),
             resolved=sum(line["resolved"] for line in lines),
             compactions=sum(snapshot.commit_kind == "COMPACT" for snapshot in table.snapshots()),
+            kills=kills,
+            replayed=sum(line["replayed"] for line in lines),
             wall_s=wall_s,
         )
+
+    def _unrecorded(self, table: ll.Table) -> list[Commit]:
+        """The commits that landed although their writers have no record of them: at most the next one of each writer."""
+        landed = {(s.commit_user, s.commit_identifier) for s in table.snapshots()}
+        return [commit for name in self.names if (commit := (name, len(self.told(name)))) in landed]
 
 
 def contradictions(last: dict[int, Commit], times: Times) -> list[str]:

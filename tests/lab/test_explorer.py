@@ -12,7 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 import pytest
 from figures import keep
 
-from lakelatch.lab import playing
+from lakelatch.coordinator.identities import memory
+from lakelatch.lab import maintainers, playing
 from lakelatch.lab.explorer import explore
 from lakelatch.lab.mutants import MUTANTS, Kill, Mutant, kill_table
 from lakelatch.lab.runs import Finding, explore_named, explore_or_walk, named
@@ -124,6 +125,13 @@ def test_actors_that_wait_reach_the_same_states_as_actors_that_run_again(monkeyp
     monkeypatch.setattr(playing, "MOST_WAITING", 0)
     second = explore(writers(2, 1))
     assert (first.states, first.depth, first.runs) == (second.states, second.depth, second.runs)
+
+
+@pytest.mark.parametrize("name", ["forgotten user", "forgotten user, expired"])
+def test_nothing_is_left_of_what_actors_play_with(name: str) -> None:
+    """They begin and end in any order, and what one of them changes for its own play is as shipped for all others."""
+    explore(named(name), max_states=200)
+    assert memory.REMEMBERED_USERS == maintainers.SHIPPED_USERS == 200
 
 
 def test_an_invalid_replay_id_is_refused() -> None:
