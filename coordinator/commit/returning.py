@@ -29,6 +29,8 @@ class Returning:
     def marked(self, entries: Sequence[ManifestEntry]) -> tuple[tuple[ManifestEntry, ...], tuple[PendingUpload, ...]]:
         """The entries of a commit, with marks where they are needed, and the files of these marks."""
         gone: dict[Owner, ManifestEntry] = {owner_of(e): e for e in entries if e.kind != ADD}
+        if not gone:
+            return tuple(entries), ()
         made, files = list[ManifestEntry](), list[PendingUpload]()
         for entry in entries:
             old = gone.get(owner_of(entry)) if entry.kind == ADD else None
