@@ -59,10 +59,10 @@ def told(table: Table, **more: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def test_a_file_that_came_back_goes_under_the_identity_that_it_has_now(table: Table) -> None:
-    now = MADE._replace(file=MADE.file._replace(extra_files=("made.1.entry",)))
+    now, earlier = (MADE._replace(file=MADE.file._replace(extra_files=(f"made.{n}.entry",))) for n in (2, 1))
     publish(table, "OVERWRITE", [MADE.deletion()])
     publish(table, "OVERWRITE", [now])
-    request = Undoing("OVERWRITE", (MADE.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
+    request = Undoing("OVERWRITE", (earlier.deletion(), OLD), "undo", read_snapshot=snapshot(table, 2))
     since = ChangesSince(table.timeline, FileKeys(table.schema), lambda partition: True)
     found = builds_on(request, since, table.timeline.latest())
     assert isinstance(found, Undoing) and found.entries == (now.deletion(), OLD)

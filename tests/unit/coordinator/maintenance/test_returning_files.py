@@ -15,6 +15,7 @@ from lakelatch.coordinator.maintenance.expire import apply_expiry, plan_expiry
 from lakelatch.coordinator.maintenance.orphans import plan_orphans
 from lakelatch.coordinator.maintenance.retention import Retention
 from lakelatch.core.metadata.data_file import RETURN_MARK
+from lakelatch.core.places import FileKeys
 from lakelatch.table.table import Table
 
 COUNTER = itertools.count()
@@ -107,6 +108,7 @@ def test_a_rollback_leaves_a_file_alone_that_is_at_its_level_under_another_ident
     plan = table.plan_rollback(snapshot=1)
     assert plan.added == plan.removed == ()
     table.upsert(rows("b", 1))
+    assert table.plan_rollback(snapshot=3).added == ()
     table.rollback(snapshot=1)
     assert [e.identity for e in table.entries()] == identities
     assert held(table) == {1: "a", 2: "a"}
@@ -141,6 +143,9 @@ def test_nothing_is_written_beside_files_outside_the_table(tmp_path: Path) -> No
     assert_sound(table)
     assert [name for e in table.entries() for name in e.file.extra_files if name.endswith(RETURN_MARK)] != []
     assert [path for path in tmp_path.rglob("*") if path.name.endswith(RETURN_MARK)] == []
+    keys = FileKeys(table.schema)
+    assert [len(keys.data(e)) for e in table.entries()] == [1]
+    assert not any(key.endswith(RETURN_MARK) for key in keys.named(table.entries()))
 
 
 def test_verify_names_a_file_that_an_earlier_delete_hides(monkeypatch: pytest.MonkeyPatch) -> None:
