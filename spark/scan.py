@@ -249,6 +249,8 @@ class Scan:
             frame = frame.filter(to_column(self.plan.residual, self.table.schema.fields))
         if not self.output:
             return frame.select(F.lit(None).cast("boolean").alias(NO_COLUMN.name))
+        if self.touched == self.output and not self.table.schema.partition_keys:
+            return frame  # a selection of all its columns would cost the driver more than the rest of a small plan
         return frame.select(*[column_of(f.name) for f in self.output])
 
     # ---------------------------------------------------------------------------------------------------- Arrow leg
