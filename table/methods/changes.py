@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 from ...coordinator.alteration import alter
 from ...coordinator.commit.receipt import Receipt
 from ...coordinator.commit.request import Grouping, Isolation
+from ...coordinator.commit.retries import RetryPolicy
 from ...coordinator.history.timeline import Timeline
+from ...coordinator.surroundings import MACHINE
 from ...core.errors import CommitConflict, InvalidArgument
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.schema_changes import SchemaChange, add_column
@@ -26,8 +28,8 @@ from ..writing.overwrites import snapshot_read
 from ..writing.placing import KeyLookups
 from ..writing.transaction import Transaction
 
-_RACES = 20
-"""How often rows are written again because the table got another schema, or keys that they must be compared with."""
+_SCHEMAS = 20
+"""How often rows are written again because the table got another schema."""
 
 _BEATEN = "write with fewer jobs at once, or create the table with the partition columns in its primary key"
 _NOT_AGAIN = "write the rows again, or pass them as a table, which is written again without asking"
@@ -84,23 +86,32 @@ class Changes(OpenTable):
         again = can_be_read_again(data)
         if not again:
             self.refresh()
-        for race in range(1, _RACES + 1):
+        began_s = MACHINE.monotonic_s()
+        for race in count(1):
             known = self._schema
             try:
                 with self._begin(newest_schema=again, **about) as tx:
                     write(tx)
                 return tx.receipt
             except InvalidArgument:  # perhaps the rows have a column that another writer has added
-                if not again or self.refresh()._schema.id == known.id:
+                if not again or race == _SCHEMAS or self.refresh()._schema.id == known.id:
                     raise
             except CommitConflict as error:
-                if error.keys_changed and (race == _RACES or not again):
-                    error.next_step = _BEATEN if again else _NOT_AGAIN
-                    raise
-                if not (error.newer_schema or error.keys_changed) or race == _RACES:
+                if error.keys_changed:
+                    wait_ms = self._wait_ms(race, MACHINE.monotonic_s() - began_s) if again else None
+                    if wait_ms is None:
+                        error.next_step = _BEATEN if again else _NOT_AGAIN
+                        raise
+                    MACHINE.sleep(wait_ms / 1000)
+                elif not error.newer_schema or race == _SCHEMAS:
                     raise
                 self.refresh()
         raise AssertionError("the last race returns or raises")
+
+    def _wait_ms(self, race: int, elapsed_s: float) -> int | None:
+        """How long to wait before rows are placed again among the keys of the table; None if the commit's budget is spent."""
+        policy = RetryPolicy.from_options(self._schema.options)
+        return policy.next_wait_ms(race, elapsed_s=elapsed_s, attempt_s=elapsed_s / race, others=1)
 
     def append(
         self,

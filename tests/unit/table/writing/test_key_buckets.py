@@ -252,6 +252,27 @@ def test_a_key_that_another_job_moves_at_the_same_time() -> None:
     assert {k: len(found) for k, found in places(table).items()} == {1: 1, 2: 1, 3: 1}
 
 
+@pytest.mark.parametrize("lost", [30, 41])
+def test_a_job_that_others_beat_to_their_keys_tries_as_often_as_it_may(lost: int) -> None:
+    """It may lose as many races as any commit; then it gives up with advice, and none of its rows appear."""
+    table = created("k", write_only="true", commit__max_retries="40", commit__min_retry_wait="1 ms")
+    left = iter(range(lost))
+
+    def once_more() -> None:
+        if next(left, None) is not None:
+            again(table).upsert(rows((2, 1, "theirs")))
+            meanwhile(table, once_more)
+
+    meanwhile(table, once_more)
+    if lost > 40:
+        with pytest.raises(ll.CommitConflict, match=r"added rows.*write with fewer jobs at once"):
+            table.upsert(rows((3, 1, "mine")))
+        check(table, [(2, 1, "theirs")])
+    else:
+        table.upsert(rows((3, 1, "mine")))
+        check(table, [(3, 1, "mine")])
+
+
 def test_rows_that_come_only_once_are_a_conflict_with_advice() -> None:
     table = created("k", write_only="true")
     meanwhile(table, lambda: again(table).upsert(rows((2, 1, "theirs"))))
