@@ -22,7 +22,7 @@ from spark_session import session
 
 import lakelatch as ll
 import lakelatch.spark as lake
-from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY
 
 HEADS = (
     "queries",

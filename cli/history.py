@@ -243,7 +243,7 @@ def explain(args: argparse.Namespace, output: Output) -> int:
 
 def explain_record(table: Table, snapshot: Snapshot) -> dict[str, Any]:
     """How a snapshot came about, as a dict with stable keys."""
-    from ..coordinator.commit.attempt import lost_attempts
+    from ..coordinator.history.lost import lost_attempts
     from ..coordinator.history.timeline import base_of
     from ..core.metadata.data_file import ADD
     from ..table.system import history_row

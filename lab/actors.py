@@ -19,7 +19,7 @@ from ..coordinator.commit.request import CommitRequest, Isolation, Remarks
 from ..coordinator.history.base import Base
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.object_journal import ObjectJournal
-from ..coordinator.protocol.events import SnapshotRef
+from ..coordinator.protocol.snapshot_ref import SnapshotRef
 from ..coordinator.recovery.recover import recover_journal
 from ..core.errors import LakelatchError, OutcomeUnknown
 from ..core.metadata.data_file import ADD, EMPTY_ROW, NO_BUCKETS, DataFile, ManifestEntry

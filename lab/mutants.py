@@ -27,6 +27,7 @@ from ..coordinator.maintenance.roots import list_roots, read_roots
 from ..coordinator.protocol import effects as do
 from ..coordinator.protocol import events as ev
 from ..coordinator.protocol import machine
+from ..coordinator.protocol.snapshot_ref import SnapshotRef
 from ..coordinator.tags import creation, deletion
 from . import maintainers, scenarios_rows, scenarios_upkeep, scenarios_writers, simulated_store
 from .mutants_of_branches import BRANCHES
@@ -96,7 +97,7 @@ def _trace_of_anything(user: str | None, base: Any, timeline: Timeline, known: A
     for number in range(recalled.inspected_through, 0, -1):
         found = timeline.find(number)
         if found is not None and found.commit_user == user:
-            return replace(recalled, last=(found.commit_identifier, ev.SnapshotRef(found.id, found.identity)))
+            return replace(recalled, last=(found.commit_identifier, SnapshotRef(found.id, found.identity)))
     return replace(recalled, last=None)
 
 

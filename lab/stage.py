@@ -22,7 +22,8 @@ from ..coordinator.commit.committer import Committer
 from ..coordinator.history.timeline import Timeline
 from ..coordinator.journal.lines import Entry
 from ..coordinator.journal.object_journal import ObjectJournal
-from ..coordinator.protocol.events import Event, SnapshotRef
+from ..coordinator.protocol.events import Event
+from ..coordinator.protocol.snapshot_ref import SnapshotRef
 from ..coordinator.surroundings import Surroundings
 from ..core.metadata.schema import TableSchema, new_schema, parse_schema
 from ..core.paths import TablePaths

@@ -12,26 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..backends.registry import open_store, url_text
-from ..backends.store import Store
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.journal.lines import Journal
-from ..coordinator.maintenance.deletion import Progress
-from ..coordinator.maintenance.drop import DropPlan, apply_drop, plan_drop
-from ..coordinator.maintenance.rename import rename
-from ..coordinator.schema_commit import create_first_schema
 from ..core import options as opt
 from ..core.errors import InvalidArgument, LakelatchError, StoreUnavailable, TableExists, TableNotFound, Unsupported
-from ..core.metadata.key_checks import check_keyed
-from ..core.metadata.schema import new_schema
-from ..core.option_names import check_option_name
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from ..core.rows.arrow import from_arrow_schema
-from ..core.rows.types import Field
-from .table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ..backends.store import Store
+    from ..coordinator.journal.lines import Journal
+    from ..coordinator.maintenance.deletion import Progress
+    from ..coordinator.maintenance.drop import DropPlan
+    from ..core.rows.types import Field
+    from .table import Table
 
 
 class Schema:
@@ -50,7 +43,7 @@ class Schema:
     def __init__(self, columns: Sequence[tuple[str, Any] | Field]) -> None:
         from ..core.metadata.field_edits import numbered
         from ..core.rows.type_text import parse_sql_type
-        from ..core.rows.types import parse_type, walk_fields
+        from ..core.rows.types import Field, parse_type, walk_fields
 
         made: list[Field] = []
         as_text = []
@@ -103,6 +96,13 @@ def create_table(
         StoreUnavailable: the store cannot be reached, or refused; no table was created.
         OutcomeUnknown: the store did not confirm that the table was created.
     """
+    from ..backends.registry import open_store
+    from ..coordinator.schema_commit import create_first_schema
+    from ..core.metadata.key_checks import check_keyed
+    from ..core.metadata.schema import new_schema
+    from ..core.option_names import check_option_name
+    from ..core.rows.arrow import from_arrow_schema
+
     for key in options or {}:
         check_option_name(str(key), allow_unknown)
     fields = schema.fields if isinstance(schema, Schema) else from_arrow_schema(schema)
@@ -141,10 +141,15 @@ def open_table(
     Raises:
         TableNotFound: there is no table at the URL.
     """
+    from ..backends.registry import open_store
+
     return _open(open_store(url, storage_options), branch, journal)
 
 
 def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
+    from ..coordinator.history.timeline import Timeline
+    from .table import Table
+
     timeline = Timeline(store, TablePaths(branch))
     if branch != DEFAULT_BRANCH and not timeline.schema_ids():
         raise InvalidArgument(f"{store.url} has no branch {branch!r}")
@@ -154,6 +159,9 @@ def _open(store: Store, branch: str, journal: str | Journal | None) -> Table:
 
 def is_table(url: str, *, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Is there a table at the URL?"""
+    from ..backends.registry import open_store
+    from ..coordinator.history.timeline import Timeline
+
     try:
         return bool(Timeline(open_store(url, storage_options), TablePaths()).schema_ids())
     except (TableNotFound, Unsupported):
@@ -195,6 +203,9 @@ def drop_table(
     >>> ll.is_table("memory://drop-doctest/t")
     False
     """
+    from ..backends.registry import open_store
+    from ..coordinator.maintenance.drop import apply_drop, plan_drop
+
     store = open_store(url, storage_options)
     plan = plan_drop(store, _data_directory(store))
     return plan if dry_run else apply_drop(store, plan, progress)
@@ -216,12 +227,17 @@ def rename_table(url: str, new_url: str, *, storage_options: Mapping[str, Any] |
     >>> ll.rename_table("memory://rename-doctest/t", "memory://rename-doctest/u").url, ll.is_table(table.url)
     ('memory://rename-doctest/u', False)
     """
+    from ..backends.registry import open_store, url_text
+    from ..coordinator.maintenance.rename import rename
+
     rename(open_store(url, storage_options), url_text(new_url))
     return open_table(new_url, storage_options=storage_options)
 
 
 def _data_directory(store: Store) -> str:
     """The folder of a table's data files; empty where no schema can be read, as in a table whose drop was cut off."""
+    from ..coordinator.history.timeline import Timeline
+
     try:
         return Timeline(store, TablePaths()).latest_schema().options.get(opt.DATA_FILE_DIRECTORY)
     except (StoreUnavailable, Unsupported):

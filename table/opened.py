@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..backends.store import Store
-from ..coordinator.commit.committer import Committer
-from ..coordinator.commit.request import Grouping, Isolation
-from ..coordinator.history.timeline import Timeline
-from ..coordinator.journal.lines import Journal
-from ..coordinator.journal.object_journal import open_journal
 from ..core import options as opt
 from ..core.errors import InvalidArgument
-from ..core.metadata.data_file import PartitionBucket
-from ..core.metadata.schema import TableSchema
-from ..core.metadata.snapshot import Snapshot
 from ..core.paths import DEFAULT_BRANCH, TablePaths
-from .writing.placing import KeyLookups
-from .writing.transaction import Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ..backends.store import Store
+    from ..coordinator.commit.committer import Committer
+    from ..coordinator.commit.request import Grouping, Isolation
+    from ..coordinator.history.timeline import Timeline
+    from ..coordinator.journal.lines import Journal
+    from ..core.metadata.data_file import PartitionBucket
+    from ..core.metadata.schema import TableSchema
+    from ..core.metadata.snapshot import Snapshot
+    from .writing.placing import KeyLookups
+    from .writing.transaction import Transaction
 
 
 class OpenTable:
@@ -48,6 +48,8 @@ class OpenTable:
         pinned: Snapshot | None = None,
         first_schema: bytes | None = None,
     ) -> None:
+        from ..coordinator.history.timeline import Timeline
+
         self.store = store
         self._schema = schema
         self._branch = branch
@@ -86,6 +88,8 @@ class OpenTable:
         return self
 
     def _newest_schema(self) -> TableSchema:
+        from ..coordinator.history.timeline import Timeline
+
         watched = Timeline(self.store, self.paths, first_schema=self._first_schema)
         return watched.newest_schema(self._schema)
 
@@ -145,6 +149,8 @@ class OpenTable:
         newest_schema: bool = False,
     ) -> Transaction:
         """A transaction with the schema that this table shows. `newest_schema`: give up if there is a newer one."""
+        from .writing.transaction import Transaction
+
         return Transaction(
             self.committer,
             self.timeline,
@@ -180,12 +186,18 @@ class OpenTable:
 
     def _show(self, schema: TableSchema) -> None:
         """Use another schema from now on, for reading and for the location of new files."""
+        from ..coordinator.history.timeline import Timeline
+
         self._schema = schema
         self.paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         self.timeline = Timeline(self.store, self.paths)
         self._committer = None
 
     def _committer_with(self, schema: TableSchema) -> Committer:
+        from ..coordinator.commit.committer import Committer
+        from ..coordinator.history.timeline import Timeline
+        from ..coordinator.journal.object_journal import open_journal
+
         paths = TablePaths(self._branch, schema.options.get(opt.DATA_FILE_DIRECTORY))
         journal = open_journal(self._journal, self.store)
         committer = Committer(self.store, paths, schema, journal, first_schema=self._first_schema)

@@ -9,24 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..coordinator.explain import explain
-from ..coordinator.history.timeline import Timeline
 from ..core.errors import InvalidArgument
 from ..core.html_text import facts, grid
-from ..core.metadata.data_file import ManifestEntry
-from ..core.metadata.folding import live
-from ..core.metadata.schema import TableSchema
-from ..core.metadata.snapshot import Snapshot
 from ..core.paths import TablePaths
-from ..core.predicates.predicate import Predicate
-from ..core.predicates.sql import parse_where
-from ..core.rows.types import sql
-from . import system
-from .changelog.key_changes import Mode, check_mode
-from .changelog.reading import read_changes
-from .changelog.window import window_of
 from .methods.branches import Branches
 from .methods.cleaning import Cleaning
 from .methods.consumers import Consumers
@@ -41,18 +28,22 @@ from .methods.streams import Streams
 from .methods.tags import Tags
 from .methods.undo import Undo
 from .methods.upkeep import Upkeep
-from .reading.arrow import arrow_schema_of, read_batches
-from .scan.plan import ScanPlan, count_rows, plan_scan
-from .travel import schema_at, snapshot_at
-from .verify.whole import Depth, Which, verify_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..coordinator.history.timeline import Timeline
+    from ..core.metadata.data_file import ManifestEntry
+    from ..core.metadata.schema import TableSchema
+    from ..core.metadata.snapshot import Snapshot
+    from ..core.predicates.predicate import Predicate
+    from .changelog.key_changes import Mode
     from .dataset import TableDataset
+    from .scan.plan import ScanPlan
     from .verify.finding import Finding
+    from .verify.whole import Depth, Which
 
-Where = Predicate | str | None
+Where: TypeAlias = "Predicate | str | None"
 
 
 class Table(
@@ -78,6 +69,8 @@ class Table(
     @property
     def arrow_schema(self) -> pa.Schema:
         """The columns as an Arrow schema, which is the schema of `to_arrow`."""
+        from .reading.arrow import arrow_schema_of
+
         return arrow_schema_of(self._schema, None)
 
     @property
@@ -96,6 +89,8 @@ class Table(
 
     def history(self) -> list[dict[str, Any]]:
         """One dict per snapshot, newest first: id, time, kind, user, identifier, rows added, total rows, attempts."""
+        from . import system
+
         return [system.history_row(s) for s in reversed(self.snapshots())]
 
     def entries(self, snapshot: Snapshot | None = None) -> list[ManifestEntry]:
@@ -105,10 +100,14 @@ class Table(
 
     @staticmethod
     def _live(timeline: Timeline, snapshot: Snapshot | None) -> list[ManifestEntry]:
+        from ..core.metadata.folding import live
+
         return live(timeline.entries(timeline.manifests(snapshot))) if snapshot is not None else []
 
     def files(self) -> pa.Table:
         """One row per live data file: partition, bucket, path, rows, bytes, level, schema, sequence numbers."""
+        from . import system
+
         timeline, snapshot, schema = self._seen()
         return system.files_table(schema, timeline.paths, self._live(timeline, snapshot))
 
@@ -118,6 +117,9 @@ class Table(
         Args:
             commit: a snapshot id, an identity (commit user, identifier), or a snapshot; the latest by default.
         """
+        from ..coordinator.explain import explain
+        from .travel import snapshot_at
+
         if isinstance(commit, tuple):
             receipt = self.committer.lookup(*commit)
             if receipt is None:
@@ -144,6 +146,8 @@ class Table(
         Raises:
             StoreUnavailable: the store did not answer, so that the check could not be finished.
         """
+        from .verify.whole import verify_store
+
         if snapshots is None and self.pinned is not None:
             snapshots = [self.pinned.id]
         return verify_store(self.store, branch=self.paths.branch, snapshots=snapshots, data=data)
@@ -167,11 +171,15 @@ class Table(
                 later; where all of these have expired, the newest tag that is not later.
             watermark: a time in the same forms. Chooses the oldest snapshot whose watermark is not earlier.
         """
+        from .travel import schema_at, snapshot_at
+
         found = snapshot_at(self.timeline, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark)
         return Table(self.store, schema_at(self.timeline, found, self._schema), branch=self._branch, pinned=found)
 
     def branch(self, name: str) -> Table:
         """A branch of this table."""
+        from ..coordinator.history.timeline import Timeline
+
         timeline = Timeline(self.store, TablePaths(name))
         if not timeline.schema_ids():
             raise InvalidArgument(f"{self.url} has no branch {name!r}")
@@ -193,6 +201,9 @@ class Table(
 
     def _planned(self, where: Where, columns: Sequence[str] | None) -> tuple[ScanPlan, Timeline, TableSchema]:
         """A plan, and the timeline and schema that it was made with."""
+        from ..core.predicates.sql import parse_where
+        from .scan.plan import plan_scan
+
         predicate = parse_where(where) if isinstance(where, str) else where
         as_of_ms = None if self.pinned is None else self.pinned.time_ms
         timeline, snapshot, schema = self._seen()
@@ -218,6 +229,8 @@ class Table(
             merge_memory: about how much memory rows that are merged by primary key may take: bytes, or a text such as "64 mb";
                 None for option `read.merge-memory`.
         """
+        from .reading.arrow import read_batches
+
         names = list(columns) if columns is not None else None
         plan, timeline, schema = self._planned(where, names)
         yield from read_batches(timeline, plan, schema, names, limit, merge_memory)
@@ -225,6 +238,8 @@ class Table(
     def to_arrow(self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None) -> pa.Table:
         """Rows as one Arrow table. The arguments are those of `to_batches`."""
         import pyarrow as pa
+
+        from .reading.arrow import arrow_schema_of, read_batches
 
         names = list(columns) if columns is not None else None
         plan, timeline, schema = self._planned(where, names)
@@ -278,6 +293,11 @@ class Table(
         Raises:
             InvalidArgument: there is no such range, or part of it has expired; the error says what exists.
         """
+        from ..core.predicates.sql import parse_where
+        from .changelog.key_changes import check_mode
+        from .changelog.reading import read_changes
+        from .changelog.window import window_of
+
         predicate = parse_where(where) if isinstance(where, str) else where
         timeline, newest, schema = self._seen()
         check_mode(mode, schema)
@@ -286,6 +306,9 @@ class Table(
 
     def count(self, where: Where = None) -> int:
         """The number of rows. Only metadata is read where it gives the exact number."""
+        from .reading.arrow import read_batches
+        from .scan.plan import count_rows
+
         plan, timeline, schema = self._planned(where, [])
         known = count_rows(plan)
         if known is not None:
@@ -302,6 +325,8 @@ class Table(
         The snapshot and the files are chosen now; close the reader to stop early.
         """
         import pyarrow as pa
+
+        from .reading.arrow import arrow_schema_of, read_batches
 
         names = list(columns) if columns is not None else None
         plan, timeline, schema = self._planned(where, names)
@@ -341,6 +366,8 @@ class Table(
 
     def _repr_html_(self) -> str:
         """The columns, keys and options, without a request."""
+        from ..core.rows.types import sql
+
         keys = {"partition": self._schema.partition_keys, "primary key": self._schema.primary_keys}
         told = {key: ", ".join(names) for key, names in keys.items() if names}
         told |= {f"option {key}": value for key, value in sorted(self._schema.option_texts.items())}

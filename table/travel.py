@@ -14,7 +14,6 @@ from typing import Any
 
 from ..backends.store import ObjectNotFound
 from ..coordinator.history.timeline import Timeline
-from ..coordinator.tags.creation import list_tags
 from ..core.errors import InvalidArgument, TableCorrupt
 from ..core.metadata.schema import TableSchema
 from ..core.metadata.snapshot import Snapshot
@@ -176,6 +175,8 @@ def _by_time(timeline: Timeline, millis: int) -> Snapshot:
 
 def _newest_tag(timeline: Timeline, wanted: Callable[[Snapshot], bool]) -> Snapshot | None:
     """The newest tagged snapshot that is wanted, where the snapshots of that time have expired."""
+    from ..coordinator.tags.creation import list_tags
+
     found = [tag.snapshot for tag in list_tags(timeline) if wanted(tag.snapshot)]
     return max(found, key=lambda snapshot: snapshot.id, default=None)
 
@@ -183,6 +184,8 @@ def _newest_tag(timeline: Timeline, wanted: Callable[[Snapshot], bool]) -> Snaps
 def _by_watermark(timeline: Timeline, millis: int) -> Snapshot:
     """The snapshot of the smallest id whose watermark is not before `millis`. Watermarks never go back, so a binary search finds
     it; the first snapshots of a table may have none."""
+    from ..coordinator.tags.creation import list_tags
+
     ids = timeline.snapshot_ids()
     best = newest = None
     low, high = 0, len(ids)

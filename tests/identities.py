@@ -19,7 +19,7 @@ from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.identities.pages import Page, spill
 from lakelatch.coordinator.identities.recall import Known, recall
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.schema import new_schema
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot

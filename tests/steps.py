@@ -18,7 +18,7 @@ from lakelatch.coordinator.commit.request import CommitRequest
 from lakelatch.coordinator.commit.run import CommitRun
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.metadata.data_file import ADD, EMPTY_ROW, DataFile, ManifestEntry
 from lakelatch.core.metadata.schema import new_schema

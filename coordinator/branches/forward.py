@@ -18,7 +18,8 @@ from ...core.paths import TablePaths
 from ..history.announced import expires_below
 from ..history.lineage import Fork, Standing, check_lineage, take_away
 from ..history.timeline import Timeline, ref_of
-from ..protocol.events import SnapshotPrepared, SnapshotRef
+from ..protocol.events import SnapshotPrepared
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from .claim import Answer, create
 from .create import ensure_safe

@@ -16,8 +16,7 @@ from typing import Any
 
 from ...core import options as opt
 from ...core.avro.columnar import FORMATS
-from ...core.errors import TableCorrupt, Unsupported
-from ...core.json_text import parse_json
+from ...core.errors import Unsupported
 from ...core.metadata.data_file import ADD, IndexEntry, ManifestEntry
 from ...core.metadata.folding import summarise
 from ...core.metadata.layout import SCHEMA_PROPERTY
@@ -27,15 +26,14 @@ from ...core.metadata.snapshot import BATCH_IDENTIFIER, WRITER, Snapshot
 from ...core.options import TableOptions
 from ...core.paths import TablePaths
 from ...core.version import __version__
+from ..history.lost import ATTEMPTS_PROPERTY
 from ..history.timeline import BASE_PROPERTY
 from ..identities.memory import IDENTIFIERS_PROPERTY, Memory, name_of
 from ..intents.carried import CARRIES_PROPERTY, Carried, to_property
 from ..intents.intent import Intent
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from .request import CommitRequest
 
-ATTEMPTS_PROPERTY = "lakelatch.attempts"
-"""JSON list, one object per lost attempt: the id, the winner's identity and commit user."""
 WRITER_PROPERTY = "lakelatch.writer"
 """The committer that made the snapshot: one id per open table and process, shared by all of its commit users."""
 WRITER_VERSION = f"{WRITER}{__version__}"
@@ -250,23 +248,6 @@ def build_snapshot(
 def _carries(request: CommitRequest, commit: str, rows: int, riders: Sequence[Intent]) -> str:
     own = Carried(name_of(request.commit_user), request.identifier, commit, rows)
     return to_property([own, *(Carried(i.user, i.identifier, i.commit, i.rows) for i in riders)])
-
-
-def lost_attempts(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The lost attempts of a commit, as recorded in its own snapshot.
-
-    Returns:
-        For each attempt: the snapshot id that it wanted (`id`), the identity of the snapshot that won (`to`) and that
-        snapshot's commit user (`by`).
-
-    Raises:
-        TableCorrupt: the record is garbled; names the property.
-    """
-    text = snapshot.own_properties.get(ATTEMPTS_PROPERTY, "[]")
-    try:
-        return [{key: attempt[key] for key in ("id", "to", "by")} for attempt in parse_json(text)]
-    except (ValueError, TypeError, KeyError) as error:
-        raise TableCorrupt(f"snapshot-{snapshot.id}: property '{ATTEMPTS_PROPERTY}' is garbled: {error!r}") from error
 
 
 def _our_properties(

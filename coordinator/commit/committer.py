@@ -34,7 +34,7 @@ from ..journal.lines import BoundJournal, Journal, MemoryJournal, address_of
 from ..outcome.resolution import Case, Resolution, await_answer, resolved
 from ..protocol import effects as do
 from ..protocol.effects import Outcome
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from ..watching.observe import Watch, watch
 from ..watching.watcher import About

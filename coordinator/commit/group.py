@@ -26,7 +26,8 @@ from ..intents.intent import Intent, Leader
 from ..intents.window import Aboard, Closed, Fate, Window, aboard_of, look_for
 from ..protocol import effects as do
 from ..protocol import events as ev
-from ..protocol.events import Event, SnapshotRef
+from ..protocol.events import Event
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import Surroundings, backoff_s
 from .attempt import Delta
 from .request import CommitRequest, KeyedRows, RepeatableRequest

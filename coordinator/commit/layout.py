@@ -22,7 +22,7 @@ from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import Snapshot
 from ..history.base import Base
 from ..history.timeline import Timeline, base_of
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from ..schema_commit import create_schema
 from ..surroundings import Surroundings
 from .conflicts import Conflict

@@ -43,8 +43,9 @@ from ..intents import shelf
 from ..intents.window import Aboard
 from ..protocol import effects as do
 from ..protocol import events as ev
-from ..protocol.events import Event, SnapshotRef
+from ..protocol.events import Event
 from ..protocol.ledger import check_discard
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings, backoff_s
 from .attempt import Delta, MetadataFile, MetadataWriter, build_snapshot, committer_of
 from .changes_since import HISTORY_GONE

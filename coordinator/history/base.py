@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...core.metadata.manifest import ManifestFile
 from ...core.metadata.snapshot import Snapshot
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from .timeline import ref_of
 
 LONGEST_AGE_MS = 30_000

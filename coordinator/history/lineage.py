@@ -18,7 +18,7 @@ from ...core.errors import LakelatchError, StoreUnavailable, TableNotFound
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.typed import assert_never
 from ..protocol import events as ev
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from .rule import Gap
 from .timeline import Timeline, base_of, ref_of
 

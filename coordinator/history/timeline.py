@@ -11,26 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...backends.store import ObjectInfo, ObjectNotFound, Store
 from ...core.errors import TableCorrupt, TableNotFound, missing
-from ...core.metadata.data_file import IndexEntry, ManifestEntry
 from ...core.metadata.dropped import is_dropped
-from ...core.metadata.manifest import (
-    ManifestFile,
-    decode_index_manifest,
-    decode_manifest,
-    decode_manifest_list,
-    decode_manifests,
-)
-from ...core.metadata.manifest_columns import EntryColumns
 from ...core.metadata.schema import TableSchema, parse_schema
 from ...core.metadata.snapshot import Snapshot, parse_snapshot
 from ...core.paths import TablePaths, number_in, version_of
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE
 from .rule import Evidence, Gap, the_history
+
+if TYPE_CHECKING:
+    from ...core.metadata.data_file import IndexEntry, ManifestEntry
+    from ...core.metadata.manifest import ManifestFile
+    from ...core.metadata.manifest_columns import EntryColumns
 
 BASE_PROPERTY = "lakelatch.base"
 """`<id>:<identity>` of the snapshot that this one was built on; `0:` for none."""
@@ -416,6 +412,8 @@ class Timeline:
 
     def manifest_list(self, name: str, needed_by: str = "") -> tuple[ManifestFile, ...]:
         """The manifests of a list. `needed_by` is the file that names the list, for the error."""
+        from ...core.metadata.manifest import decode_manifest_list
+
         return tuple(decode_manifest_list(self._metadata(name, needed_by), name))
 
     def entries(self, manifests: Iterable[ManifestFile]) -> list[ManifestEntry]:
@@ -425,6 +423,8 @@ class Timeline:
 
     def entry_parts(self, manifests: Iterable[ManifestFile]) -> list[EntryColumns | list[ManifestEntry]]:
         """The entries of manifests, in order; large manifests as columns, so that only the wanted entries are made."""
+        from ...core.metadata.manifest import decode_manifests
+
         todo = list(manifests)
         if sum(m.num_added_files + m.num_deleted_files for m in todo) < COLUMNS_FROM:
             return list(self.parallel(self.entries_of, todo))
@@ -432,6 +432,8 @@ class Timeline:
         return list(decode_manifests(list(zip(names, self.parallel(self._manifest, todo), strict=True))))
 
     def entries_of(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        from ...core.metadata.manifest import decode_manifest
+
         return decode_manifest(self._manifest(manifest), manifest.file_name)
 
     def _manifest(self, manifest: ManifestFile) -> bytes:
@@ -440,6 +442,8 @@ class Timeline:
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexEntry]:
         """The live index files of a snapshot."""
+        from ...core.metadata.manifest import decode_index_manifest
+
         if snapshot.index_manifest is None:
             return []
         data = self._metadata(snapshot.index_manifest, self.file_of(snapshot))

@@ -19,7 +19,7 @@ from ...core.errors import TableCorrupt
 from ...core.json_text import parse_json
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ...core.paths import IDENTITY_PREFIX, safe_name
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 
 IDENTIFIERS_PROPERTY = "lakelatch.identifiers"
 """JSON: {"since": id, "page": file or null, "users": {user: [last identifier, its snapshot's id, its snapshot's identity]}},

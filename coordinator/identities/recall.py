@@ -17,7 +17,7 @@ from ...backends.threads import forked_lock
 from ...core.errors import TableCorrupt
 from ...core.metadata.snapshot import Snapshot
 from ..history.timeline import Timeline
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from . import pages
 from .memory import Memory, Remembered, is_ours, memory_of, name_of
 from .pages import IdentityFile, Leaf, Page, parse_leaf, parse_page, spill

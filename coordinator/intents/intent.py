@@ -23,7 +23,7 @@ from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ...core.paths import safe_name
 from ..history.timeline import base_of
 from ..identities.memory import name_of
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from .carried import carried_by
 
 IDS = 2

@@ -14,7 +14,7 @@ from ...core.metadata.snapshot import Snapshot
 from ..history.lineage import Lost, Untold, read_name
 from ..history.timeline import Timeline, base_of, ref_of
 from ..protocol import events as ev
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from .carried import carried_by
 from .intent import ids_above
 

@@ -40,7 +40,7 @@ from ..intents.window import Aboard, Closed, Fate, StillOpen, Window, look_for
 from ..protocol import effects as do
 from ..protocol import events as ev
 from ..protocol.effects import Outcome
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import LEAST_LOOK_S, Surroundings, backoff_s
 
 _NOT_SENT = "none of its snapshots was ever sent"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .events import SnapshotRef
+from .snapshot_ref import SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,7 @@ from __future__ import annotations
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeAlias, get_args
 
-
-@dataclass(frozen=True, slots=True)
-class SnapshotRef:
-    """A snapshot by name *and* identity: ids can be reused, identities cannot (H6, H18)."""
-
-    id: int
-    identity: str
+from .snapshot_ref import SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)

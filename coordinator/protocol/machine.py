@@ -44,9 +44,10 @@ from ...core.errors import ProtocolViolation
 from . import effects as do
 from . import events as ev
 from .effects import Effect, Outcome
-from .events import Event, SnapshotRef
+from .events import Event
 from .ledger import EMPTY, Ledger
 from .ride import ALONE, Ride
+from .snapshot_ref import SnapshotRef
 
 SENDS = 3
 """How many times the same snapshot is sent while nothing is found under its name."""

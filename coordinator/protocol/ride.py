@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .events import IntentPrepared, SnapshotRef
+from .events import IntentPrepared
+from .snapshot_ref import SnapshotRef
 
 POLLS = 2
 """For each commit that may lead before it, a rider looks so many times before it leads itself."""

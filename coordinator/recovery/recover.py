@@ -38,7 +38,7 @@ from ..journal.shared_journal import SharedJournal
 from ..outcome.resolution import Resolution, find_out, resolved
 from ..protocol import effects as do
 from ..protocol import events as ev
-from ..protocol.events import SnapshotRef
+from ..protocol.snapshot_ref import SnapshotRef
 from ..surroundings import MACHINE, Surroundings
 from .past import Past, pasts
 

@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 from typing import Any
 
-import pyarrow as pa
-
 from ..errors import InvalidArgument, Unsupported
 from .dates import FarDate, date_to_days, days_to_date
 from .types import TIMESTAMP_ROOTS, AtomicType, DataType, sql
@@ -97,6 +95,8 @@ def plain_array(array: Any) -> Any:
     Args:
         array: `pa.Array` or `pa.ChunkedArray`.
     """
+    import pyarrow as pa
+
     kinds = pa.types
     if kinds.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
@@ -117,10 +117,13 @@ def column_values(array: Any, data_type: DataType) -> list[Any]:
     Raises:
         InvalidArgument: A TIME has fractions of a millisecond, or is not a time of day.
 
+    >>> import pyarrow as pa
     >>> from .types import timestamp
     >>> column_values(pa.array([0, None], pa.timestamp("us")), timestamp(6))
     [0, None]
     """
+    import pyarrow as pa
+
     array = plain_array(array)
     root = root_of(data_type)
     if root in TIMESTAMP_ROOTS and pa.types.is_timestamp(array.type):
@@ -145,6 +148,8 @@ def _mapped(array: Any, convert: Any) -> list[Any]:
 
 def arrow_scalar_value(scalar: Any, data_type: DataType) -> Any:
     """One Arrow scalar in its Python form (see `column_values`)."""
+    import pyarrow as pa
+
     if not scalar.is_valid:
         return None
     # Converts an array of one value, because `datetime` has no nanoseconds.
@@ -166,6 +171,8 @@ def to_arrow_array(values: Sequence[Any], data_type: DataType, arrow_type: Any) 
         Unsupported: Arrow cannot hold a TIMESTAMP in the unit of `arrow_type`.
         InvalidArgument: A value does not fit the type.
     """
+    import pyarrow as pa
+
     root = root_of(data_type)
     try:
         if root in TIMESTAMP_ROOTS:

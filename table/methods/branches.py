@@ -6,17 +6,18 @@ Source: format/snapshot §5. Invariant: a branch shares the data files of the ta
 
 from __future__ import annotations
 
-from ...coordinator.branches.create import create_branch, source_of
-from ...coordinator.branches.forward import apply_fast_forward
-from ...coordinator.branches.forward_plan import FastForward, plan_fast_forward
-from ...coordinator.branches.names import Branch, list_branches
-from ...coordinator.branches.remove import BranchDeletion, apply_deletion, plan_deletion, rename_branch
-from ...coordinator.history.timeline import Timeline
+from typing import TYPE_CHECKING
+
 from ...core.errors import InvalidArgument
-from ...core.metadata.schema import TableSchema
 from ...core.paths import TablePaths
 from ..opened import OpenTable
-from ..travel import snapshot_at
+
+if TYPE_CHECKING:
+    from ...coordinator.branches.forward_plan import FastForward
+    from ...coordinator.branches.names import Branch
+    from ...coordinator.branches.remove import BranchDeletion
+    from ...coordinator.history.timeline import Timeline
+    from ...core.metadata.schema import TableSchema
 
 
 class Branches(OpenTable):
@@ -35,6 +36,8 @@ class Branches(OpenTable):
         >>> print(table.fast_forward("staging"))
         main gets snapshot 2 of branch 'staging', 0 schemas, 0 tags: 2 rows
         """
+        from ...coordinator.branches.names import list_branches
+
         return list_branches(self.timeline)
 
     def create_branch(self, name: str, *, snapshot: int | None = None, tag: str | None = None) -> None:
@@ -55,6 +58,9 @@ class Branches(OpenTable):
 
         Source: format/snapshot §5.
         """
+        from ...coordinator.branches.create import create_branch, source_of
+        from ..travel import snapshot_at
+
         self._check_not_pinned()
         if snapshot is not None and tag is not None:
             raise InvalidArgument("create_branch takes snapshot= or tag=, not both")
@@ -75,6 +81,8 @@ class Branches(OpenTable):
         Raises:
             InvalidArgument: there is no such branch, or option `scan.fallback-branch` or `scan.primary-branch` names it.
         """
+        from ...coordinator.branches.remove import apply_deletion, plan_deletion
+
         main, schema = self._main()
         plan = plan_deletion(main, schema, name)
         return plan if dry_run else apply_deletion(main, plan)
@@ -88,10 +96,14 @@ class Branches(OpenTable):
             InvalidArgument: there is no such branch, the new name cannot be a branch's, or an option names the branch.
             TableExists: the new name is taken.
         """
+        from ...coordinator.branches.remove import rename_branch
+
         rename_branch(*self._main(), name, new_name)
 
     def plan_fast_forward(self, name: str) -> FastForward:
         """What `fast_forward` would change. Prints as one line. Changes nothing."""
+        from ...coordinator.branches.forward_plan import plan_fast_forward
+
         self._check_not_pinned()
         return plan_fast_forward(self.timeline, name)
 
@@ -114,6 +126,8 @@ class Branches(OpenTable):
 
         Source: decision 55.
         """
+        from ...coordinator.branches.forward import apply_fast_forward
+
         plan = self.plan_fast_forward(name)
         done = apply_fast_forward(self.timeline, plan)
         self.refresh()
@@ -121,6 +135,8 @@ class Branches(OpenTable):
 
     def _main(self) -> tuple[Timeline, TableSchema]:
         """The main branch and its newest schema."""
+        from ...coordinator.history.timeline import Timeline
+
         self._check_not_pinned()
         main = Timeline(self.store, TablePaths())
         return main, main.latest_schema()

@@ -8,25 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import chain, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...coordinator.alteration import alter
-from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import Grouping, Isolation
-from ...coordinator.commit.retries import RetryPolicy
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.surroundings import MACHINE
 from ...core.errors import CommitConflict, InvalidArgument
-from ...core.metadata.schema import TableSchema
-from ...core.metadata.schema_changes import SchemaChange, add_column
-from ..column_update import updated_columns
-from ..key_moves import with_moved_keys
 from ..opened import OpenTable
-from ..reading.stored_keys import stored_keys
-from ..writing.conform import batches_of, can_be_read_again
-from ..writing.overwrites import snapshot_read
-from ..writing.placing import KeyLookups
-from ..writing.transaction import Transaction
+
+if TYPE_CHECKING:
+    from ...coordinator.commit.receipt import Receipt
+    from ...coordinator.commit.request import Grouping, Isolation
+    from ...core.metadata.schema import TableSchema
+    from ...core.metadata.schema_changes import SchemaChange
+    from ..writing.placing import KeyLookups
+    from ..writing.transaction import Transaction
 
 _SCHEMAS = 20
 """How often rows are written again because the table got another schema."""
@@ -53,6 +46,9 @@ class Changes(OpenTable):
                 changed.
             OutcomeUnknown: the store did not confirm the change; call `resolve()` on the error.
         """
+        from ...coordinator.alteration import alter
+        from ...coordinator.history.timeline import Timeline
+
         self._check_not_pinned()
         watched = Timeline(self.store, self.paths, first_schema=self._first_schema)
         self._show(alter(watched, changes, self._committer_with))
@@ -60,6 +56,9 @@ class Changes(OpenTable):
 
     def _evolve_to(self, data: Any, leave_out: str | None = None) -> Any:
         """Add the columns that the first batch has and the table lacks, but for one. Returns the data, unchanged."""
+        from ...core.metadata.schema_changes import add_column
+        from ..writing.conform import batches_of, can_be_read_again
+
         batches = batches_of(data)
         first = next(batches, None)
         if first is None:
@@ -71,6 +70,10 @@ class Changes(OpenTable):
         return data if can_be_read_again(data) else chain([first], batches)
 
     def _lookups(self) -> KeyLookups:
+        from ..key_moves import with_moved_keys
+        from ..reading.stored_keys import stored_keys
+        from ..writing.placing import KeyLookups
+
         timeline, schema = self.timeline, self._schema
         return KeyLookups(
             lambda snapshot: stored_keys(timeline, snapshot, schema),
@@ -83,6 +86,9 @@ class Changes(OpenTable):
         Rows that can be read again are written with the schema that is known, while the store is asked for a newer one. Where
         there is one, they are written again. For all other rows the newest schema is looked up first.
         """
+        from ...coordinator.surroundings import MACHINE
+        from ..writing.conform import can_be_read_again
+
         again = can_be_read_again(data)
         if not again:
             self.refresh()
@@ -110,6 +116,8 @@ class Changes(OpenTable):
 
     def _wait_ms(self, race: int, elapsed_s: float) -> int | None:
         """How long to wait before rows are placed again among the keys of the table; None if the commit's budget is spent."""
+        from ...coordinator.commit.retries import RetryPolicy
+
         policy = RetryPolicy.from_options(self._schema.options)
         return policy.next_wait_ms(race, elapsed_s=elapsed_s, attempt_s=elapsed_s / race, others=1)
 
@@ -214,6 +222,8 @@ class Changes(OpenTable):
             read_snapshot: id of the snapshot that `data` was computed from, at which "meanwhile" begins. The latest
                 snapshot by default.
         """
+        from ..writing.overwrites import snapshot_read
+
         about = {
             "commit_user": commit_user,
             "identifier": identifier,
@@ -262,6 +272,9 @@ class Changes(OpenTable):
         >>> table.to_arrow().to_pylist()
         [{'id': 1, 'note': 'a'}, {'id': 2, 'note': 'new'}]
         """
+        from ..column_update import updated_columns
+        from ..writing.overwrites import snapshot_read
+
         self.refresh()
         with self.transaction(commit_user=commit_user, identifier=identifier, properties=properties) as tx:
             if not tx.replayed:

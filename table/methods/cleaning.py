@@ -5,30 +5,19 @@ Owns: these methods. Must not know: which files are orphans, rows. Source: archi
 
 from __future__ import annotations
 
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.deletion import Progress
-from ...coordinator.maintenance.orphans import (
-    DAY_MS,
-    YOUNGEST_MS,
-    OrphanPlan,
-    apply_clean,
-    plan_orphans,
-    store_clock_ms,
-)
-from ...coordinator.maintenance.quarantine import (
-    Quarantine,
-    Restored,
-    expire_quarantines,
-    move_orphans,
-    quarantines,
-    restore,
-)
+from typing import TYPE_CHECKING
+
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument
-from ...core.metadata.schema import TableSchema
 from ..opened import OpenTable
-from ..travel import duration_ms, epoch_millis
 from .maintenance import Moment
+
+if TYPE_CHECKING:
+    from ...coordinator.history.timeline import Timeline
+    from ...coordinator.maintenance.deletion import Progress
+    from ...coordinator.maintenance.orphans import OrphanPlan
+    from ...coordinator.maintenance.quarantine import Quarantine, Restored
+    from ...core.metadata.schema import TableSchema
 
 KEPT = "7 d"
 """How long a quarantine is kept."""
@@ -56,6 +45,8 @@ class Cleaning(OpenTable):
         >>> print(ll.create_table("memory://orphans-doctest/t", pa.schema([("v", pa.int64())])).orphans())
         0 of 0 files are orphans: 0 bytes
         """
+        from ...coordinator.maintenance.orphans import plan_orphans
+
         timeline, schema = self._cleaned()
         return plan_orphans(timeline, schema, orphans_until(MACHINE.wall_ms, older_than), external=external)
 
@@ -86,6 +77,10 @@ class Cleaning(OpenTable):
             TableCorrupt, InvalidArgument: as for `orphans`; nothing was deleted.
             StoreUnavailable: the store failed midway; run it again.
         """
+        from ...coordinator.maintenance.orphans import apply_clean, plan_orphans, store_clock_ms
+        from ...coordinator.maintenance.quarantine import expire_quarantines, move_orphans
+        from ..travel import duration_ms
+
         timeline, schema = self._cleaned()
         unique = MACHINE.new_uuid().hex
         kept_ms = duration_ms(keep, "keep")
@@ -99,6 +94,8 @@ class Cleaning(OpenTable):
 
     def quarantines(self) -> list[Quarantine]:
         """What `clean(quarantine=True)` moved aside and is still there, oldest first. Each prints as one line."""
+        from ...coordinator.maintenance.quarantine import quarantines
+
         return quarantines(self.store)
 
     def restore_quarantine(self, name: str | None = None, *, progress: Progress | None = None) -> Restored:
@@ -119,6 +116,8 @@ class Cleaning(OpenTable):
         >>> print(table.restore_quarantine())
         0 files of 0 quarantines: 0 bytes
         """
+        from ...coordinator.maintenance.quarantine import restore
+
         timeline, schema = self._cleaned()
         return restore(timeline, schema, name, progress)
 
@@ -133,6 +132,9 @@ def orphans_until(now_ms: int, older_than: Moment) -> int:
     Raises:
         InvalidArgument: the time is less than an hour ago.
     """
+    from ...coordinator.maintenance.orphans import DAY_MS, YOUNGEST_MS
+    from ..travel import epoch_millis
+
     until_ms = now_ms - DAY_MS if older_than is None else epoch_millis(older_than, "older_than")
     if until_ms > now_ms - YOUNGEST_MS:
         raise InvalidArgument(

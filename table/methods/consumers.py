@@ -6,23 +6,15 @@ Owns: these methods. Must not know: how consumers are stored, how changes are re
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ...coordinator.maintenance.consumers import (
-    Consumer,
-    expire_consumers,
-    expired_consumers,
-    list_consumers,
-    oldest_change,
-    place_consumer,
-    remove_consumer,
-)
-from ...coordinator.maintenance.orphans import store_clock_ms
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
-from ..travel import epoch_millis
+
+if TYPE_CHECKING:
+    from ...coordinator.maintenance.consumers import Consumer
 
 
 class Consumers(OpenTable):
@@ -36,6 +28,8 @@ class Consumers(OpenTable):
         Raises:
             TableCorrupt: a consumer's file cannot be read; names it.
         """
+        from ...coordinator.maintenance.consumers import list_consumers
+
         return list_consumers(self.timeline)
 
     def set_consumer(self, name: str, next_snapshot: int | Literal["earliest", "latest"]) -> Consumer:
@@ -55,11 +49,15 @@ class Consumers(OpenTable):
         >>> table.set_consumer("etl", 1).next_snapshot, [c.name for c in table.consumers()], table.delete_consumer("etl")
         (1, ['etl'], True)
         """
+        from ...coordinator.maintenance.consumers import place_consumer
+
         self._check_not_pinned()
         place_consumer(self.timeline, name, self._next_of(next_snapshot))
         return next(consumer for consumer in self.consumers() if consumer.name == name)
 
     def _next_of(self, wanted: int | str) -> int:
+        from ...coordinator.maintenance.consumers import oldest_change
+
         if wanted == "earliest":
             return oldest_change(self.timeline) or 1
         if wanted == "latest":
@@ -73,6 +71,8 @@ class Consumers(OpenTable):
 
     def delete_consumer(self, name: str) -> bool:
         """Delete a consumer, so that it holds no snapshot back any more. Returns False if there was none."""
+        from ...coordinator.maintenance.consumers import remove_consumer
+
         self._check_not_pinned()
         return remove_consumer(self.timeline, name)
 
@@ -89,6 +89,10 @@ class Consumers(OpenTable):
         Returns:
             The consumers that were deleted, or with `dry_run` would be.
         """
+        from ...coordinator.maintenance.consumers import expire_consumers, expired_consumers
+        from ...coordinator.maintenance.orphans import store_clock_ms
+        from ..travel import epoch_millis
+
         self._check_not_pinned()
         if older_than is not None:
             until_ms = epoch_millis(older_than, "older_than")

@@ -7,32 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ...backends.elsewhere import location_of
-from ...backends.registry import open_beside, open_store
-from ...backends.store import Store
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.clone import ClonePlan, apply_clone, check_target, plan_clone
-from ...coordinator.maintenance.deletion import Progress
-from ...coordinator.maintenance.reference import (
-    ReferencePlan,
-    apply_reference,
-    beside_expiries,
-    plan_reference,
-    referring,
-)
-from ...coordinator.tags.creation import create_tag
 from ...core.errors import InvalidArgument
-from ...core.metadata.schema import TableSchema
-from ...core.metadata.tag import Tag
 from ...core.paths import DEFAULT_BRANCH, TablePaths
-from ...core.predicates.predicate import Predicate
-from ...core.predicates.sql import parse_where
-from ..export.plain_files import Export, export_rows
 from ..opened import OpenTable
-from ..scan.plan import plan_scan
-from ..travel import schema_at, snapshot_at
+
+if TYPE_CHECKING:
+    from ...backends.store import Store
+    from ...coordinator.history.timeline import Timeline
+    from ...coordinator.maintenance.clone import ClonePlan
+    from ...coordinator.maintenance.deletion import Progress
+    from ...coordinator.maintenance.reference import ReferencePlan
+    from ...core.metadata.schema import TableSchema
+    from ...core.predicates.predicate import Predicate
+    from ..export.plain_files import Export
 
 ROWS_PER_FILE = 4_000_000
 
@@ -107,6 +96,10 @@ class Copies(OpenTable):
         >>> ll.open_table("memory://clone-doctest/copy").at(snapshot=1).to_arrow()["v"].to_pylist()
         [0]
         """
+        from ...backends.elsewhere import location_of
+        from ...coordinator.history.timeline import Timeline
+        from ...coordinator.maintenance.clone import apply_clone, check_target, plan_clone
+
         self._check_not_pinned()
         target = self._beside(url, storage_options)
         here, there = location_of(self.store) + "/", location_of(target) + "/"
@@ -124,6 +117,12 @@ class Copies(OpenTable):
     def _referenced(
         self, main: Timeline, schema: TableSchema, target: Store, dry_run: bool, progress: Progress | None
     ) -> ReferencePlan:
+        from ...backends.elsewhere import location_of
+        from ...coordinator.maintenance.clone import check_target
+        from ...coordinator.maintenance.reference import apply_reference, beside_expiries, plan_reference, referring
+        from ...coordinator.tags.creation import create_tag
+        from ...core.metadata.tag import Tag
+
         if self._branch != DEFAULT_BRANCH:
             raise InvalidArgument(
                 f"a clone by reference has the newest snapshot of main, not of branch '{self._branch}'",
@@ -180,6 +179,11 @@ class Copies(OpenTable):
         >>> print(table.export("memory://export-doctest/plain"))
         snapshot 1 in memory://export-doctest/plain: 2 files, 2 rows
         """
+        from ...core.predicates.sql import parse_where
+        from ..export.plain_files import export_rows
+        from ..scan.plan import plan_scan
+        from ..travel import schema_at, snapshot_at
+
         if rows_per_file < 1:
             raise InvalidArgument(f"rows_per_file={rows_per_file}: must be at least 1")
         timeline, found, schema = self._seen()
@@ -192,4 +196,6 @@ class Copies(OpenTable):
         return export_rows(store, timeline, plan, schema, format, rows_per_file, progress)
 
     def _beside(self, url: str, storage_options: Mapping[str, Any] | None) -> Store:
+        from ...backends.registry import open_beside, open_store
+
         return open_beside(self.store, url) if storage_options is None else open_store(url, storage_options)

@@ -9,32 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...coordinator.commit.committer import new_commit_user
-from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import Isolation
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.automatic import AfterCommit, is_automatic
-from ...coordinator.maintenance.deletion import Progress
-from ...coordinator.maintenance.expire import ExpiryPlan, expire, plan_expiry
-from ...coordinator.maintenance.retention import Retention
-from ...coordinator.maintenance.rollback import RollbackPlan, plan_rollback, protected
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument
-from ...core.metadata.data_file import PartitionBucket
-from ...core.metadata.merge_rules import POSTPONED
-from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Predicate
-from ..compaction.inline import compact_written
-from ..compaction.plan import chosen_partitions, of_partitions, plan_compaction
-from ..compaction.postponed import settle_postponed
-from ..compaction.rescale import RescalePlan, plan_rescale, rescale
-from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
 from ..opened import OpenTable
-from ..travel import epoch_millis, snapshot_at
-from ..writing.transaction import check_identity
-from ..writing.writer import check_writable
+
+if TYPE_CHECKING:
+    from ...coordinator.commit.receipt import Receipt
+    from ...coordinator.commit.request import Isolation
+    from ...coordinator.history.timeline import Timeline
+    from ...coordinator.maintenance.deletion import Progress
+    from ...coordinator.maintenance.expire import ExpiryPlan
+    from ...coordinator.maintenance.rollback import RollbackPlan
+    from ...core.metadata.data_file import PartitionBucket
+    from ...core.metadata.schema import TableSchema
+    from ...core.predicates.predicate import Predicate
+    from ..compaction.rescale import RescalePlan
+    from ..compaction.run import Compaction
 
 Moment: TypeAlias = str | int | datetime | None
 """ISO text with a zone, milliseconds since 1970, a datetime with a zone; None: not given."""
@@ -44,6 +36,8 @@ class Maintenance(OpenTable):
     """The maintenance methods of `Table`."""
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        from ...coordinator.maintenance.automatic import AfterCommit, is_automatic
+
         work = super()._afterwards(timeline, schema)
         return [*work, AfterCommit(timeline, schema.options)] if is_automatic(schema.options) else work
 
@@ -88,6 +82,10 @@ class Maintenance(OpenTable):
         >>> print(table.expire(dry_run=True))
         no snapshot expires
         """
+        from ...coordinator.maintenance.expire import expire, plan_expiry
+        from ...coordinator.maintenance.retention import Retention
+        from ..travel import epoch_millis
+
         timeline, schema = self._maintained()
         retention = Retention.of(
             schema.options,
@@ -150,6 +148,11 @@ class Maintenance(OpenTable):
         >>> sorted(table.to_arrow()["v"].to_pylist())
         [0, 1, 2, 3, 4, 5]
         """
+        from ...core.metadata.merge_rules import POSTPONED
+        from ..compaction.plan import of_partitions, plan_compaction
+        from ..compaction.postponed import settle_postponed
+        from ..compaction.run import Compaction, rewriter_of, rewritten_here, run_compaction
+
         timeline, schema = self._maintained()
         if partitions is not None:
             if where is not None:
@@ -171,6 +174,9 @@ class Maintenance(OpenTable):
         Raises:
             Unsupported, InvalidArgument: as for `rescale`.
         """
+        from ..compaction.plan import chosen_partitions
+        from ..compaction.rescale import plan_rescale
+
         timeline, schema = self._maintained()
         self.refresh()
         return plan_rescale(self.committer, timeline, schema, chosen_partitions(where, schema))
@@ -196,11 +202,16 @@ class Maintenance(OpenTable):
 
         Source: format/binary-row §5; format/primary-keys §7.
         """
+        from ..compaction.plan import chosen_partitions
+        from ..compaction.rescale import rescale
+
         timeline, schema = self._maintained()
         self.refresh()
         return rescale(self.committer, timeline, schema, chosen_partitions(where, schema), progress)
 
     def _after_write(self, buckets: frozenset[PartitionBucket]) -> None:
+        from ..compaction.inline import compact_written
+
         compact_written(self.committer, self.timeline, buckets)
 
     def plan_rollback(
@@ -211,6 +222,10 @@ class Maintenance(OpenTable):
         timestamp: Moment = None,
     ) -> RollbackPlan:
         """What `rollback` with the same arguments would change. Prints as one line. Changes nothing."""
+        from ...coordinator.maintenance.rollback import plan_rollback
+        from ..travel import snapshot_at
+        from ..writing.writer import check_writable
+
         timeline, schema = self._maintained()
         check_writable(schema, keyed=True)
         found = snapshot_at(timeline, snapshot=snapshot, tag=tag, timestamp=timestamp)
@@ -253,6 +268,10 @@ class Maintenance(OpenTable):
         >>> table.rollback(snapshot=1).snapshot_id, table.to_arrow()["v"].to_pylist()
         (4, [0])
         """
+        from ...coordinator.commit.committer import new_commit_user
+        from ...coordinator.maintenance.rollback import protected
+        from ..writing.transaction import check_identity
+
         check_identity(commit_user, identifier)
         if commit_user is not None and identifier is not None:
             replayed = self.committer.lookup(commit_user, identifier)

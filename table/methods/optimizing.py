@@ -6,14 +6,15 @@ Owns: `Optimizing`. Must not know: how files are chosen or sorted. Source: archi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ...coordinator.maintenance.deletion import Progress
-from ...core.predicates.predicate import Predicate
-from ..compaction.clustering import Clustering, SortingRewriter, opened, plan_clustering
-from ..compaction.curves import Curve
-from ..compaction.run import Compaction, rewritten_here, run_compaction
 from ..opened import OpenTable
-from ..scan.fallback import file_schemas_of
+
+if TYPE_CHECKING:
+    from ...coordinator.maintenance.deletion import Progress
+    from ...core.predicates.predicate import Predicate
+    from ..compaction.clustering import Clustering
+    from ..compaction.curves import Curve
 
 
 class Optimizing(OpenTable):
@@ -60,6 +61,10 @@ class Optimizing(OpenTable):
         >>> table.to_arrow().column("a").to_pylist()
         [0, 1, 7, 8]
         """
+        from ..compaction.clustering import Clustering, SortingRewriter, opened, plan_clustering
+        from ..compaction.run import Compaction, rewritten_here, run_compaction
+        from ..scan.fallback import file_schemas_of
+
         self._check_not_pinned()
         schema = self.refresh()._schema
         plan = plan_clustering(self.timeline, schema, by, curve, where, full, target_size)

@@ -12,33 +12,21 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
 from ...core import options as opt
 from ...core.errors import InvalidArgument
-from ...core.metadata.data_file import ManifestEntry
-from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Predicate
-from .. import system
-from ..compaction.key_plan import live_files
-from ..compaction.plan import chosen_partitions
 from ..opened import OpenTable
-from ..partition_turns import PartitionTurn, drops_after_commits
-from ..partition_upkeep import (
-    BY_FILE,
-    MarkedPartitions,
-    PartitionExpiry,
-    actions_of,
-    idle_partitions,
-    mark_partition,
-    named_partitions,
-    plan_partition_expiry,
-)
-from ..travel import duration_ms
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ...coordinator.history.timeline import Timeline
+    from ...coordinator.maintenance.deletion import Progress
+    from ...core.metadata.data_file import ManifestEntry
+    from ...core.metadata.schema import TableSchema
+    from ...core.predicates.predicate import Predicate
+    from ..partition_turns import PartitionTurn
+    from ..partition_upkeep import MarkedPartitions, PartitionExpiry
 
 
 _LOG = logging.getLogger("lakelatch.upkeep")
@@ -48,6 +36,8 @@ class Partitions(OpenTable):
     """The methods of `Table` for its partitions."""
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        from ..partition_turns import PartitionTurn, drops_after_commits
+
         work = super()._afterwards(timeline, schema)
         if not drops_after_commits(schema):
             return work
@@ -57,6 +47,8 @@ class Partitions(OpenTable):
     def _drop_in_turn(self, turn: PartitionTurn, schema: TableSchema) -> None:
         """Drop old partitions after a commit, if it is time. The drop has a committer of its own, and what follows its commit is
         over before the turn ends, so that it leads to no further drop."""
+        from ..partition_turns import drops_after_commits
+
         if not turn.take(schema.options):
             return
         try:
@@ -87,6 +79,8 @@ class Partitions(OpenTable):
         >>> table.partitions("month = 2").select(["partition", "record_count", "file_count"]).to_pylist()
         [{'partition': 'month=2', 'record_count': 1, 'file_count': 1}]
         """
+        from .. import system
+
         schema, entries = self._partition_files(where)
         return system.partitions_table(schema, entries)
 
@@ -134,6 +128,10 @@ class Partitions(OpenTable):
         >>> [one.partition for one in table.expire_partitions(older_than="90 d").partitions]
         ['dt=2020-01-01']
         """
+        from .. import system
+        from ..partition_upkeep import plan_partition_expiry
+        from ..travel import duration_ms
+
         self._check_not_pinned()
         self.refresh()
         schema, entries = self._partition_files(None)
@@ -191,6 +189,17 @@ class Partitions(OpenTable):
         >>> print(table.mark_done([{"month": 1}]))
         1 partitions marked as done: month=1
         """
+        from .. import system
+        from ..partition_upkeep import (
+            BY_FILE,
+            MarkedPartitions,
+            actions_of,
+            idle_partitions,
+            mark_partition,
+            named_partitions,
+        )
+        from ..travel import duration_ms
+
         self._check_not_pinned()
         self.refresh()
         schema, now_ms, zone = self._schema, MACHINE.wall_ms, zone_of(time_zone)
@@ -222,6 +231,9 @@ class Partitions(OpenTable):
 
     def _partition_files(self, where: Predicate | str | None) -> tuple[TableSchema, list[ManifestEntry]]:
         """The live files of the partitions that a predicate chooses."""
+        from ..compaction.key_plan import live_files
+        from ..compaction.plan import chosen_partitions
+
         timeline, snapshot, schema = self._seen()
         chosen = chosen_partitions(where, schema)
         return schema, [] if snapshot is None else live_files(timeline, snapshot, schema, chosen)

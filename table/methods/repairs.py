@@ -6,12 +6,13 @@ Owns: this method. Must not know: what can be damaged.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..opened import OpenTable
-from ..repair.apply import apply_repair
-from ..repair.plan import plan_repair
-from ..repair.steps import RepairPlan
-from ..verify.whole import Depth
+
+if TYPE_CHECKING:
+    from ..repair.steps import RepairPlan
+    from ..verify.whole import Depth
 
 
 class Repairs(OpenTable):
@@ -46,6 +47,9 @@ class Repairs(OpenTable):
         >>> print(table.repair())
         nothing to repair
         """
+        from ..repair.apply import apply_repair
+        from ..repair.plan import plan_repair
+
         self._check_not_pinned()
         plan = plan_repair(self.store, self.paths.branch, data)
         if dry_run:

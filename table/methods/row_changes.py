@@ -6,23 +6,22 @@ Owns: these methods. Must not know: how rows are found and written. Source: arch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from ...coordinator.commit.receipt import Receipt
-from ...coordinator.commit.request import Isolation
 from ...core.errors import InvalidArgument
-from ...core.metadata.schema import TableSchema
-from ...core.predicates.predicate import Predicate
-from ..rowlevel.append_table import ChangeFiles, changed_here
-from ..rowlevel.conditions import SOURCE, TARGET
-from ..rowlevel.edit import Edit
-from ..rowlevel.merge_builder import Merge, source_batch
-from ..rowlevel.operation import Operation
-from ..rowlevel.receipt import RowReceipt
-from ..rowlevel.run import Opened, change_rows
 from .changes import Changes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...coordinator.commit.receipt import Receipt
+    from ...coordinator.commit.request import Isolation
+    from ...core.metadata.schema import TableSchema
+    from ...core.predicates.predicate import Predicate
+    from ..rowlevel.append_table import ChangeFiles
+    from ..rowlevel.merge_builder import Merge
+    from ..rowlevel.operation import Operation
+    from ..rowlevel.receipt import RowReceipt
 
 
 class RowChanges(Changes):
@@ -68,6 +67,9 @@ class RowChanges(Changes):
         >>> table.to_arrow().to_pylist()
         [{'id': 2, 'note': 'b'}]
         """
+        from ...core.predicates.predicate import Predicate
+        from ..rowlevel.edit import Edit
+
         if (keys is None) == (where is None) or isinstance(keys, (str, Predicate)):
             raise InvalidArgument(
                 "delete takes the keys of rows, or a condition",
@@ -112,6 +114,8 @@ class RowChanges(Changes):
         >>> table.to_arrow().to_pylist()
         [{'id': 1, 'note': 'a'}, {'id': 12, 'note': 'late'}]
         """
+        from ..rowlevel.edit import Edit
+
         return self._change_rows(
             lambda schema: Edit.of(schema, where, set), commit_user, identifier, isolation, properties
         )
@@ -156,6 +160,9 @@ class RowChanges(Changes):
         >>> sorted(table.to_arrow().column("note").to_pylist())
         ['B', 'D', 'a']
         """
+        from ..rowlevel.conditions import SOURCE, TARGET
+        from ..rowlevel.merge_builder import Merge, source_batch
+
         self._check_not_pinned()
 
         def run(operation_of: Callable[[TableSchema], Operation]) -> RowReceipt:
@@ -166,6 +173,8 @@ class RowChanges(Changes):
 
     def _add_columns(self, schema: pa.Schema) -> None:
         """Add the columns that the table lacks."""
+        import pyarrow as pa
+
         self._evolve_to(pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema))
 
     def _change_rows(
@@ -175,8 +184,10 @@ class RowChanges(Changes):
         identifier: int | None,
         isolation: Isolation,
         properties: Mapping[str, str] | None,
-        change_files: ChangeFiles = changed_here,
+        change_files: ChangeFiles | None = None,
     ) -> RowReceipt:
+        from ..rowlevel.run import Opened, change_rows
+
         self._check_not_pinned()
         opened = Opened(lambda: self.committer, self._seen, self._begin)
         return change_rows(

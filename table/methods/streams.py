@@ -6,24 +6,26 @@ Owns: these methods. Must not know: how changes are found, Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ...coordinator.commit.receipt import Receipt
-from ...coordinator.history.timeline import Timeline
 from ...core.errors import InvalidArgument
-from ...core.predicates.predicate import Predicate
-from ...core.predicates.sql import parse_where
-from ..captured import Shape, captured
-from ..changelog.key_changes import Mode, check_mode
-from ..following.consumer import start_of_consumer
-from ..following.reader import Follower
-from ..following.start import Start
 from ..opened import OpenTable
 from .changes import Changes
+
+if TYPE_CHECKING:
+    from ...coordinator.commit.receipt import Receipt
+    from ...coordinator.history.timeline import Timeline
+    from ...core.predicates.predicate import Predicate
+    from ..captured import Shape
+    from ..changelog.key_changes import Mode
+    from ..following.reader import Follower
+    from ..following.start import Start
 
 
 def watched_timeline(table: OpenTable) -> Timeline:
     """A timeline of the table's branch that notices if the table is dropped and made again (H21)."""
+    from ...coordinator.history.timeline import Timeline
+
     return Timeline(table.store, table.paths, first_schema=table._first_schema)
 
 
@@ -77,6 +79,11 @@ class Streams(OpenTable):
         >>> [batch.to_arrow()["v"].to_pylist() for batch in table.follow(start="earliest", wait=0)]
         [[0], [1]]
         """
+        from ...core.predicates.sql import parse_where
+        from ..changelog.key_changes import check_mode
+        from ..following.consumer import start_of_consumer
+        from ..following.reader import Follower
+
         if self.pinned is not None:
             raise InvalidArgument(
                 f"{self!r} never changes", next_step="open the table without at(), and follow(start=...)"
@@ -142,6 +149,8 @@ class Streams(OpenTable):
         >>> table.to_arrow().to_pylist()
         [{'id': 1, 'city': 'Bern'}]
         """
+        from ..captured import captured
+
         schema = self.refresh()._schema
         check_keys(keys, schema.primary_keys)
         order = [sequence] if isinstance(sequence, str) else list(sequence or ())

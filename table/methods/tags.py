@@ -8,24 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from ...coordinator.history.timeline import Timeline
-from ...coordinator.maintenance.deletion import Progress
 from ...coordinator.surroundings import MACHINE
-from ...coordinator.tags.automatic import AutomaticPlan, Rules, apply_automatic, plan_automatic, tag_after_commit
-from ...coordinator.tags.creation import create_tag, find_tag, list_tags, rename_tag, replace_tag
-from ...coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging, unfinished
-from ...coordinator.tags.expiry import outlived, wall_time
-from ...coordinator.tags.success import mark_created
 from ...core import options as opt
 from ...core.errors import InvalidArgument
-from ...core.metadata.schema import TableSchema
-from ...core.metadata.tag import Tag, check_tag_name
-from ...core.options import parse_duration_ms
-from ...core.places import referenced_locations
 from ..opened import OpenTable
-from ..travel import epoch_millis, snapshot_at
 from .maintenance import Moment
+
+if TYPE_CHECKING:
+    from ...coordinator.history.timeline import Timeline
+    from ...coordinator.maintenance.deletion import Progress
+    from ...coordinator.tags.automatic import AutomaticPlan
+    from ...coordinator.tags.deletion import UntaggingPlan
+    from ...core.metadata.schema import TableSchema
+    from ...core.metadata.tag import Tag
 
 
 class Tags(OpenTable):
@@ -33,6 +30,8 @@ class Tags(OpenTable):
 
     def tags(self) -> list[Tag]:
         """The tags, by snapshot and name. Each has `name`, `snapshot`, `created` and `retained_ms`, and prints as one line."""
+        from ...coordinator.tags.creation import list_tags
+
         return list_tags(self.timeline)
 
     def create_tag(
@@ -72,6 +71,12 @@ class Tags(OpenTable):
         >>> table.at(tag="eod").to_arrow()["v"].to_pylist()
         [0, 1]
         """
+        from ...coordinator.tags.creation import create_tag, find_tag, replace_tag
+        from ...coordinator.tags.expiry import wall_time
+        from ...coordinator.tags.success import mark_created
+        from ...core.metadata.tag import Tag, check_tag_name
+        from ..travel import snapshot_at
+
         self._check_not_pinned()
         schema = self.timeline.latest_schema()
         check_tag_name(name)
@@ -121,6 +126,9 @@ class Tags(OpenTable):
         Raises:
             InvalidArgument: there is no such tag, or another one has the new name.
         """
+        from ...coordinator.tags.creation import rename_tag
+        from ...core.metadata.tag import check_tag_name
+
         self._check_not_pinned()
         return rename_tag(self.timeline, name, check_tag_name(new_name))
 
@@ -139,6 +147,11 @@ class Tags(OpenTable):
         Returns:
             What was deleted, or with `dry_run` would be. Prints as one line.
         """
+        from ...coordinator.tags.deletion import unfinished
+        from ...coordinator.tags.expiry import outlived
+        from ...core.places import referenced_locations
+        from ..travel import epoch_millis
+
         self._check_not_pinned()
         until_ms = None if older_than is None else epoch_millis(older_than, "older_than")
         of_clone = bool(referenced_locations(self.timeline.latest_schema().options))
@@ -161,6 +174,8 @@ class Tags(OpenTable):
         Raises:
             InvalidArgument: an option has no such value.
         """
+        from ...coordinator.tags.automatic import Rules, apply_automatic, plan_automatic
+
         self._check_not_pinned()
         schema = self.timeline.latest_schema()
         rules = Rules.of(schema.options)
@@ -168,6 +183,8 @@ class Tags(OpenTable):
         return plan if dry_run else apply_automatic(self.timeline, schema, rules, plan, progress=progress)
 
     def _afterwards(self, timeline: Timeline, schema: TableSchema) -> list[Callable[[], object]]:
+        from ...coordinator.tags.automatic import tag_after_commit
+
         work = super()._afterwards(timeline, schema)
         if schema.option_texts.get(opt.TAG_AUTOMATIC.key, "none").lower() != "none":
             work.insert(0, lambda: tag_after_commit(timeline, schema))  # before an expiry takes the snapshot away
@@ -176,6 +193,8 @@ class Tags(OpenTable):
     def _untagged(
         self, names: Sequence[str], dry_run: bool, progress: Progress | None, interrupted: Sequence[str] = ()
     ) -> UntaggingPlan:
+        from ...coordinator.tags.deletion import UntaggingPlan, apply_untagging, plan_untagging
+
         if not names and not interrupted:
             return UntaggingPlan()
         plan = plan_untagging(self.timeline, self.timeline.latest_schema(), names, interrupted)
@@ -188,6 +207,8 @@ def _duration_ms(keep: str | int | timedelta) -> int:
     >>> _duration_ms("7 d"), _duration_ms(5), _duration_ms(timedelta(seconds=1))
     (604800000, 5, 1000)
     """
+    from ...core.options import parse_duration_ms
+
     try:
         if isinstance(keep, timedelta):
             found = keep // timedelta(milliseconds=1)

@@ -5,16 +5,15 @@ Owns: these methods. Must not know: what the reverse of a commit is. Source: for
 
 from __future__ import annotations
 
-from ...coordinator.commit.committer import new_commit_user
-from ...coordinator.commit.receipt import Receipt
-from ...coordinator.maintenance.rollback import protected
-from ...coordinator.maintenance.undo import UndoPlan, plan_undo
+from typing import TYPE_CHECKING
+
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument
 from ..opened import OpenTable
-from ..travel import snapshot_at
-from ..writing.transaction import check_identity
-from ..writing.writer import check_writable
+
+if TYPE_CHECKING:
+    from ...coordinator.commit.receipt import Receipt
+    from ...coordinator.maintenance.undo import UndoPlan
 
 
 class Undo(OpenTable):
@@ -22,6 +21,10 @@ class Undo(OpenTable):
 
     def plan_undo(self, commit: int | tuple[str, int]) -> UndoPlan:
         """What `undo` of the same commit would change. Prints as one line. Changes nothing."""
+        from ...coordinator.maintenance.undo import plan_undo
+        from ..travel import snapshot_at
+        from ..writing.writer import check_writable
+
         self._check_not_pinned()
         schema = self.timeline.latest_schema()
         check_writable(schema, keyed=True)
@@ -81,6 +84,10 @@ class Undo(OpenTable):
         >>> table.undo(("etl", 1)).snapshot_id, sorted(table.to_arrow()["v"].to_pylist())
         (4, [0, 2])
         """
+        from ...coordinator.commit.committer import new_commit_user
+        from ...coordinator.maintenance.rollback import protected
+        from ..writing.transaction import check_identity
+
         check_identity(commit_user, identifier)
         if commit_user is not None and identifier is not None:
             replayed = self.committer.lookup(commit_user, identifier)

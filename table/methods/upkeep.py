@@ -7,21 +7,18 @@ Invariant: the rows of the table stay the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ...coordinator.commit.committer import new_commit_user
-from ...coordinator.commit.message import PendingUpload
-from ...coordinator.commit.request import CommitRequest, Remarks
-from ...coordinator.maintenance.deletion import Progress
-from ...coordinator.maintenance.manifests import ManifestPlan, compact_manifests, plan_manifests
 from ...coordinator.surroundings import MACHINE
 from ...core.errors import InvalidArgument, LakelatchError, OutcomeUnknown
-from ...core.predicates.predicate import Predicate
-from ...core.statistics.table_statistics import TableStatistics
-from ..analysis import analyzed, read_statistics
 from ..opened import OpenTable
-from ..reindexing import IndexRewrite, plan_indexes, rewrite_indexes
-from ..writing.transaction import check_identity
-from ..writing.writer import check_writable
+
+if TYPE_CHECKING:
+    from ...coordinator.maintenance.deletion import Progress
+    from ...coordinator.maintenance.manifests import ManifestPlan
+    from ...core.predicates.predicate import Predicate
+    from ...core.statistics.table_statistics import TableStatistics
+    from ..reindexing import IndexRewrite
 
 
 class Upkeep(OpenTable):
@@ -29,6 +26,8 @@ class Upkeep(OpenTable):
 
     def statistics(self) -> TableStatistics | None:
         """The statistics that `analyze`, or Apache Paimon's ANALYZE, made last; None if there are none for this schema."""
+        from ..analysis import read_statistics
+
         timeline, snapshot, _ = self._seen()
         return read_statistics(timeline, snapshot)
 
@@ -70,6 +69,13 @@ class Upkeep(OpenTable):
         >>> table.analyze().columns["v"].distinct_count, table.statistics().row_count
         (1, 3)
         """
+        from ...coordinator.commit.committer import new_commit_user
+        from ...coordinator.commit.message import PendingUpload
+        from ...coordinator.commit.request import CommitRequest, Remarks
+        from ...core.statistics.table_statistics import TableStatistics
+        from ..analysis import analyzed, read_statistics
+        from ..writing.transaction import check_identity
+
         self._check_not_pinned()
         check_identity(commit_user, identifier)
         if not dry_run and self._has_landed(commit_user, identifier):
@@ -140,6 +146,10 @@ class Upkeep(OpenTable):
         >>> len(done.manifests), len(done.after), done.receipt.snapshot_id
         (3, 1, 4)
         """
+        from ...coordinator.commit.committer import new_commit_user
+        from ...coordinator.maintenance.manifests import compact_manifests, plan_manifests
+        from ..writing.transaction import check_identity
+
         self._check_not_pinned()
         check_identity(commit_user, identifier)
         timeline, schema = self.timeline, self.timeline.latest_schema()
@@ -189,6 +199,9 @@ class Upkeep(OpenTable):
         >>> table.plan(where="v = 4").files_pruned_by_index
         1
         """
+        from ..reindexing import IndexRewrite, plan_indexes, rewrite_indexes
+        from ..writing.writer import check_writable
+
         self._check_not_pinned()
         timeline, schema = self.timeline, self.timeline.latest_schema()
         check_writable(schema, keyed=True)

@@ -57,7 +57,7 @@ def change_rows(
     identifier: int | None,
     isolation: Isolation = "serializable",
     properties: Mapping[str, str] | None = None,
-    change_files: ChangeFiles = changed_here,
+    change_files: ChangeFiles | None = None,
 ) -> RowReceipt:
     """Change rows in one commit.
 
@@ -81,7 +81,7 @@ def change_rows(
         if change is None or change.schema.id != schema.id:
             if change is not None and not retrying.sent:
                 change.discard(everything=True)
-            change = _change_of(timeline.store, schema, operation_of(schema), change_files)
+            change = _change_of(timeline.store, schema, operation_of(schema), change_files or changed_here)
         try:
             planned = change.plan(timeline, snapshot)
             request = change.request(

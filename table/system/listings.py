@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from ...coordinator.commit.attempt import lost_attempts
+from ...coordinator.history.lost import lost_attempts
 from ...coordinator.intents.carried import riders_of
 from ...core.metadata.data_file import DataFile, ManifestEntry
 from ...core.metadata.schema import TableSchema
 from ...core.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from ...core.paths import TablePaths, format_of
-from ...core.places import codec_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def history_row(snapshot: Snapshot) -> dict[str, Any]:
@@ -42,6 +42,10 @@ def history_row(snapshot: Snapshot) -> dict[str, Any]:
 
 def files_table(schema: TableSchema, paths: TablePaths, entries: Sequence[ManifestEntry]) -> pa.Table:
     """One row per data file."""
+    import pyarrow as pa
+
+    from ...core.places import codec_of
+
     codec = codec_of(schema)
     names = {e.partition: codec.path(e.partition) for e in entries}
     columns: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -86,6 +90,8 @@ class PartitionTotal:
 
 def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> list[PartitionTotal]:
     """What each partition holds, in the order of their paths."""
+    from ...core.places import codec_of
+
     codec = codec_of(schema)
     of_partition: dict[bytes, list[DataFile]] = {}
     for entry in entries:
@@ -106,6 +112,8 @@ def partition_totals(schema: TableSchema, entries: Sequence[ManifestEntry]) -> l
 
 def partitions_table(schema: TableSchema, entries: Sequence[ManifestEntry]) -> pa.Table:
     """One row per partition, in the order of their paths."""
+    import pyarrow as pa
+
     totals = partition_totals(schema, entries)
     return pa.table(
         {

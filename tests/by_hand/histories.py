@@ -16,7 +16,7 @@ from lakelatch.backends.store import ObjectNotFound
 from lakelatch.coordinator.commit.attempt import WRITER_VERSION
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
 from lakelatch.core.metadata.data_file import ManifestEntry
 from lakelatch.core.metadata.folding import summarise

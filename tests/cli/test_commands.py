@@ -280,6 +280,30 @@ def test_version_is_light() -> None:
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "words", [["log"], ["log", "--json"], ["schema"], ["branch", "list"], ["consumer", "list"]], ids=" ".join
+)
+def test_commands_that_read_only_roots_import_neither_arrow_nor_a_client_nor_commits(
+    flights: ll.Table, words: list[str]
+) -> None:
+    """Half a second of imports is what would be felt. The modules named here bring all others that are expensive."""
+    heavy = {"pyarrow", "numpy", "pandas", "polars", "fastavro", "tenacity", "fsspec", "obstore", "asyncio", "rich"}
+    heavy |= {
+        f"lakelatch.{name}"
+        for name in ("coordinator.protocol.events", "coordinator.commit.attempt", "core.avro.columns")
+    }
+    heavy |= {
+        f"lakelatch.table.{name}" for name in ("writing.transaction", "reading.arrow", "scan.plan", "rowlevel.run")
+    }
+    script = (
+        "import sys\nfrom lakelatch.cli.main import main\ncode = main(sys.argv[1:])\n"
+        f"print(code, sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", script, *words, flights.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "0 []"
+
+
 def test_pipes_round_trip(tmp_path: Path, flights: ll.Table) -> None:
     """Rows go from one table to another through a pipe, as Arrow or CSV, without loss: null stays distinct from empty text."""
     flights.append(pa.table({"carrier": [""], "month": [4]}))

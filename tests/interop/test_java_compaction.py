@@ -207,7 +207,7 @@ def test_two_compactions_at_once(tmp_path: Path, paimon_java: Any, monkeypatch: 
             others(lambda: paimon_java.compact_append_table(path, "java", 9))
             return rewriter_of(*args)
 
-        monkeypatch.setattr("lakelatch.table.methods.maintenance.rewriter_of", late)
+        monkeypatch.setattr("lakelatch.table.compaction.run.rewriter_of", late)
         done = ll.open_table(str(path)).compact(min_files=2)
         assert (done.receipts, len(done.given_up)) == ((), 1)
     table = ll.open_table(str(path))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.lab.actors import Actor, writer
 from lakelatch.lab.explorer import Explorer, play_alone
 from lakelatch.lab.invariants import Context, Violation, violations

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lakelatch as ll
-from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, lost_attempts
 from lakelatch.coordinator.explain import explain, timeline_of
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
 from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.table.table import Table

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lakelatch.coordinator.commit.attempt import (
-    ATTEMPTS_PROPERTY,
     WRITER_PROPERTY,
     WRITER_VERSION,
     Delta,
@@ -20,14 +19,14 @@ from lakelatch.coordinator.commit.attempt import (
     build_snapshot,
     check_manifest_format,
     committer_of,
-    lost_attempts,
 )
 from lakelatch.coordinator.commit.request import CommitRequest, LayoutDecision, Remarks
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY, lost_attempts
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY
 from lakelatch.coordinator.identities.memory import IDENTIFIERS_PROPERTY, Memory
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, carried_by
 from lakelatch.coordinator.intents.intent import Intent
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt, Unsupported
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry
 from lakelatch.core.metadata.layout import SCHEMA_PROPERTY

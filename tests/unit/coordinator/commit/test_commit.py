@@ -13,7 +13,8 @@ import pytest
 
 from lakelatch.backends.memory import MemoryStore
 from lakelatch.backends.store import AlreadyThere, Created, PutOutcome, Unknown
-from lakelatch.coordinator.commit.attempt import ATTEMPTS_PROPERTY, WRITER_PROPERTY
+from lakelatch.coordinator.commit.attempt import WRITER_PROPERTY
+from lakelatch.coordinator.history.lost import ATTEMPTS_PROPERTY
 from lakelatch.coordinator.journal.file_journal import FileJournal
 from lakelatch.coordinator.journal.lines import MemoryJournal, read_journal
 from lakelatch.coordinator.protocol import events as ev

@@ -24,7 +24,7 @@ from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.intents.window import Aboard, Closed, StillOpen
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import StoreUnavailable
 from lakelatch.core.metadata.data_file import ADD, DELETE, EMPTY_ROW, DataFile, IndexEntry, IndexFile, ManifestEntry

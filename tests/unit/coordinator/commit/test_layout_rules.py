@@ -24,7 +24,7 @@ from lakelatch.coordinator.commit.layout import (
 from lakelatch.coordinator.commit.request import CommitRequest, LayoutDecision
 from lakelatch.coordinator.history.base import Base
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import MACHINE
 from lakelatch.core.errors import RetriesExhausted, StoreUnavailable
 from lakelatch.core.metadata.layout import SCHEMA_PROPERTY

@@ -14,7 +14,7 @@ from lakelatch.coordinator.commit.request import RepeatableRequest
 from lakelatch.coordinator.intents.intent import Intent
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
 
 # --------------------------------------------------------------------------------------------------------------- collect

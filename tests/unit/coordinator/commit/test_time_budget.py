@@ -13,7 +13,7 @@ from lakelatch.coordinator.commit.driver import Driver
 from lakelatch.coordinator.commit.time_budget import ANSWER_WITHIN_S, TimeBudget
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import LEAST_LOOK_S, MACHINE
 
 OURS = SnapshotRef(5, "ours")

@@ -46,7 +46,7 @@ from lakelatch.coordinator.journal.lines import Entry
 from lakelatch.coordinator.maintenance.reachable import Reach
 from lakelatch.coordinator.maintenance.roots import read_roots
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import InvalidArgument, OutcomeUnknown
 from lakelatch.core.metadata.snapshot import BATCH_IDENTIFIER
 from lakelatch.core.paths import TablePaths

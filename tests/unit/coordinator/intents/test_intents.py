@@ -21,7 +21,7 @@ from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, car
 from lakelatch.coordinator.intents.intent import Intent, Leader, parse_intent
 from lakelatch.coordinator.intents.window import Aboard, Closed, StillOpen, Window, look_for
 from lakelatch.coordinator.maintenance.orphans import apply_clean, plan_orphans
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.metadata.manifest import ManifestFile, encode_manifest_list
 from lakelatch.core.metadata.snapshot import Snapshot

@@ -20,7 +20,7 @@ from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.intents import shelf
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, carried_by, riders_of, to_property
 from lakelatch.coordinator.intents.intent import Intent, Leader, parse_intent, parse_name
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable, TableCorrupt
 from lakelatch.core.metadata.manifest import ManifestFile, encode_manifest_list
 from lakelatch.core.metadata.snapshot import Snapshot

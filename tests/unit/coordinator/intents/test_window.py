@@ -14,7 +14,7 @@ from lakelatch.coordinator.history.lineage import Untold
 from lakelatch.coordinator.history.timeline import BASE_PROPERTY, Timeline
 from lakelatch.coordinator.intents.carried import CARRIES_PROPERTY, Carried, to_property
 from lakelatch.coordinator.intents.window import Aboard, Closed, StillOpen, Window, aboard_of, look_for
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.metadata.snapshot import Snapshot
 from lakelatch.core.paths import TablePaths
 

@@ -23,7 +23,8 @@ from lakelatch.coordinator.journal.lines import (
 )
 from lakelatch.coordinator.journal.object_journal import ObjectJournal, open_journal
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import Event, SnapshotRef
+from lakelatch.coordinator.protocol.events import Event
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.surroundings import Surroundings
 from lakelatch.core.errors import LakelatchError, StoreUnavailable
 

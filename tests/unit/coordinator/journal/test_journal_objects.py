@@ -19,7 +19,7 @@ from lakelatch.coordinator.journal.lines import Entry, line_of
 from lakelatch.coordinator.journal.object_journal import FOLDER, ObjectJournal
 from lakelatch.coordinator.journal.shared_journal import OpenCommit
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import StoreUnavailable
 
 REQUESTED = ev.CommitRequested("me", None, "APPEND", False)

@@ -34,7 +34,7 @@ from lakelatch.coordinator.maintenance.orphans import (
     store_clock_ms,
 )
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.paths import TablePaths
 from lakelatch.table.table import Table
 

@@ -16,7 +16,7 @@ from lakelatch.coordinator.journal.object_journal import FOLDER
 from lakelatch.coordinator.maintenance.names import fingerprints
 from lakelatch.coordinator.maintenance.used import UsedFiles, named_files, newest_ids, read_journals
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import TableCorrupt
 from lakelatch.core.places import FileKeys
 

@@ -10,8 +10,9 @@ import pytest
 from lakelatch.coordinator.protocol import diagram
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import EVENT_TYPES, SnapshotRef, event_from_json, event_json
+from lakelatch.coordinator.protocol.events import EVENT_TYPES, event_from_json, event_json
 from lakelatch.coordinator.protocol.machine import LOOKS, SENDS, TRANSITIONS, CommitState, Phase, state_after, step
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import ProtocolViolation
 
 BASE = SnapshotRef(4, "base")

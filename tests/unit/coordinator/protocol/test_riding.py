@@ -8,9 +8,10 @@ import pytest
 
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef, event_from_json, event_json
+from lakelatch.coordinator.protocol.events import event_from_json, event_json
 from lakelatch.coordinator.protocol.machine import LOOKS, CommitState, Phase, discardable, step
 from lakelatch.coordinator.protocol.ride import MOST_WAITED_FOR, POLLS
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import ProtocolViolation
 
 BASE, WINNER, NEXT = SnapshotRef(4, "base"), SnapshotRef(5, "winner"), SnapshotRef(6, "next")

@@ -10,7 +10,7 @@ import pytest
 
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import EVENT_TYPES, Event, SnapshotRef, event_from_json, event_json
+from lakelatch.coordinator.protocol.events import EVENT_TYPES, Event, event_from_json, event_json
 from lakelatch.coordinator.protocol.machine import (
     TRANSITIONS,
     CommitState,
@@ -21,6 +21,7 @@ from lakelatch.coordinator.protocol.machine import (
     step,
 )
 from lakelatch.coordinator.protocol.ride import Ride
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.core.errors import ProtocolViolation
 
 BASE, WINNER, NEXT = SnapshotRef(4, "base"), SnapshotRef(5, "winner"), SnapshotRef(6, "next")

@@ -9,7 +9,7 @@ from lakelatch.coordinator.journal.lines import Damage, Entry
 from lakelatch.coordinator.outcome.resolution import Case
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.recovery.past import Past, pasts
 
 ONE, TWO = SnapshotRef(1, "u1"), SnapshotRef(2, "u2")

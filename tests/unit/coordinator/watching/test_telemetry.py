@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from lakelatch.backends.metered import StoreRequest
 from lakelatch.coordinator.protocol import effects as do
 from lakelatch.coordinator.protocol import events as ev
-from lakelatch.coordinator.protocol.events import SnapshotRef
 from lakelatch.coordinator.protocol.machine import CommitState, Phase, Repeats
+from lakelatch.coordinator.protocol.snapshot_ref import SnapshotRef
 from lakelatch.coordinator.watching.logs import COMMIT_LOG, REQUEST_LOG, Logged, somebody_reads
 from lakelatch.coordinator.watching.observe import Watch, watch
 from lakelatch.coordinator.watching.telemetry import RETRY_REASONS, Instruments, Traced, instruments

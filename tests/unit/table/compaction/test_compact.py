@@ -278,7 +278,7 @@ def test_a_truncated_table_stays_empty(table: Table, monkeypatch: Any) -> None:
         again(table).truncate()
         return rewriter_of(*args)
 
-    monkeypatch.setattr("lakelatch.table.methods.maintenance.rewriter_of", late)
+    monkeypatch.setattr("lakelatch.table.compaction.run.rewriter_of", late)
     assert len(again(table).compact().given_up) == 2
     assert values(table) == []
     assert data_keys(table) == named(table)
@@ -326,7 +326,7 @@ def test_files_that_were_compacted_and_expired_meanwhile_are_given_up(table: Tab
         other.store.delete_many(gone)
         return rewriter_of(*args)
 
-    monkeypatch.setattr("lakelatch.table.methods.maintenance.rewriter_of", late)
+    monkeypatch.setattr("lakelatch.table.compaction.run.rewriter_of", late)
     done = table.compact()
     assert (done.files_before, len(done.given_up)) == (5, 1)
     assert values(table) == [*range(6), *range(10, 15), *range(20, 24)]
@@ -339,7 +339,7 @@ def test_a_run_that_is_cut_off_is_finished_by_running_it_again(table: Table, mon
     """Each committed batch remains. A failing batch leaves no files."""
     before = values(table)
     in_small_batches = partial(compacting.run_compaction, batch_bytes=1)
-    monkeypatch.setattr("lakelatch.table.methods.maintenance.run_compaction", in_small_batches)
+    monkeypatch.setattr("lakelatch.table.compaction.run.run_compaction", in_small_batches)
     seen: list[tuple[int, int]] = []
     table.store.refuse = lambda key: key.startswith("part=b/")  # type: ignore[attr-defined]
     with pytest.raises(StoreUnavailable, match="6 files were compacted before and remain compacted"):
