@@ -5,6 +5,8 @@ STORE ?= local
 STORES ?=
 SEED ?= 1
 MUTANTS ?= 400
+# Of the benchmarks: small or full.
+SIZE ?= small
 PYTEST_ARGS ?=
 # Processes that share the test files: more than two cores, because tests also wait. JOBS judge mutants, and never wait.
 WORKERS ?= 3
@@ -38,10 +40,10 @@ endif
 
 SETUP_FILES := pyproject.toml .ci/constraints.txt .ci/setup .ci/requirements.py
 
-.PHONY: help setup lint test unit demo docs up down nightly mutants diagram clean
+.PHONY: help setup lint test unit demo docs up down nightly bench mutants diagram clean
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), WORKERS=$(WORKERS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS)"
+	@echo "  Variables: STORE=$(STORE) (of the demo), STORES=compose, JOBS=$(JOBS), WORKERS=$(WORKERS), PYTEST_ARGS=, SEED=$(SEED), MUTANTS=$(MUTANTS), SIZE=$(SIZE)"
 
 setup: $(STAMP) ## install everything that the tests need: packages, a Java, and the stores they run against
 $(STAMP): $(SETUP_FILES)
@@ -91,6 +93,9 @@ nightly: setup lint ## the whole test suite, the benchmarks and the planted bugs
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/writers.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python benchmarks/contention.py
 	LAKELATCH_NIGHTLY=1 $(BIN)/python -m mutation --seed "$$(date +%F)" --size $(MUTANTS) --jobs $(JOBS)
+
+bench: setup ## run every benchmark and write docs/performance.md, in a quarter of an hour; SIZE=full takes hours
+	$(RUN) $(BIN)/python benchmarks/run_all.py --size $(SIZE)
 
 # A run that was cut off goes on; the score is kept in docs/guarantees.md where LAKELATCH_NIGHTLY is set.
 mutants: setup ## plant MUTANTS small bugs, drawn by SEED, one at a time: the fast tests must notice each

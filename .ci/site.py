@@ -53,6 +53,7 @@ NAV = [
             "observability.md",
             "testing-your-pipeline.md",
             "many-writers.md",
+            "performance.md",
         ],
     ),
     ("Stores", ["stores/README.md", "stores/*.md"]),

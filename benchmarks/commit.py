@@ -1,6 +1,6 @@
 """What one warm append costs: requests and round trips at the server, wall time, and local time as the table grows.
 
-`python benchmarks/commit.py [--commits N] [--latency-ms L] [--json]`; lakelatch, delta-rs and pypaimon in the same run,
+`python benchmarks/commit.py [--commits N] [--latency-ms L] [--json FILE]`; lakelatch, delta-rs and pypaimon in the same run,
 interleaved, on one S3 server behind one counting proxy that adds the latency to every request. The data file counts.
 Settings: S3 server versitygw (moto where there is no Go), one bucket, 10 rows an append; locally fsync is on.
 """
@@ -8,7 +8,6 @@ Settings: S3 server versitygw (moto where there is no Go), one bucket, 10 rows a
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -21,7 +20,8 @@ import pyarrow as pa
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
-from peers import PEERS  # noqa: E402
+from peers import usable_peers  # noqa: E402
+from recorded import add_json, markdown, record  # noqa: E402
 from servers import FaultProxy, s3_server  # noqa: E402
 from servers.fault_proxy import sequential_depth  # noqa: E402
 
@@ -34,11 +34,12 @@ LOCAL_MARKS = (20, 200, 1000)
 
 def on_s3(commits: int, latency_ms: float) -> list[dict[str, Any]]:
     """Requests, depth and wall time of warm appends, per library."""
-    found: dict[str, list[dict[str, float]]] = {peer.name: [] for peer in PEERS}
+    kinds = usable_peers()
+    found: dict[str, list[dict[str, float]]] = {kind.name: [] for kind in kinds}
     with s3_server() as server, FaultProxy(server.endpoint_url, latency_ms=latency_ms) as proxy:
         print(f"S3 server {server.name}, {latency_ms:.0f} ms added to each request", file=sys.stderr)
         url = f"s3://{server.create_bucket()}"
-        peers = [peer(url, server, proxy.url) for peer in PEERS]
+        peers = [kind(url, server, proxy.url) for kind in kinds]
         for peer in peers:
             peer.create(SCHEMA)
             for _ in range(3):
@@ -72,7 +73,7 @@ def locally(marks: tuple[int, ...]) -> list[dict[str, Any]]:
     """Median commit time of the 20 commits up to each mark, on local disk with fsync."""
     found = []
     with tempfile.TemporaryDirectory(prefix="lakelatch-bench-") as folder:
-        peers = [peer(folder, None, None) for peer in PEERS]
+        peers = [kind(folder, None, None) for kind in usable_peers()]
         for peer in peers:
             peer.create(SCHEMA)
             times = []
@@ -88,27 +89,18 @@ def locally(marks: tuple[int, ...]) -> list[dict[str, Any]]:
     return found
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    heads = list(rows[0])
-    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
-    for row in rows:
-        print("| " + " | ".join(f"{v:.1f}" if isinstance(v, float) else str(v) for v in row.values()) + " |")
-    print()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=15, help="measured appends per library on S3")
     parser.add_argument("--latency-ms", type=float, default=20.0)
     parser.add_argument("--marks", type=int, nargs="*", default=list(LOCAL_MARKS), help="local commits to report at")
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     result = {"s3": on_s3(options.commits, options.latency_ms), "local": locally(tuple(options.marks))}
-    if options.json:
-        print(json.dumps(result))
-        return
-    show(result["s3"])
-    show(result["local"])
+    record(options.json, f"warm appends of 10 rows, S3, {options.latency_ms:.0f} ms on each request", result["s3"])
+    record(options.json, "appends of 10 rows, local disk with fsync: the 20 up to this commit", result["local"])
+    for rows in result.values():
+        print(markdown(rows), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
 
 import merge  # noqa: E402
+from recorded import add_json, record  # noqa: E402
 
 import lakelatch as ll  # noqa: E402
 from lakelatch.core.metadata.levels import run_count  # noqa: E402
@@ -88,7 +89,7 @@ def compare(folder: str, key: str, engine: str, args: argparse.Namespace) -> Non
     plan = table.plan()
     print(f"{engine}, {key} keys: {plan.row_count:,} rows in {plan.file_count} files, {plan.size / 2**20:.0f} MiB")
     print(f"    {'':<12} {'wall s':>8} {'CPU s':>8} {'rows/s':>12} {'MiB':>8} {'peak':>8}")
-    found = {}
+    found, rows = {}, []
     for compactor in args.compactors.split(","):
         url = f"{folder}/{compactor}"
         shutil.copytree(f"{folder}/table", url)
@@ -104,12 +105,22 @@ def compare(folder: str, key: str, engine: str, args: argparse.Namespace) -> Non
             flush=True,
         )
         found[compactor] = summary(url)
+        rows.append(
+            {
+                "compactor": compactor,
+                "wall s": told["wall"],
+                "CPU s": told["cpu"],
+                "rows/s": rate,
+                "peak MiB": told["peak"],
+            }
+        )
         shutil.rmtree(url, ignore_errors=True)
+    record(args.json, f"{engine}, {key} keys: {plan.row_count:,} rows in {plan.file_count} files", rows)
     if len(set(map(str, found.values()))) > 1:
         raise SystemExit(f"the compacted tables differ: {found}")
 
 
-def amplification(folder: str, count: int) -> None:
+def amplification(folder: str, count: int, file: Path | None) -> None:
     """Many small upserts of some keys, compacted by the writes themselves."""
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("amt", pa.float64()), ("name", pa.string())])
     table = ll.create_table(f"{folder}/upserts", schema, primary_key=["id"], options={"bucket": "1"})
@@ -133,6 +144,8 @@ def amplification(folder: str, count: int) -> None:
     written = appended + compacted
     snapshots = [snapshot.commit_kind for snapshot in table.snapshots()]
     print(f"{count} upserts of about 1,000 of 100,000 keys: {took:.1f} s, {snapshots.count('COMPACT')} compactions")
+    row = {"upserts": count, "seconds": took, "write amplification": written / appended, "most sorted runs": most}
+    record(file, "small upserts of 100,000 keys, compacted by the writes", [row])
     print(f"    write amplification {written / appended:.2f}, at most {most} sorted runs in the bucket")
 
 
@@ -146,13 +159,14 @@ def main() -> None:
     parser.add_argument("--compactors", default=",".join(COMPACTORS))
     parser.add_argument("--upserts", type=int, help="measure so many small upserts instead")
     parser.add_argument("--child", nargs=2, metavar=("COMPACTOR", "URL"), help=argparse.SUPPRESS)
+    add_json(parser)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(measured(*args.child)))
         return
     with TemporaryDirectory() as folder:
         if args.upserts:
-            amplification(folder, args.upserts)
+            amplification(folder, args.upserts, args.json)
             return
         for key in args.keys.split(","):
             for engine in args.engines.split(","):

@@ -1,6 +1,6 @@
 """What many writers of one table get: commits that were told of, visible and lost, waits, and requests per commit.
 
-`python benchmarks/contention.py [--writers N] [--commits M] [--latency-ms L] [--limit-s T] [--json]`; lakelatch, delta-rs
+`python benchmarks/contention.py [--writers N] [--commits M] [--latency-ms L] [--limit-s T] [--json FILE]`; lakelatch, delta-rs
 and pypaimon in the same run, one after another, each with its defaults: N processes append M rows each, one row a commit,
 on one S3 server (versitygw). A proxy at the server counts the requests; toxiproxy before it delays every answer, so that
 what waits for the network waits for it here too. A library that takes longer than the limit is stopped, and its line
@@ -24,10 +24,12 @@ from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from figures import keep  # noqa: E402
 from interop.pypaimon_env import interpreter  # noqa: E402
+from peers import is_usable  # noqa: E402
+from recorded import add_json, record  # noqa: E402
 from servers import FaultProxy, S3Server, s3_server, toxiproxy  # noqa: E402
 
 CHILD = HERE / "contended_child.py"
@@ -174,7 +176,7 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="added to each answer")
     parser.add_argument("--limit-s", type=float, default=120.0, help="for each library")
     parser.add_argument("--only", choices=sorted(PEERS), nargs="*", default=list(PEERS))
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     found = []
     with s3_server() as server, FaultProxy(server.endpoint_url) as proxy, toxiproxy() as network:
@@ -182,13 +184,12 @@ def main() -> None:
         url = f"s3://{server.create_bucket()}"
         print(f"S3 server {server.name}, {options.latency_ms:.0f} ms on each answer", file=sys.stderr)
         with line.toxic("latency", latency=round(options.latency_ms)):
-            for name in options.only:
+            for name in filter(is_usable, options.only):
                 peer = Peer(name, url, server, line.url)
                 found.append(contend(peer, proxy, options.writers, options.commits, options.limit_s))
-    if options.json:
-        print(json.dumps(found))
-    else:
-        keep("many-writers.md", "contention", table(found))
+    title = f"{options.writers} processes x {options.commits} commits, S3, {options.latency_ms:.0f} ms on each answer"
+    record(options.json, title, found)
+    keep("many-writers.md", "contention", table(found))
     for row in found:
         whole = row["acknowledged"] == row["visible"] == row["asked"] and not row["doubled"] + row["errors"]
         if row["library"] == "lakelatch" and not whole:

@@ -26,6 +26,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
 
+from recorded import add_json, record  # noqa: E402
+
 COMMITS = 40
 PER_FOLDER = 10_000
 
@@ -131,22 +133,25 @@ def main() -> None:
     parser.add_argument("--s3", type=int, default=5_000, help="orphans in a bucket")
     parser.add_argument("--no-fsync", action="store_true")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    add_json(parser)
     options = parser.parse_args()
     if options.child:
         child(*options.child, fsync=not options.no_fsync)
         return
     fsync = not options.no_fsync
-    if options.both:
-        for side in ("lakelatch", "java", "lakelatch", "java"):
-            show(measured(side, options.both, fsync))
+    sides = ("lakelatch", "java", "lakelatch", "java") if options.both else ()
+    found = [show(measured(side, options.both, fsync)) for side in sides]
     if options.files:
-        show(measured("lakelatch", options.files, fsync))
+        found.append(show(measured("lakelatch", options.files, fsync)))
     if options.s3:
-        show(on_s3(options.s3))
+        found.append(show(on_s3(options.s3)))
+    record(options.json, f"orphan files, fsync {'on' if fsync else 'off'}", found)
 
 
-def show(result: dict[str, Any]) -> None:
-    print(json.dumps({k: round(v, 2) if isinstance(v, float) else v for k, v in result.items()}), flush=True)
+def show(result: dict[str, Any]) -> dict[str, Any]:
+    shown = {k: round(v, 2) if isinstance(v, float) else v for k, v in result.items()}
+    print(json.dumps(shown), flush=True)
+    return shown
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ import pyarrow as pa
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
 
+from recorded import add_json, markdown, record  # noqa: E402
+
 import lakelatch as ll  # noqa: E402
 from lakelatch.coordinator.commit.request import CommitRequest  # noqa: E402
 from lakelatch.coordinator.maintenance.expire import expire  # noqa: E402
@@ -147,7 +149,7 @@ def main() -> None:
     parser.add_argument("--again", type=int, default=50, help="how many expire in the second run")
     parser.add_argument("--libraries", nargs="*", default=["lakelatch", "java"])
     parser.add_argument("--s3", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -159,13 +161,8 @@ def main() -> None:
         if options.s3
         else locally(options.files, options.snapshots, options.expire, options.again, options.libraries)
     )
-    if options.json:
-        print(json.dumps(found))
-        return
-    heads = list(dict.fromkeys(key for row in found for key in row))
-    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
-    for row in found:
-        print("| " + " | ".join(f"{v:.2f}" if isinstance(v := row.get(h, ""), float) else str(v) for h in heads) + " |")
+    record(options.json, f"expiry of a table of {options.files} files", found)
+    print(markdown(found))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
 
 import merge_readers  # noqa: E402
+from recorded import add_json, record  # noqa: E402
 
 import lakelatch as ll  # noqa: E402
 from lakelatch.coordinator.commit.message import CommitMessage  # noqa: E402
@@ -134,6 +135,12 @@ def told(reader: str, found: dict[str, Any]) -> str:
     )
 
 
+def recorded_of(found: dict[str, Any]) -> dict[str, Any]:
+    if "error" in found:
+        return {"left out": found["error"][-80:]}
+    return {"wall s": found["wall"], "CPU s": found["cpu"], "peak MiB": found["peak"]}
+
+
 def read(reader: str, request: dict[str, Any]) -> dict[str, Any]:
     """One reader in a process of its own."""
     python = merge_readers.python_of(reader)
@@ -154,13 +161,16 @@ def compare(url: str, key: str, engine: str, args: argparse.Namespace) -> None:
     print(f"    {'':<12} {'wall s':>8} {'CPU s':>8} {'rows':>12} {'MiB':>8} {'peak':>8}")
     request = {"url": url, "buckets": runs, "engine": engine, "times": args.times, "memory": None}
     sums: dict[str, Any] = {}
+    rows = []
     for reader in args.readers.split(","):
         found = read(reader, request)
         print(told(reader, found), flush=True)
+        rows.append({"reader": reader} | recorded_of(found))
         if "sums" in found:
             sums[reader] = (found["rows"], *found["sums"])
         elif "rows" in found:
             sums[reader] = (found["rows"],)
+    record(args.json, f"{engine}, {key} keys: {plan.row_count:,} rows in {plan.file_count} files", rows)
     expected = next((s for s in sums.values() if len(s) > 1), ())
     wrong = {reader: s for reader, s in sums.items() if s != expected[: len(s)]}
     if wrong:
@@ -191,6 +201,7 @@ def main() -> None:
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--readers", default=",".join(merge_readers.READERS))
     parser.add_argument("--memory", action="store_true", help="measure one bucket of ten times the memory instead")
+    add_json(parser)
     args = parser.parse_args()
     if args.memory:
         args.buckets = 1

@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from merge_engines import KINDS, settings
+from recorded import add_json, record
 from spark_session import cpu_seconds, session
 
 OPERATIONS = ("merge 1 %", "merge 30 %", "delete 0.1 %")
@@ -137,6 +138,7 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, help="where tables are written; a temporary folder by default")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    add_json(parser)
     given = parser.parse_args()
     if given.child:
         child(given.child, given.folder, given.rounds, given.delta_jars, given.trial)
@@ -146,11 +148,14 @@ def main() -> None:
     print(f"{given.rows:,} rows\n")
     print("| engine | what | CPU s | wall s | MB written |\n|---|---|---|---|---|")
     sums: dict[str, dict[str, Any]] = {}
+    rows = []
     for engine in given.engines.split(","):
         for what, found in run(engine, folder, given).items():
             cpu, wall, size = (statistics.median(figures) for figures in zip(*found["runs"], strict=True))
             sums.setdefault(found["operation"], {})[f"{engine}, {what}"] = found["sums"]
             print(f"| {engine} | {what} | {cpu:.2f} | {wall:.2f} | {size / 1e6:.1f} |", flush=True)
+            rows.append({"engine": engine, "what": what, "CPU s": cpu, "wall s": wall, "MB written": size / 1e6})
+    record(given.json, f"{given.rows:,} rows, {given.rounds} rounds", rows)
     if given.folder is None:
         shutil.rmtree(folder, ignore_errors=True)
     wrong = {operation: told for operation, told in sums.items() if len({str(s) for s in told.values()}) > 1}

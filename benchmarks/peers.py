@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -116,4 +118,24 @@ class Pypaimon:
         self._child.wait()
 
 
-PEERS = (Lakelatch, DeltaRs, Pypaimon)
+PEERS: tuple[Any, ...] = (Lakelatch, DeltaRs, Pypaimon)
+
+
+def usable_peers() -> list[Any]:
+    """Those that can run here. The others are named on stderr."""
+    return [peer for peer in PEERS if is_usable(peer.name)]
+
+
+def is_usable(name: str) -> bool:
+    """Whether a library is installed, or can be."""
+    try:
+        if name == "delta-rs":
+            import_module("deltalake")
+        if name == "pypaimon":
+            from interop.pypaimon_env import interpreter
+
+            interpreter()
+    except (ImportError, OSError, subprocess.CalledProcessError) as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return False
+    return True

@@ -23,6 +23,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from recorded import add_json, record
 
 import lakelatch as ll
 from lakelatch.coordinator.history import timeline
@@ -145,20 +146,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=3)
+    add_json(parser)
     args = parser.parse_args()
     with TemporaryDirectory() as folder:
         table = build(str(Path(folder) / "t"), args.files)
         lines = table.timeline.manifests(table.snapshot())  # type: ignore[arg-type]
         manifests = [(m.file_name, table.store.get(table.paths.manifest(m.file_name))) for m in lines]
         print(f"{args.files} files in {len(manifests)} manifests, {sum(len(d) for _, d in manifests)} bytes")
-        compare_plans(table, args.files, args.times)
+        rows = compare_plans(table, args.files, args.times)
+        record(args.json, f"plans of {args.files:,} files in {len(manifests)} manifests", rows)
         print(f"{'decode':<42} {'CPU s':>8} {'wall s':>8} {'entries/s of CPU':>18}")
+        rows = []
         for name, decode in decoders(manifests):
             cpu, wall = measured(decode, args.times)
+            rows.append({"decode": name, "CPU s": cpu, "wall s": wall, "entries/s of CPU": args.files / cpu})
             print(f"{name:<42} {cpu:>8.3f} {wall:>8.3f} {args.files / cpu:>18,.0f}")
+        record(args.json, f"decoding the manifests of {args.files:,} files", rows)
 
 
-def compare_plans(table: ll.Table, files: int, times: int) -> None:
+def compare_plans(table: ll.Table, files: int, times: int) -> list[dict[str, Any]]:
     """Plans through columns, with the memory that they take, and entry by entry."""
     middle = files // 2 * ROWS
     filters: list[tuple[str, str | None]] = [
@@ -169,6 +175,7 @@ def compare_plans(table: ll.Table, files: int, times: int) -> None:
         ("no filter", None),
     ]
     print(f"{'plan':<42} {'CPU s':>8} {'wall s':>8} {'files planned':>18} {'peak MiB':>10}")
+    rows = []
     for way, columns_from in (("columns", timeline.COLUMNS_FROM), ("entry by entry", files + 1)):
         timeline.COLUMNS_FROM = columns_from
         for name, where in filters:
@@ -176,6 +183,9 @@ def compare_plans(table: ll.Table, files: int, times: int) -> None:
             cpu, wall = measured(lambda where=where: table.plan(where=where), times)  # type: ignore[misc]
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(f"{f'{name} ({way})':<42} {cpu:>8.3f} {wall:>8.3f} {planned:>18,} {peak:>10.0f}")
+            row = {"plan": f"{name}, {way}", "CPU s": cpu, "wall s": wall, "files planned": planned, "peak MiB": peak}
+            rows.append(row)
+    return rows
 
 
 if __name__ == "__main__":

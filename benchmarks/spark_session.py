@@ -7,7 +7,6 @@ more about the neighbours. Each round runs every variant once, in shuffled order
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from recorded import add_json, record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / ".tools"))
 
@@ -35,7 +35,7 @@ def arguments(description: str, more: Callable[[argparse.ArgumentParser], Any] |
     parser.add_argument(
         "--plain-daemon", action="store_true", help="Spark's own Python daemon instead of lakelatch.spark.daemon"
     )
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     return parser.parse_args()
 
 
@@ -120,10 +120,10 @@ def measure(variants: dict[str, Callable[[], Any]], rounds: int) -> dict[str, di
     }
 
 
-def report(title: str, facts: dict[str, Any], results: dict[str, dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"benchmark": title, "facts": facts, "results": results}))
-        return
+def report(title: str, facts: dict[str, Any], results: dict[str, dict[str, Any]], file: Path | None) -> None:
+    shown = ("cpu_s", "cpu_ratio", "wall_s", "wall_ratio")
+    told = [{"variant": name} | {key.replace("_s", " s"): r[key] for key in shown} for name, r in results.items()]
+    record(file, f"{title}, {facts['rows']:,} rows, {facts['measured rounds'].partition(',')[0]} rounds", told)
     print(f"\n{title}")
     for key, value in facts.items():
         print(f"  {key}: {value}")

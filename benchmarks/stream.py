@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from recorded import add_json, record
 from spark_session import session
 
 import lakelatch as ll
@@ -106,15 +107,19 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=10_000, help="rows a second of each query")
     parser.add_argument("--url", help="the folder or bucket of the tables; a temporary folder by default")
     parser.add_argument("--storage-option", action="append", default=[], metavar="K=V")
+    add_json(parser)
     given = parser.parse_args()
     options = dict(pair.split("=", 1) for pair in given.storage_option)
     folder = given.url or tempfile.mkdtemp()
     spark = session(plain_daemon=False)
     lake.register(spark)
     print(*(f"| {' | '.join(line)} |" for line in (HEADS, ["---"] * len(HEADS))), sep="\n")
+    rows = []
     for queries in given.queries:
         line = measured(spark, f"{folder}/{time.time_ns()}", options, queries, given.seconds, given.rate)
         print(f"| {' | '.join(line)} |", flush=True)
+        rows.append(dict(zip(HEADS, line, strict=True)))
+    record(given.json, f"{given.rate:,} rows a second of each query, {given.seconds:.0f} s", rows)
     spark.stop()
 
 

@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import plan
+from recorded import add_json, record
 
 import lakelatch as ll
 from lakelatch.backends.metered import MeteredStore
@@ -67,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--read", nargs=2, metavar=("URL", "NAME"), help=argparse.SUPPRESS)
+    add_json(parser)
     args = parser.parse_args()
     if args.read:
         print(json.dumps(measured(*args.read)))
@@ -76,14 +78,17 @@ def main() -> None:
         plan.build(url, args.files)
         print(f"{args.files:,} files in {plan.DAYS} partitions\n")
         print(f"{'read':<32}{'rows':>10}{'wall s':>9}{'CPU s':>8}{'requests':>10}{'MiB before':>12}{'peak MiB':>10}")
+        rows = []
         for name in READS:
             command = [sys.executable, __file__, "--read", url, name]
             told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            rows.append({"read": name, **told})
             print(
                 f"{name:<32}{told['rows']:>10}{told['wall']:>9.2f}{told['cpu']:>8.2f}{told['requests']:>10}"
                 f"{told['before']:>12.0f}{told['peak']:>10.0f}",
                 flush=True,
             )
+        record(args.json, f"{args.files:,} files in {plan.DAYS} partitions", rows)
 
 
 if __name__ == "__main__":

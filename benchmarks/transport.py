@@ -1,13 +1,12 @@
 """What one request to S3 costs through each transport: CPU of this process and wall time, side by side.
 
-`python benchmarks/transport.py [--requests N] [--json]`; obstore and s3fs under the same adapter, and obstore alone as the limit,
-interleaved, on one S3 server (versitygw; moto where there is no Go). Objects have 1 kB. Medians of five rounds, milliseconds.
+`python benchmarks/transport.py [--requests N] [--json FILE]`; obstore and s3fs under the same adapter, and obstore alone as the
+limit, interleaved, on one S3 server (versitygw; moto where there is no Go). Objects have 1 kB. Medians of five rounds, in ms.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from recorded import add_json, markdown, record
 from servers import s3_server
 
 from lakelatch.backends.s3 import S3Store
@@ -84,15 +84,11 @@ def measure(requests: int) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=50, help="requests of each kind in a round")
-    parser.add_argument("--json", action="store_true")
+    add_json(parser)
     options = parser.parse_args()
     rows = measure(options.requests)
-    if options.json:
-        print(json.dumps(rows))
-        return
-    print("| client | request | CPU ms | wall ms |\n|---|---|---|---|")
-    for row in rows:
-        print(f"| {row['client']} | {row['request']} | {row['CPU ms']:.2f} | {row['wall ms']:.2f} |")
+    record(options.json, f"one request of 1 kB, {options.requests} a round", rows)
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

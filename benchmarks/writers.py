@@ -13,9 +13,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from figures import DOCS, NIGHTLY, keep  # noqa: E402
+from recorded import add_json, record  # noqa: E402
 
 from lakelatch.lab.simulate import Forecast, simulate  # noqa: E402
 
@@ -29,15 +30,17 @@ def forecast(writers: int, commits: int, latency_ms: float) -> tuple[int, Foreca
     return commits, simulate(writers, commits=commits, latency_ms=latency_ms)
 
 
+def figures_of(commits: int, f: Forecast) -> dict[str, str]:
+    """By column; retries and requests are per commit that landed."""
+    seconds = (f"{f.p50_ms / 1000:.2f}", f"{f.p99_ms / 1000:.2f}", f"{f.p99_ms / f.p50_ms:.1f}")
+    counts = (str(f.failed + f.unknown + f.dead_writers), f"{f.commits_per_minute:.0f}", *seconds)
+    costs = (f"{f.retries_per_commit:.1f}", f"{f.requests_per_commit:.0f}")
+    return dict(zip(HEADS, (f"{f.writers} x {commits}", *counts, *costs), strict=True))
+
+
 def table(found: list[tuple[int, Forecast]]) -> str:
-    """As Markdown; retries and requests are per commit that landed."""
-    lines = [HEADS, tuple("---" for _ in HEADS)]
-    for commits, f in found:
-        seconds = (f"{f.p50_ms / 1000:.2f}", f"{f.p99_ms / 1000:.2f}", f"{f.p99_ms / f.p50_ms:.1f}")
-        counts = (str(f.failed + f.unknown + f.dead_writers), f"{f.commits_per_minute:.0f}", *seconds)
-        lines.append(
-            (f"{f.writers} x {commits}", *counts, f"{f.retries_per_commit:.1f}", f"{f.requests_per_commit:.0f}")
-        )
+    """As Markdown."""
+    lines = [HEADS, tuple("---" for _ in HEADS), *(tuple(figures_of(*run).values()) for run in found)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -69,6 +72,7 @@ def main() -> None:
     parser.add_argument("--latency-ms", type=float, default=20.0, help="of one request")
     parser.add_argument("--commits", type=int, default=5, help="of each writer")
     parser.add_argument("--long-commits", type=int, default=25, help="of each of the most writers, in one more run")
+    add_json(parser)
     options = parser.parse_args()
     runs = [(n, options.commits) for n in WRITERS] + [(WRITERS[-1], c) for c in (1, options.long_commits)]
     with ProcessPoolExecutor() as pool:
@@ -77,6 +81,7 @@ def main() -> None:
         for run in runs:
             found.append(futures[run].result())
             print(f"{run[0]} writers x {run[1]} commits simulated", file=sys.stderr, flush=True)
+    record(options.json, f"simulated, {options.latency_ms:.0f} ms a request", [figures_of(*run) for run in found])
     keep("many-writers.md", "writers", table(found))
     if NIGHTLY:
         plot([f for _, f in found[: len(WRITERS)]], DOCS / "many-writers.svg", options.latency_ms)
